@@ -304,6 +304,7 @@ TEST_F(deferred_frees, the_only_worker_frees_arrays_while_a_copy_waits_for_it) {
     options.submit_user = &worker;
     options.staging_threads = 1;
     options.staging = FERRY_STAGING_AT_OPEN;
+    options.copy_flags = FERRY_COPY_BY_STAGING;
     open(options);
     const std::uint64_t size = 1 << 20;
     const device_memory target(size);

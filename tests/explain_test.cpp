@@ -3,6 +3,7 @@
 
 #include "support/fault_driver.h"
 #include "support/gate.h"
+#include "support/raw_objects.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -46,17 +47,17 @@ TEST_F(explanations, name_the_driver_call_that_the_copy_makes) {
                 for (const statement how : {statement::stated, statement::any})
                     for (const bool is_synchronous : {true, false}) {
                         SCOPED_TRACE(testing::Message() << name_of(from) << " to " << name_of(to));
-                        const ferry_copy_desc copy =
-                            describe_copy(source.describe(how), destination.describe(how), 48, 3);
+                        ferry_copy_desc copy = describe_copy(source.describe(how), destination.describe(how), 48, 3);
+                        const bool is_staged = !is_synchronous && has_kernels(instance) &&
+                                               ((is_pageable(from) && is_of_device(to)) ||
+                                                (is_pageable(to) && is_of_device(from) && far_device == 0));
+                        if (is_staged) copy.flags = FERRY_COPY_BY_STAGING; // the driver is faster for so little
                         ferry_explanation told = new_explanation();
                         driver.reset_counts();
                         ASSERT_OK(is_synchronous
                                       ? ferry_copy_explain(instance.get(), &copy, &told, nullptr)
                                       : ferry_copy_explain_async(instance.get(), &copy, stream, &told, nullptr));
                         EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0) << "nothing may be copied";
-                        const bool is_staged = !is_synchronous && has_kernels(instance) &&
-                                               ((is_pageable(from) && is_of_device(to)) ||
-                                                (is_pageable(to) && is_of_device(from) && far_device == 0));
                         EXPECT_EQ(told.route, is_staged ? FERRY_ROUTE_STAGED : FERRY_ROUTE_DRIVER);
                         driver.reset_counts();
                         ASSERT_OK(is_synchronous ? ferry_copy(instance.get(), &copy, nullptr)
@@ -151,6 +152,8 @@ TEST_F(explanations, read_as_one_line_with_the_predicted_times) {
 
 TEST_F(explanations, tell_what_the_caller_waits_for) {
     if (!has_kernels(basic)) GTEST_SKIP() << "the driver cannot load kernels";
+    ASSERT_OK(ferry_staging_prepare(basic.get(), 0));
+    const test_stream stream;
     for (const waiting_row &row : rows) {
         SCOPED_TRACE(row.line);
         const grid shape = {.width = 64, .height = 4};
@@ -159,7 +162,10 @@ TEST_F(explanations, tell_what_the_caller_waits_for) {
         const ferry_copy_desc copy =
             describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 48, 3);
         ferry_explanation told = new_explanation();
-        ASSERT_OK(ferry_copy_explain_async(basic.get(), &copy, nullptr, &told, nullptr));
+        {
+            const gate held(stream);
+            ASSERT_OK(ferry_copy_explain_async(basic.get(), &copy, stream, &told, nullptr));
+        }
         EXPECT_EQ(told.blocks, row.asynchronous);
         told.driver_ns = told.kernel_ns = told.staged_ns = 0; // the predictions depend on the device
         EXPECT_EQ(told.threads != 0, told.route == FERRY_ROUTE_STAGED);
@@ -177,6 +183,7 @@ TEST_F(explanations, calls_that_do_not_block_return_before_the_work_ahead_of_the
     constexpr std::uint64_t size = 64 << 20;
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(ferry_staging_prepare(basic.get(), 0));
     test_place ahead(place_kind::pinned, {.width = size}), memory(place_kind::device, {.width = size});
     for (const waiting_row &row : rows) {
         SCOPED_TRACE(row.line);

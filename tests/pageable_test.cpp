@@ -329,7 +329,7 @@ TEST_F(pageable, copies_return_while_their_stream_is_held_and_wait_their_turn) {
     const bytes from = random_bytes(2 << 20, 1);
     bytes to(from.size());
     const device_memory device(from.size());
-    ASSERT_OK(copy_async(device, at(from), from.size())); // makes everything that is made on first need
+    ASSERT_OK(copy_async(device, at(from), from.size(), FERRY_COPY_BY_STAGING)); // makes all that is made on first need
     ASSERT_OK(raw().cuMemsetD8Async(device, 0, from.size(), stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     {
@@ -359,8 +359,8 @@ TEST_F(pageable, a_small_source_is_read_at_once_on_an_idle_stream) {
         ASSERT_OK(copy_async(device, at(from), size));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(read_back(device, size) == sent);
-        // This holds for sources only: to the host the driver waits for the copy itself.
-        EXPECT_EQ(explain(line(at(from), device, size)).route, FERRY_ROUTE_STAGED) << size;
+        // To the host the driver waits for the copy itself.
+        EXPECT_EQ(explain(line(at(from), device, size)).blocks, FERRY_BLOCKS_UNTIL_DONE) << size;
     }
 }
 

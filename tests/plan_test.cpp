@@ -331,26 +331,55 @@ plan_facts staging_facts(copy_form form, const copy_preferences &preferences = {
 }
 constexpr copy_form on_a_stream = copy_form::asynchronous, at_once = copy_form::synchronous;
 
-TEST(staged_plan, on_a_stream_pageable_memory_is_staged_unless_the_driver_reads_it_in_the_call) {
+TEST(staged_plan, on_an_idle_stream_pageable_memory_takes_the_route_that_is_predicted_faster) {
     for (const ends way : {ends::h2d, ends::d2h})
-        for (const std::uint64_t bytes : {std::uint64_t{1}, 256 * KiB, 256 * KiB + 1, 1024 * MiB})
+        for (const std::uint64_t bytes : {std::uint64_t{1}, 512 * KiB, 2 * MiB, 1024 * MiB})
             for (const bool is_idle : {false, true})
                 for (const bool is_known : {false, true}) {
                     plan_facts facts = staging_facts(on_a_stream);
                     facts.is_stream_idle = is_idle;
                     if (!is_known) facts.profile = nullptr;
-                    const bool is_read = way == ends::h2d && is_idle && bytes <= 256 * KiB;
+                    const bool is_by_driver = is_idle && is_known && bytes <= 512 * KiB;
                     const copy_plan plan = plan_copy(pageable_line(way, bytes), facts);
-                    EXPECT_EQ(plan.route, is_read ? route_kind::driver : route_kind::staged);
-                    EXPECT_FALSE(plan.synchronise_after);
-                    EXPECT_EQ(plan.blocks, is_read ? 0 : 8);
+                    EXPECT_EQ(plan.route, is_by_driver ? route_kind::driver : route_kind::staged);
+                    EXPECT_FALSE(plan.synchronise_after || plan.wait_before);
+                    EXPECT_EQ(plan.blocks, is_by_driver ? 0 : 8);
                 }
-    // Inside the call the driver reads neither rows nor the source of a copy into an array.
-    shape rows = shape_of(ends::h2d, gapped::source, 4, 64);
-    rows.source.kind = memory_kind::pageable;
+}
+
+TEST(staged_plan, beside_copies_of_its_batch_only_a_source_read_in_the_call_goes_by_the_driver) {
     plan_facts facts = staging_facts(on_a_stream);
-    facts.is_stream_idle = true;
-    EXPECT_EQ(plan_copy(rows, facts).route, route_kind::staged);
+    facts.is_source_final = true;
+    EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 4 * KiB), facts).route, route_kind::driver);
+    EXPECT_FALSE(plan_copy(pageable_line(ends::h2d, 4 * KiB), facts).wait_before);
+    EXPECT_EQ(plan_copy(pageable_line(ends::d2h, 4 * KiB), facts).route, route_kind::staged);
+}
+
+TEST(staged_plan, late_staging_is_predicted_and_avoided) {
+    constexpr std::uint64_t ms = 1'000'000;
+    for (const ends way : {ends::h2d, ends::d2h}) {
+        const shape middle = pageable_line(way, 16 * MiB), large = pageable_line(way, 1024 * MiB);
+        plan_facts facts = staging_facts(on_a_stream);
+        facts.is_stream_idle = true;
+        const std::uint64_t alone = predict_copy(middle, facts).staged.predicted_ns;
+        EXPECT_EQ(plan_copy(middle, facts).route, route_kind::staged);
+        for (const auto member : {&plan_facts::thread_delay_ns, &plan_facts::start_delay_ns}) {
+            plan_facts late = facts;
+            late.*member = 8 * ms;
+            EXPECT_EQ(predict_copy(middle, late).staged.predicted_ns, alone + 8 * ms);
+            EXPECT_EQ(plan_copy(middle, late).route, route_kind::driver);
+            EXPECT_EQ(plan_copy(large, late).route, route_kind::staged);
+        }
+        // Behind other work the driver would make the caller wait for that work.
+        facts.is_stream_idle = false;
+        facts.start_delay_ns = facts.thread_delay_ns = 8 * ms;
+        EXPECT_EQ(plan_copy(middle, facts).route, route_kind::staged);
+        // The caller of a synchronous copy does not wait for the threads.
+        plan_facts helped = staging_facts(at_once);
+        helped.thread_delay_ns = 8 * ms;
+        EXPECT_EQ(plan_copy(middle, helped).route, route_kind::staged);
+        EXPECT_EQ(staging_delay(helped), 0u);
+    }
 }
 
 TEST(staged_plan, synchronous_copies_take_the_route_that_is_predicted_faster) {

@@ -820,6 +820,8 @@ typedef struct ferry_explanation {
     uint64_t staged_ns;      /* as driver_ns, for FERRY_ROUTE_STAGED */
     int32_t staged_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it */
     uint32_t threads; /* the maximum number of CPU threads that the route keeps busy, a waiting caller included */
+    uint64_t staging_delay_ns; /* in staged_ns: how late staged copies lately were because other programs kept the
+                                * processors busy or other kernels the device; 0: not */
 } ferry_explanation;
 
 /*
@@ -882,6 +884,9 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
 #define FERRY_NUMA_DEVICE 1 /* near `device`: on its node in ferry_device_info; as ANY if that is not known */
 #define FERRY_NUMA_NODE 2   /* on node number `numa_node` */
 
+/* staging_priority: the niceness of the main thread. */
+#define FERRY_PRIORITY_OF_PROCESS 20
+
 /* Levels of the log callback. */
 #define FERRY_LOG_ERROR 0
 #define FERRY_LOG_WARNING 1
@@ -919,8 +924,9 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
  *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its
  *              count. Default: those of the program's main thread at ferry_open, whichever thread copies first. A
  *              staging buffer always lies near its device.
- * staging_priority  The workers' niceness, -20 to 19; 0: the main thread's. If the system refuses it, they get that of
- *              the thread that copies first. Their scheduling class is the default one (SCHED_OTHER).
+ * staging_priority  The workers' niceness, -20 to 19; 0: -20; FERRY_PRIORITY_OF_PROCESS: the main thread's. If the
+ *              system refuses it, they get the nearest that it grants, at most the main thread's. Their scheduling class
+ *              is the default one (SCHED_OTHER), with the shortest slices where the system has them (Linux 6.12).
  * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB. It is smaller if less can be pinned.
  * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_async and similar calls) keep on each device.
  *              Above it, an allocation of ferry's on the device first frees what streams have passed, which waits for
@@ -962,8 +968,8 @@ struct ferry_options {
     uint32_t staging_threads;
     const int32_t *staging_cpus; /* NULL: any */
     uint32_t staging_cpu_count;
-    int32_t staging_priority;
-    int32_t staging_numa; /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
+    int32_t staging_priority; /* a niceness or FERRY_PRIORITY_OF_PROCESS */
+    int32_t staging_numa;     /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
     int32_t staging_numa_node;
     uint64_t staging_bytes; /* 0: 16 MiB */
     int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);

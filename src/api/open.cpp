@@ -212,7 +212,7 @@ error check_staging(const ferry_options &options) noexcept {
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, field, static_cast<std::uint64_t>(limit),
                              static_cast<std::uint64_t>(value));
     };
-    constexpr std::int32_t max_nice = 19, min_nice = -20;
+    constexpr std::int32_t max_nice = FERRY_PRIORITY_OF_PROCESS, min_nice = thread_traits::lowest_niceness;
     if (options.staging_priority < min_nice || options.staging_priority > max_nice)
         return refuse_value(FERRY_FIELD_STAGING_PRIORITY, max_nice, options.staging_priority);
     if (!options.staging_cpus != !options.staging_cpu_count)

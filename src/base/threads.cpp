@@ -15,6 +15,7 @@
 #if defined(__linux__)
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #endif
 
 namespace ferry {
@@ -40,6 +41,7 @@ void run_each(unsigned count, void (*part)(void *user, unsigned index), void *us
 bool worker_thread::start(void (*)(void *), void *, const thread_traits &) noexcept { return false; }
 void worker_thread::join() noexcept {}
 void rest_for(std::uint64_t) noexcept {}
+std::uint64_t slow_faults_of_caller() noexcept { return 0; }
 
 #else
 
@@ -122,6 +124,36 @@ void *run_part(void *started) noexcept {
 bool run_on(const processor_set &processors) noexcept {
     return sched_setaffinity(0, sizeof processors.words, reinterpret_cast<const cpu_set_t *>(processors.words)) == 0;
 }
+
+// On Linux niceness belongs to a thread, and getpid() names the main thread.
+void set_niceness(int wanted) noexcept {
+    const int of_process = getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
+    if (wanted == thread_traits::niceness_of_process) wanted = of_process;
+    if (setpriority(PRIO_PROCESS, 0, wanted) == 0) return;
+    rlimit granted = {}; // as 20 - niceness
+    const bool is_limited = getrlimit(RLIMIT_NICE, &granted) == 0 && granted.rlim_cur <= 40;
+    const int lowest = is_limited ? 20 - static_cast<int>(granted.rlim_cur) : of_process;
+    if (lowest < of_process && setpriority(PRIO_PROCESS, 0, std::max(wanted, lowest)) == 0) return;
+    setpriority(PRIO_PROCESS, 0, of_process);
+}
+
+// Linux 6.12 and later give a thread of the default class the slice that it asks for. A thread that wakes runs before
+// those with longer slices. Older systems ignore the slice.
+void ask_for_short_slices() noexcept {
+    struct { // of the system call, version 0
+        std::uint32_t size, policy;
+        std::uint64_t flags;
+        std::int32_t niceness;
+        std::uint32_t priority;
+        std::uint64_t slice_ns, deadline_ns, period_ns;
+    } wanted = {};
+    constexpr std::uint64_t shortest_slice_ns = 100'000; // the system's limit
+    wanted.size = sizeof wanted;
+    wanted.policy = SCHED_OTHER;
+    wanted.niceness = getpriority(PRIO_PROCESS, 0);
+    wanted.slice_ns = shortest_slice_ns;
+    syscall(SYS_sched_setattr, 0, &wanted, 0);
+}
 #endif
 
 } // namespace
@@ -182,13 +214,22 @@ void *worker_thread::begin(void *self) noexcept {
     prctl(PR_SET_TIMERSLACK, slack_ns, 0, 0, 0);
     const sched_param no_priority = {};
     pthread_setschedparam(pthread_self(), SCHED_OTHER, &no_priority);
-    // On Linux niceness belongs to a thread, and getpid() names the main thread.
-    const int niceness = traits.niceness ? traits.niceness : getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
-    setpriority(PRIO_PROCESS, 0, niceness);
+    set_niceness(traits.niceness);
+    if (traits.is_prompt) ask_for_short_slices();
     if (!traits.processors || !run_on(*traits.processors)) run_on(processors_of_process());
 #endif
     mine.run_(mine.user_);
     return nullptr;
+}
+
+std::uint64_t slow_faults_of_caller() noexcept {
+#if defined(RUSAGE_THREAD)
+    rusage used = {};
+    getrusage(RUSAGE_THREAD, &used);
+    return static_cast<std::uint64_t>(used.ru_majflt);
+#else
+    return 0;
+#endif
 }
 
 void rest_for(std::uint64_t time_ns) noexcept {

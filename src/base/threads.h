@@ -51,9 +51,14 @@ template <class Job> void run_on_threads(unsigned count, Job &job) noexcept {
 // Settings that a worker does not inherit from the thread that starts it. A setting that the system refuses stays as it
 // is.
 struct thread_traits {
+    static constexpr int niceness_of_process = 20, lowest_niceness = -20;
+
     const char *name = "ferry";                // at most 15 characters
     const processor_set *processors = nullptr; // allowed; null, or none that the machine has: the process's
-    int niceness = 0;                          // 0: the process's
+    // If the system refuses it, the thread gets the lowest that the system grants, and at most the process's.
+    int niceness = niceness_of_process;
+    // The thread asks for short turns, so that it runs soon after it wakes, even where all processors are busy.
+    bool is_prompt = false;
 };
 
 // A thread of the default scheduling class. The object and its traits must stay in place while the thread runs, and the
@@ -91,5 +96,8 @@ inline void relax_processor() noexcept {
 
 // Sleeps. `time_ns` must be below a second.
 void rest_for(std::uint64_t time_ns) noexcept;
+
+// The page faults of the calling thread, ever, that had to wait for something. 0 where the system does not count them.
+std::uint64_t slow_faults_of_caller() noexcept;
 
 } // namespace ferry

@@ -80,7 +80,8 @@ double predict_staged(const shape &shape, const plan_facts &facts, const directi
         std::clamp(bytes / static_cast<double>(min_chunk), 1.0, static_cast<double>(threads_at(facts)));
     const double rows_ns = has_gaps ? static_cast<double>(rows.count) * profile.staged_row_ns : 0;
     const double by_threads = (bytes * 1000 / profile.staged_thread_rate + rows_ns) / threads;
-    return profile.staged_fixed_ns + std::max(bytes * 1000 / profile.staged_rate, by_threads);
+    return profile.staged_fixed_ns + std::max(bytes * 1000 / profile.staged_rate, by_threads) +
+           static_cast<double>(staging_delay(facts));
 }
 
 prediction predict(const shape &shape, const plan_facts &facts) noexcept {
@@ -148,12 +149,6 @@ blocking blocking_of(memory_kind source, memory_kind destination, copy_form form
     return source == memory_kind::pageable ? blocking::until_staged : blocking::no;
 }
 
-bool is_faster_on_an_idle_stream(const shape &shape) noexcept {
-    // The driver's call takes 18 us for this much, and the copy is complete in half the time of a staged one (H200).
-    constexpr std::uint64_t max_width = std::uint64_t{256} << 10;
-    return shape.is_line() && !shape.destination.array && shape.width <= max_width && is_read_in_the_call(shape);
-}
-
 namespace {
 
 // Predicts at most once.
@@ -173,11 +168,14 @@ private:
     bool is_made_ = false;
 };
 
-// Whether to stage a copy of pageable memory that can be staged. On a stream the driver would make the caller wait.
+// Whether to stage a copy of pageable memory that can be staged. Behind other work on a stream it always is, because the
+// driver would make the caller wait for that work, and the work may wait for the caller.
 bool is_staged(const shape &shape, const plan_facts &facts, lazy_prediction &predicted) noexcept {
     if (facts.preferences.is_urgent) return true;
-    if (facts.form == copy_form::asynchronous) return !(facts.is_stream_idle && is_faster_on_an_idle_stream(shape));
-    return facts.profile && (*predicted).staged_ns * kernel_margin < (*predicted).driver_ns;
+    const bool may_be_read = facts.is_stream_idle || (facts.is_source_final && is_read_in_the_call(shape));
+    if (facts.form == copy_form::asynchronous && !may_be_read) return true;
+    if (!facts.profile) return facts.form == copy_form::asynchronous;
+    return (*predicted).staged_ns * kernel_margin < (*predicted).driver_ns;
 }
 
 // Whether to stage rows of pinned memory, which the driver and kernels can copy too.

@@ -49,6 +49,9 @@ struct plan_facts {
     bool is_captured = false; // the copy becomes part of a graph; known before planning
     // The earlier work on the stream is known to be complete.
     bool is_stream_idle = false;
+    // The work before is known to be complete, but for copies that have no order with this one: of its batch, or other
+    // parts of it.
+    bool is_source_final = false;
     // The rest need not be filled for a copy that needs_no_choice.
     obstacle kernels = obstacle::not_loaded;
     // Why kernels in that context do not reach an end. `managed`: they do reach it, and it is managed.
@@ -57,9 +60,18 @@ struct plan_facts {
     obstacle staging = obstacle::no_staging;     // why the instance cannot stage
     obstacle staged_reach = obstacle::not_known; // why staging kernels do not reach the device's end
     std::uint16_t staging_threads = 0;
+    // How late staged copies lately were: the threads, where the system runs others, and the kernel, where others fill
+    // the device.
+    std::uint64_t thread_delay_ns = 0, start_delay_ns = 0;
     copy_preferences preferences = {};
     const device_profile *profile = nullptr; // of the context's device
 };
+
+// How much later than predicted otherwise a staged copy would be. The caller of a synchronous copy does the work of
+// threads that are late.
+inline std::uint64_t staging_delay(const plan_facts &facts) noexcept {
+    return facts.start_delay_ns + (facts.form == copy_form::asynchronous ? facts.thread_delay_ns : 0);
+}
 
 struct copy_plan {
     route_kind route = route_kind::driver;
@@ -111,7 +123,7 @@ inline copy_plan plan_for_driver(const shape &shape, const plan_facts &facts) no
     plan.names_contexts = !facts.is_captured && leaves_device(shape, facts.context_device);
     plan.synchronise_after = facts.form == copy_form::synchronous && returns_early;
     plan.wait_before = facts.form == copy_form::asynchronous && !facts.is_captured && !facts.is_stream_idle &&
-                       is_read_in_the_call(shape);
+                       !facts.is_source_final && is_read_in_the_call(shape);
     return plan;
 }
 
@@ -124,10 +136,6 @@ inline bool is_pageable(const shape &shape) noexcept {
 inline bool needs_no_choice(const shape &shape, const copy_preferences &preferences) noexcept {
     return shape.is_line() && !preferences.any() && !is_pageable(shape);
 }
-
-// Whether the copy is a small line from pageable memory. On an idle stream nothing is faster for it than the driver's
-// own call.
-bool is_faster_on_an_idle_stream(const shape &shape) noexcept;
 
 // The plans of the routes that may serve, the one that the cost model prefers first. The driver's is the last, and always
 // there unless the caller forces another route; then the only plan may be one that is refused.

@@ -9,6 +9,7 @@
 #include "base/chain.h"
 #include "memory/pinned.h"
 #include "plan/staged_chunks.h"
+#include "staging/recent_delay.h"
 
 namespace ferry {
 
@@ -51,6 +52,7 @@ struct staging_buffers {
     std::atomic<std::uint32_t> count = 0, at_channels = 0; // slots; workers at channels
     std::uint32_t copies = 0;                              // running launches
     std::atomic<std::uint32_t> share = 0;                  // slots for each running launch
+    recent_delay start_delay; // until the device runs a kernel at the head of its stream: others fill its SMs
 
     // Returns whether every slot could be in the hand of a worker whose pages do not come. If so, workers touch the
     // pages of a chunk before they take a slot in hand.

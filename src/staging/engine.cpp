@@ -37,6 +37,24 @@ error staging_engine::help(staged_progress &progress) noexcept {
     return {.status = progress.status.load(std::memory_order_relaxed)};
 }
 
+// ---- Delays
+
+staging_engine::delays staging_engine::delays_on(int device) const noexcept {
+    const recent_delay &of_threads = scheduler_.thread_delay();
+    const device_buffers *const of = buffers_[device].load(std::memory_order_acquire);
+    if (!of_threads.is_any() && (!of || !of->buffers.start_delay.is_any())) return {};
+    const std::uint64_t now = clock_ns();
+    return {of_threads.at(now), of ? of->buffers.start_delay.at(now) : 0};
+}
+
+void staging_engine::measure_thread_delay() noexcept {
+    constexpr std::uint64_t between_measurements_ns = 1'000'000;
+    const std::uint64_t now = clock_ns();
+    if (now < next_measurement_ns_.load(std::memory_order_relaxed)) return;
+    next_measurement_ns_.store(now + between_measurements_ns, std::memory_order_relaxed);
+    scheduler_.measure_thread_delay();
+}
+
 // ---- Contexts that die
 
 void staging_engine::lose_dead() noexcept {

@@ -21,7 +21,7 @@ struct staged_options {
     // Bytes. Longer copies take several launches, and between two launches some 0.2 ms of the bus are lost.
     std::uint64_t largest_launch = std::uint64_t{1} << 30;
     std::uint32_t threads = 0; // 0: half the processors, 8 at most
-    thread_traits traits = {.name = "ferry-staging"};
+    thread_traits traits = {.name = "ferry-staging", .is_prompt = true};
     // The program's threads instead of the engine's own. Each call asks for one thread that calls work(argument) soon,
     // even while the program does nothing but wait for the stream. Returns 0 if no thread will. The engine calls
     // `submit` from a host function, so `submit` must not call the driver.
@@ -36,6 +36,7 @@ struct staged_copy {
     std::uint32_t blocks = 0;    // maximum; 0: as many as pay off
     bool is_captured = false;    // the stream is being captured
     bool caller_helps = false;   // the caller calls help() at once, so no other worker is needed
+    bool is_stream_idle = false; // the stream's earlier work is known to be complete
 };
 
 class staging_engine {
@@ -80,6 +81,13 @@ public:
     std::uint32_t wanted_threads() const noexcept { return options_.threads; } // valid after set_up()
     std::uint32_t thread_count() const noexcept { return thread_count_; }
     staging_scheduler::load in_flight() noexcept { return scheduler_.in_flight(); }
+    // How late copies lately were: the threads, and kernels at the head of their streams.
+    struct delays {
+        std::uint64_t threads_ns = 0, start_ns = 0;
+    };
+    delays delays_on(int device) const noexcept;
+    // Call where a copy goes another way because of the threads' delay. Measures it again, now and then.
+    void measure_thread_delay() noexcept;
     std::uint64_t staging_bytes() const noexcept {
         return staging_bytes_.load(std::memory_order_relaxed);
     } // of all devices
@@ -169,7 +177,8 @@ private:
     spare_thread spares_[max_threads];
     std::uint32_t spare_count_ = 0;
     std::atomic<std::uint64_t> staging_bytes_ = 0;
-    std::atomic<bool> is_draining_ = false; // the closing thread serves all copies that are left
+    std::atomic<std::uint64_t> next_measurement_ns_ = 0; // of the threads' delay
+    std::atomic<bool> is_draining_ = false;              // the closing thread serves all copies that are left
     std::atomic<bool> is_closing_ = false;
     std::atomic<std::uint32_t> visitors_ = 0; // asked for, and not gone yet
 };

@@ -96,7 +96,8 @@ void staging_engine::describe_launches(const staged_copy &copy, const tracked_co
                         .max_slots_each =
                             static_cast<std::uint32_t>(std::min<std::uint64_t>(each, staging_channel::max_slots)),
                         .are_stores_streamed = is_short == cut.box().to_device,
-                        .caller_helps = copy.caller_helps};
+                        .caller_helps = copy.caller_helps,
+                        .is_first_on_stream = copy.is_stream_idle && first == 0};
         first = end;
     }
 }

@@ -42,6 +42,7 @@ struct launch_work {
     std::uint32_t max_slots_each = 1; // for each channel
     bool are_stores_streamed = false; // by the workers
     bool caller_helps = false;        // until the copy is done
+    bool is_first_on_stream = false;  // nothing was before it, so that its kernel may run at once
 
     bool is_to_device() const noexcept { return cut->box().to_device; }
     std::uint64_t bytes() const noexcept { return cut->bytes_before(end_chunk) - cut->bytes_before(first_chunk); }
@@ -60,6 +61,7 @@ struct launch_counters {
     std::atomic<std::uint32_t> held = 0; // slots. Written under the mutex
     alignas(64) std::atomic<std::uint64_t> next_chunk = 0;
     std::atomic<std::uint64_t> chunks_left = 0, bytes_done = 0; // bytes_done: bytes that have arrived
+    std::atomic<std::uint64_t> thread_delay_ns = 0;             // the longest of a worker at one chunk
 };
 
 // The states of a launch. Every launch is on one list of the scheduler, that of its state.
@@ -88,6 +90,7 @@ struct staging_launch {
     std::uint64_t use = 0;                  // how often the launch has been taken from the free list
     bool is_captured = false;               // may run many times, also concurrently
     std::uint32_t runs_expected = 0;        // and not ended
+    std::uint64_t announced_ns = 0;         // when a run was last announced
     staging_launch *next_of_copy = nullptr; // the launches of a copy
     std::int32_t loss = FERRY_SUCCESS;      // why the launch is lost
     std::uint64_t lost_ns = 0;

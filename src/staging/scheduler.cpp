@@ -1,7 +1,10 @@
 // The launches of the staging scheduler, from the free list through their runs and back.
 #include "staging/scheduler.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "base/threads.h"
 
 namespace ferry {
 
@@ -80,7 +83,7 @@ void staging_scheduler::release_captured(staging_launch &first) noexcept {
     }
 }
 
-void staging_scheduler::expect_one(staging_launch &launch) noexcept {
+void staging_scheduler::expect_one(staging_launch &launch, std::uint64_t now) noexcept {
     if (launch.state == launch_state::withdrawn) {
         if (!launch.is_captured) launches_.move(launch, launch_state::unused); // a captured one may be announced again
         return;
@@ -89,6 +92,8 @@ void staging_scheduler::expect_one(staging_launch &launch) noexcept {
     if (launch.is_captured) pending_ += 1;
     ++launch.runs_expected;
     ++announced_;
+    launch.announced_ns = now;
+    if (ahead() == 0) looked_ns_ = now; // nobody had to look before
     if (launch.state == launch_state::taken || launch.state == launch_state::launched)
         launches_.move(launch, launch_state::expected);
 }
@@ -101,24 +106,38 @@ void staging_scheduler::call_watcher() noexcept {
 
 void staging_scheduler::expect(staging_launch &launch) noexcept {
     lock held = acquire();
-    expect_one(launch);
+    expect_one(launch, clock_ns());
     call_watcher();
     servers_.unlock(held);
 }
 
 void staging_scheduler::expect_all(staging_launch &first) noexcept {
     lock held = acquire();
+    const std::uint64_t now = clock_ns();
     for (staging_launch *launch = &first; launch; launch = launch->next_of_copy)
-        expect_one(*launch);
+        expect_one(*launch, now);
     call_watcher();
     servers_.unlock(held);
 }
 
 void staging_scheduler::look_for_arrivals(std::uint64_t now) noexcept {
+    // A server that is busy may have had no time, and one that rests looks after this time at the latest.
+    constexpr std::uint64_t longest_rest_ns = 300'000;
+    const std::uint64_t unlooked = now - looked_ns_;
+    const bool is_late = unlooked > longest_rest_ns && servers_.count(server_state::busy) == 0;
+    if (is_late && launches_.has(launch_state::expected)) unlooked_ns_ = std::max(unlooked_ns_, unlooked);
     looked_ns_ = now;
     launches_.for_each({launch_state::expected}, [&](staging_launch &launch) noexcept {
-        if (has_come(launch)) begin_run(launch);
+        if (!has_come(launch)) return;
+        if (launch.work.is_first_on_stream && !launch.is_captured) measure_start(launch, now);
+        begin_run(launch);
     });
+}
+
+// What the threads were late is not the device's delay.
+void staging_scheduler::measure_start(staging_launch &launch, std::uint64_t now) noexcept {
+    const std::uint64_t waited = now - launch.announced_ns;
+    launch.work.buffers->start_delay.add(waited > unlooked_ns_ ? waited - unlooked_ns_ : 0, now);
 }
 
 void staging_scheduler::begin_run(staging_launch &launch) noexcept {
@@ -127,6 +146,7 @@ void staging_scheduler::begin_run(staging_launch &launch) noexcept {
     launch.shared.next_chunk = launch.work.first_chunk;
     launch.shared.chunks_left = launch.work.end_chunk - launch.work.first_chunk;
     launch.shared.bytes_done = 0;
+    launch.shared.thread_delay_ns = 0;
     ++launch.work.buffers->copies;
     launch.work.buffers->update_share();
     const std::uint32_t others = launch.work.blocks - 1, looking = servers_.looking();
@@ -149,6 +169,8 @@ bool staging_scheduler::end_if_done(staging_launch &launch) noexcept {
     if (launch.shared.busy != 0 || launch.shared.chunks_left.load(std::memory_order_acquire) != 0) return false;
     for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
         return_slots(launch, launch.record.channels[block]);
+    if (!launch.work.caller_helps)
+        thread_delay_.add(std::max(launch.shared.thread_delay_ns.load(), std::exchange(unlooked_ns_, 0)), clock_ns());
     report_end(launch); // first: a thread that waits for the stream may take the end of the kernel for the copy's end
     publish_end(launch);
     --launch.runs_expected;

@@ -112,6 +112,10 @@ public:
     void help_until(const staged_progress *one, function_ref<bool()> is_over) noexcept;
     // Wakes all servers and the watchdog, so that they check is_over() again.
     void wake_all() noexcept;
+    // How late the workers lately were, because the system ran other threads.
+    const recent_delay &thread_delay() const noexcept { return thread_delay_; }
+    // Measures that again, if a server sleeps: wakes it. Returns at once.
+    void measure_thread_delay() noexcept;
 
     // ---- For the watchdog, a thread that never works on a copy (scheduler_watchdog.cpp, scheduler_slots.cpp)
 
@@ -141,14 +145,16 @@ private:
         std::uint64_t since_ns = 0;  // 0: it has not begun
         std::uint64_t announced = 0; // runs when it began. A new run begins it again
         bool watches = false;
+        std::optional<std::uint64_t> slow_faults; // of the thread, when it was last late
     };
     using condition = function_ref<bool()>; // called without the mutex
 
     lock acquire() noexcept;
     void recycle() noexcept;
-    void expect_one(staging_launch &launch) noexcept;
+    void expect_one(staging_launch &launch, std::uint64_t now) noexcept;
     void call_watcher() noexcept;
     void look_for_arrivals(std::uint64_t now) noexcept;
+    void measure_start(staging_launch &launch, std::uint64_t now) noexcept;
     void begin_run(staging_launch &launch) noexcept;
     void end_run(staging_launch &launch, launch_state next) noexcept;
     bool end_if_done(staging_launch &launch) noexcept;
@@ -172,7 +178,7 @@ private:
     bool choose_channel(staging_launch &launch, std::uint32_t &block) noexcept;
     bool take_task(staging_launch &launch, task &found) noexcept;
     task find_task(std::uint64_t now, const staged_progress *one) noexcept;
-    void serve_channel(const task &found, condition is_over) const noexcept;
+    void serve_channel(const task &found, search &mine, condition is_over) const noexcept;
     void complete(const task &done) noexcept;
     void work_on(const task &found, bool is_server, search &mine, lock &held, condition is_over) noexcept;
     std::uint64_t time_without_work(search &mine, std::uint64_t now) const noexcept;
@@ -185,8 +191,11 @@ private:
     launch_lists launches_;
     copies_in_flight pending_, captured_;
     std::uint64_t holds_ = 0;
-    std::uint64_t announced_ = 0; // runs, ever
-    std::uint64_t looked_ns_ = 0; // when a worker last looked for blocks that have come
+    std::uint64_t announced_ = 0;   // runs, ever
+    std::uint64_t looked_ns_ = 0;   // when a worker last looked for blocks that have come
+    std::uint64_t unlooked_ns_ = 0; // the longest that none did, though launches were expected and no server was busy
+    std::uint64_t woken_ns_ = 0;    // when a server was woken to measure the delay; 0: none was
+    recent_delay thread_delay_;
 
     staging_servers servers_;
     std::atomic<bool> is_watched_ = false; // one of the workers without work watches

@@ -31,6 +31,19 @@ bool wants_another(const staging_launch &launch) noexcept {
     return false;
 }
 
+// Notes how late a worker was at a chunk, where it was not the chunk's pages that were late.
+void note_delay(staging_launch &launch, std::uint64_t time_ns, std::optional<std::uint64_t> &slow_faults) noexcept {
+    constexpr std::uint64_t longest_chunk_ns = 1'000'000; // ten times as long as from memory
+    if (time_ns < longest_chunk_ns) return;
+    const std::uint64_t faults = slow_faults_of_caller();
+    const bool is_page_late = slow_faults != faults;
+    slow_faults = faults;
+    if (is_page_late) return;
+    std::uint64_t longest = launch.shared.thread_delay_ns.load(std::memory_order_relaxed);
+    while (longest < time_ns && !launch.shared.thread_delay_ns.compare_exchange_weak(longest, time_ns)) {
+    }
+}
+
 } // namespace
 
 // ---- The next channel
@@ -90,7 +103,7 @@ staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const st
 // ---- At a channel
 
 // Serves the channel as long as the worker has nothing better to do.
-void staging_scheduler::serve_channel(const task &found, condition is_over) const noexcept {
+void staging_scheduler::serve_channel(const task &found, search &mine, condition is_over) const noexcept {
     constexpr std::uint64_t turn = std::uint64_t{1} << 20; // bytes, while other launches are expected or running
     constexpr std::uint64_t patience_with_block_ns = 20'000;
     constexpr std::uint32_t enough = 2; // messages for a block, while other blocks have no worker
@@ -98,7 +111,9 @@ void staging_scheduler::serve_channel(const task &found, condition is_over) cons
     const staging_channel &channel = launch.record.channels[found.block];
     std::uint64_t moved = 0, idle_since = 0;
     while (!launch.shared.is_lost.load(std::memory_order_relaxed)) {
+        const std::uint64_t before = clock_ns();
         const std::uint64_t bytes = advance(launch, found.block);
+        if (bytes != 0) note_delay(launch, clock_ns() - before, mine.slow_faults);
         moved += bytes;
         if (is_over()) return;
         const bool has_chunks = launch.has_chunks();
@@ -151,7 +166,7 @@ void staging_scheduler::work_on(const task &found, bool is_server, search &mine,
     found.launch->record.channels[found.block].is_by_server = is_server;
     servers_.unlock(held);
     end_watch(mine);
-    serve_channel(found, is_over);
+    serve_channel(found, mine, is_over);
     lock_patiently(held);
     if (is_server) servers_.change(server_state::busy, server_state::awake);
     complete(found);
@@ -212,6 +227,14 @@ void staging_scheduler::wake_all() noexcept {
     servers_.unlock(held);
 }
 
+void staging_scheduler::measure_thread_delay() noexcept {
+    lock held(mutex_, std::try_to_lock);
+    if (!held.owns_lock() || servers_.looking() != 0 || servers_.count(server_state::asleep) == 0) return;
+    woken_ns_ = clock_ns();
+    servers_.call(1);
+    servers_.unlock(held);
+}
+
 // ---- Servers and helpers
 
 // While there is work, the last server that is free never sleeps or leaves.
@@ -235,6 +258,8 @@ void staging_scheduler::serve_until(server as, condition is_over) noexcept {
             end_watch(mine);
             servers_.sleep(held);
             mine.since_ns = 0;
+            const std::uint64_t woken = std::exchange(woken_ns_, 0), awake = clock_ns();
+            if (woken && ahead() == 0) thread_delay_.add(awake - woken, awake);
         }
     }
     end_watch(mine);

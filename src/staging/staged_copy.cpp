@@ -46,7 +46,8 @@ error run_staged_copy(const driver_table &cu, staging_engine &engine, const shap
                               .context = site.context,
                               .blocks = plan.blocks,
                               .is_captured = site.is_captured,
-                              .caller_helps = plan.synchronise_after};
+                              .caller_helps = plan.synchronise_after,
+                              .is_stream_idle = site.is_stream_idle};
     return plan.synchronise_after ? run_and_help(cu, engine, copy, stream) : engine.enqueue(copy, stream, progress);
 }
 

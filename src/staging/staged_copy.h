@@ -11,6 +11,7 @@ struct staged_site {
     CUcontext context; // the current one
     int device;        // of that context
     bool is_captured;  // the stream is being captured
+    bool is_stream_idle;
 };
 
 // The plan's route must be the staged one. `view` is the kernel's view of the device's end. `progress` receives the

@@ -182,7 +182,7 @@ private:
                               copy_plan &plan) noexcept {
         const shape &shape = one.shape;
         if (is_behind_earlier_work_)
-            facts.is_stream_idle = true;
+            facts.is_source_final = true;
         else if (error failed = look_at_stream(instance_, shape, stream_, facts))
             return failed;
         facts.preferences = one.preferences;

@@ -136,13 +136,19 @@ void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext 
     facts.staging = instance.stages ? obstacle::none : obstacle::no_staging;
     facts.staged_reach = is_staged ? obstacle::none : obstacle::array;
     facts.staging_threads = instance.staging_threads;
+    if (instance.stages && is_pageable(shape)) {
+        const staging_engine::delays late = instance.staging.delays_on(facts.context_device);
+        facts.thread_delay_ns = late.threads_ns;
+        facts.start_delay_ns = late.start_ns;
+    }
 }
 
 error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, plan_facts &facts) noexcept {
     if (facts.form == copy_form::synchronous) return {};
     if (error failed = query_capture(instance.cu, stream, facts.is_captured)) return failed;
-    if (!facts.is_captured && is_faster_on_an_idle_stream(shape))
-        facts.is_stream_idle = is_idle(instance.cu, stream, copies_in_flight::are_any());
+    // The driver's call to the host would wait for the program's own work on the legacy stream too.
+    if (!facts.is_captured && is_pageable(shape))
+        facts.is_stream_idle = is_idle(instance.cu, stream, copies_in_flight::are_any() || !is_read_in_the_call(shape));
     return {};
 }
 
@@ -253,7 +259,7 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
     if (plan.route == route_kind::staged) {
         if (is_in_parts(instance, shape)) return run_in_parts(instance, shape, facts, site);
         const kernel_view &view = is_host(shape.source.kind) ? views.destination : views.source;
-        const staged_site staged = {site.context, facts.context_device, facts.is_captured};
+        const staged_site staged = {site.context, facts.context_device, facts.is_captured, facts.is_stream_idle};
         const error failed =
             run_staged_copy(instance.cu, instance.staging, shape, plan, view, staged, site.stream, progress);
         const bool is_without_means =
@@ -262,6 +268,7 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
         // The driver copies everything again, including the part that was staged.
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }
+    if (facts.thread_delay_ns != 0) instance.staging.measure_thread_delay();
     const error result = run_by_driver(instance, shape, facts, plan, site);
     // The driver refuses a copy whose host memory is registered in pieces.
     if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && crosses_border(shape, instance.pinned.ranges()))
@@ -279,7 +286,8 @@ error run_in_parts(ferry_instance &instance, const shape &whole, const plan_fact
     }
     return for_each_planned_copy(instance, whole, known, site, [&](const planned_copy &part) noexcept {
         const error failed = run_planned(instance, part, site);
-        known.is_stream_idle |= part.plan.wait_before; // parts are not ordered among themselves
+        known.is_source_final |= part.plan.wait_before;
+        known.is_stream_idle = false; // the part before
         return failed;
     });
 }

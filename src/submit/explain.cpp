@@ -36,6 +36,7 @@ error forecast(ferry_instance &instance, const shape &shape, const prepared_copy
     found.kernel_obstacle = static_cast<std::int32_t>(expected.kernel.why_not);
     found.staged_ns = expected.staged.predicted_ns;
     found.staged_obstacle = static_cast<std::int32_t>(expected.staged.why_not);
+    if (found.staged_ns) found.staging_delay_ns = staging_delay(all);
     return {};
 }
 

@@ -36,7 +36,7 @@ void set_up_staging(ferry_instance &instance, const ferry_options &options) noex
     instance.staging_processors = choose_processors(options);
     given.threads = options.staging_threads;
     given.traits.processors = &instance.staging_processors;
-    given.traits.niceness = options.staging_priority;
+    given.traits.niceness = options.staging_priority ? options.staging_priority : thread_traits::lowest_niceness;
     given.submit = options.submit;
     given.submit_user = options.submit_user;
     instance.staging.set_up(given);
