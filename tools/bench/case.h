@@ -134,6 +134,8 @@ extern const bench_case batch_case;
 extern const bench_case urgent_case;
 extern const bench_case interference_case;
 extern const bench_case pageable_case;
+extern const bench_case pageable_busy_case;
+extern const bench_case pageable_busy_gpu_case;
 
 // Runs the second process of ipc-open. It talks to the first process through `socket`.
 void run_importer(const environment &environment, int socket, bool is_quick);

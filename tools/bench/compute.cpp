@@ -46,10 +46,7 @@ again:
 }
 )";
 
-// Blocks of 256 threads. Eight of them fill an SM of 2048 threads. The blocks run one after another, about 50 us each
-// and 3 ms in all on an H200, so there is always a block about to end, as in most programs.
-constexpr unsigned threads_of_block = 256, blocks_at_once = 8, waves = 60;
-constexpr std::uint32_t compute_rounds = 700;
+constexpr unsigned threads_of_block = 256, blocks_at_once = 8; // these fill an SM of 2048 threads
 
 } // namespace
 
@@ -61,7 +58,7 @@ std::string why_no_computing(const environment &environment) {
     return missing ? std::string("this driver lacks ") + missing : "";
 }
 
-compute_kernel::compute_kernel(const environment &environment)
+compute_kernel::compute_kernel(const environment &environment, unsigned waves, std::uint32_t rounds)
     : cu_(environment.cu), library_([&] {
           CUlibrary library = nullptr;
           check(cu_.cuLibraryLoadData(&library, compute_ptx, nullptr, nullptr, 0, nullptr, nullptr, 0),
@@ -69,12 +66,12 @@ compute_kernel::compute_kernel(const environment &environment)
           return owned<CUlibrary>(library, cu_.cuLibraryUnload);
       }()),
       nowhere_(allocate_device(environment, sizeof(float))),
-      blocks_(static_cast<unsigned>(environment.device_info.sm_count) * blocks_at_once * waves) {
+      blocks_(static_cast<unsigned>(environment.device_info.sm_count) * blocks_at_once * waves), rounds_(rounds) {
     check(cu_.cuLibraryGetKernel(&kernel_, library_.get(), "compute"), "cuLibraryGetKernel");
 }
 
 void compute_kernel::launch(CUstream stream) const {
-    std::uint32_t rounds = compute_rounds;
+    std::uint32_t rounds = rounds_;
     CUdeviceptr nowhere = nowhere_.get();
     void *given[] = {&rounds, &nowhere};
     check(cu_.cuLaunchKernel(reinterpret_cast<CUfunction>(kernel_), blocks_, 1, 1, threads_of_block, 1, 1, 0, stream,

@@ -13,10 +13,11 @@ namespace bench {
 // Returns why this driver cannot run the kernel; empty if it can.
 std::string why_no_computing(const environment &environment);
 
-// One launch takes 3 ms on an H200.
+// A kernel that fills the device. Its blocks come in waves: a block runs for `rounds`, some 70 ns each. By default one
+// launch takes 3 ms on an H200, and there is always a block about to end, as in most programs.
 class compute_kernel {
 public:
-    explicit compute_kernel(const environment &environment);
+    explicit compute_kernel(const environment &environment, unsigned waves = 60, std::uint32_t rounds = 700);
     void launch(CUstream stream) const;
 
 private:
@@ -24,6 +25,7 @@ private:
     const owned<CUlibrary> library_;
     const owned<CUdeviceptr> nowhere_;
     const unsigned blocks_;
+    const std::uint32_t rounds_;
     CUkernel kernel_ = nullptr;
 };
 

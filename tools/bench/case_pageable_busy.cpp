@@ -1,0 +1,157 @@
+// pageable-busy and pageable-busy-gpu: pageable copies while other processes compute on all processors, and while
+// kernels fill the device. Each copy is enqueued and then waited for by cuStreamSynchronize, as most programs do.
+#include <atomic>
+#include <csignal>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "case.h"
+#include "compute.h"
+#include "lines.h"
+#include "report.h"
+
+namespace bench {
+
+namespace of_pageable_busy {
+namespace {
+
+constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20;
+
+// Processes that compute until they are destroyed. They touch neither the driver nor memory.
+class computing_processes {
+public:
+    explicit computing_processes(unsigned count) {
+        for (unsigned i = 0; i < count; ++i) {
+            const pid_t child = fork();
+            if (child == 0) compute();
+            if (child > 0) children_.push_back(child);
+        }
+    }
+    ~computing_processes() {
+        for (const pid_t child : children_)
+            kill(child, SIGKILL);
+        for (const pid_t child : children_)
+            waitpid(child, nullptr, 0);
+    }
+    computing_processes(const computing_processes &) = delete;
+
+private:
+    [[noreturn]] static void compute() {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (std::atomic<std::uint64_t> count = 0;;)
+            count.fetch_add(1, std::memory_order_relaxed);
+    }
+
+    std::vector<pid_t> children_;
+};
+
+// Launches kernels back to back on a stream of its own, each of which fills the device for about 1.5 ms.
+class computing_device {
+public:
+    explicit computing_device(const environment &environment)
+        : kernel_(environment, 1, 21'000), watch_(environment, kernels_at_once), stream_(make_stream(environment)),
+          thread_([this, &environment] { run(environment); }) {}
+    ~computing_device() {
+        is_over_ = true;
+        thread_.join();
+    }
+    computing_device(const computing_device &) = delete;
+
+private:
+    static constexpr int kernels_at_once = 4;
+
+    void run(const environment &environment) {
+        const current_context here(environment.cu, environment.context.handle);
+        for (int i = 0; !is_over_; ++i) {
+            const int oldest = i % kernels_at_once;
+            if (i >= kernels_at_once) check(environment.cu.cuEventSynchronize(watch_[oldest]), "cuEventSynchronize");
+            kernel_.launch(stream_.get());
+            watch_.note(oldest, stream_.get());
+        }
+        check(environment.cu.cuStreamSynchronize(stream_.get()), "cuStreamSynchronize");
+    }
+
+    const compute_kernel kernel_;
+    const stopwatch watch_;
+    const owned<CUstream> stream_;
+    std::atomic<bool> is_over_ = false;
+    std::thread thread_;
+};
+
+effort effort_of(const session &session, std::size_t size) {
+    if (session.is_quick) return {3, 40, 0.05e9};
+    return {10, 200, size > 64 * MiB ? 1.5e9 : 0.6e9};
+}
+
+// The most that ferry may take, as a multiple of the driver's time.
+double most_of(std::size_t size, double small) { return size <= MiB ? small : 1.0; }
+
+void measure_sizes(session &session, const std::string &beside, std::span<const std::size_t> sizes, double small,
+                   case_result &result) {
+    const environment &environment = session.environment;
+    for (const direction &direction : pageable_directions(session.workspace))
+        for (const std::size_t size : sizes) {
+            if (size > session.workspace.largest) break;
+            session.progress.show("pageable", beside + ", " + direction.name, size);
+            const contender both[] = {raw_line(environment, direction, form::async, size),
+                                      ferry_line(environment, direction, form::async, size)};
+            const box copied = line(direction, size);
+            verify_each(session.workspace, {&copied, 1}, both);
+            const std::vector<samples> taken = interleave(both, effort_of(session, size));
+            const comparison times = compare(taken[0], taken[1]);
+            result.rows.push_back({.labels = {beside, direction.name},
+                                   .bytes = size,
+                                   .times = times,
+                                   .target = 1 / most_of(size, small)});
+            result.numbers.lines.push_back(
+                {{beside, direction.name, size_text(size)}, {times.raw_ns.p99 * 1e-3, times.ferry_ns.p99 * 1e-3}});
+        }
+}
+
+case_result begin_result(const char *note, const char *beside) {
+    case_result result = {.note = note, .label_columns = {beside, "copy"}};
+    result.is_in_us = true;
+    result.numbers.label_columns = {beside, "copy", "size"};
+    result.numbers.number_columns = {"raw p99 us", "ferry p99 us"};
+    return result;
+}
+
+case_result run_pageable_busy(session &session) {
+    case_result result =
+        begin_result("other processes compute meanwhile; raw: cuMemcpy*Async; ferry: ferry_copy_async; both until "
+                     "cuStreamSynchronize has returned.\nThe median may be 1.5 times the driver's up to 1 MiB, and the "
+                     "driver's beyond",
+                     "processes");
+    constexpr std::size_t sizes[] = {64 * KiB, MiB, 16 * MiB, 256 * MiB};
+    const unsigned processors = std::thread::hardware_concurrency();
+    for (const unsigned count : {0u, processors, 2 * processors}) {
+        const computing_processes beside(count);
+        measure_sizes(session, std::to_string(count), sizes, 1.5, result);
+    }
+    return result;
+}
+
+case_result run_pageable_busy_gpu(session &session) {
+    if (const std::string why = why_no_computing(session.environment); !why.empty()) return skipped(why);
+    case_result result = begin_result(
+        "kernels that fill the device run back to back on another stream, 1.5 ms each; raw: "
+        "cuMemcpy*Async; ferry: ferry_copy_async;\nboth until cuStreamSynchronize has returned. The median "
+        "may be 1.3 times the driver's up to 1 MiB, and the driver's beyond",
+        "beside");
+    constexpr std::size_t sizes[] = {64 * KiB, MiB, 16 * MiB, 128 * MiB};
+    const computing_device beside(session.environment);
+    measure_sizes(session, "kernels", sizes, 1.3, result);
+    return result;
+}
+
+} // namespace
+} // namespace of_pageable_busy
+
+const bench_case pageable_busy_case = {"pageable-busy", "pageable copies while other processes use all processors",
+                                       of_pageable_busy::run_pageable_busy};
+const bench_case pageable_busy_gpu_case = {"pageable-busy-gpu", "pageable copies while kernels fill the device",
+                                           of_pageable_busy::run_pageable_busy_gpu};
+
+} // namespace bench
