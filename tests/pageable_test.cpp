@@ -149,11 +149,10 @@ TEST_F(pageable, boxes_arrive_whole_however_they_go) {
                             const std::int32_t expected =
                                 flags & FERRY_COPY_BY_STAGING                            ? FERRY_ROUTE_STAGED
                                 : flags & (FERRY_COPY_BY_DRIVER | FERRY_COPY_NO_KERNELS) ? FERRY_ROUTE_DRIVER
-                                : is_synchronous && flags == 0 ? FERRY_ROUTE_NONE // whichever is predicted faster
-                                                               : FERRY_ROUTE_STAGED;
+                                : flags == 0 ? FERRY_ROUTE_NONE // whichever is predicted faster
+                                             : FERRY_ROUTE_STAGED;
                             const ferry_explanation told = explain(copy, is_synchronous);
-                            const bool is_small = scene.height == 1 && scene.width <= 256 << 10 && to_device;
-                            if (expected != FERRY_ROUTE_NONE && !(is_small && flags == 0)) {
+                            if (expected != FERRY_ROUTE_NONE) {
                                 EXPECT_EQ(told.route, expected);
                             }
                             ferry_error_info error = new_error();
@@ -305,7 +304,7 @@ TEST_F(pageable, where_kernels_or_staging_are_left_out_the_driver_copies_and_tha
 }
 
 TEST_F(pageable, without_threads_asynchronous_copies_go_by_the_driver_and_the_caller_stages_synchronous_ones) {
-    bytes host = random_bytes(1 << 20, 1);
+    bytes host = random_bytes(2 << 20, 1); // so much that it would be staged
     const device_memory device(host.size());
     open(small());
     gives_threads = false;
@@ -457,7 +456,7 @@ TEST_F(pageable, copies_run_in_other_contexts_and_without_a_current_one) {
 
 TEST_F(pageable, the_registered_part_of_a_range_is_not_staged) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    const std::size_t size = 128 * page;
+    const std::size_t size = 1024 * page;
     auto *const memory = static_cast<std::byte *>(std::aligned_alloc(page, size));
     const bytes data = random_bytes(size, 1);
     std::copy(data.begin(), data.end(), memory);
@@ -595,7 +594,7 @@ TEST_F(pageable, pieces_and_boxes_of_a_batch_do_not_block_and_arrive) {
             for (std::uint64_t y = 0; y < 100; ++y)
                 ASSERT_EQ(std::memcmp(&to[i * size + y * 200], &from[i * size + y * 200], 100), 0) << i << ", " << y;
     };
-    ASSERT_OK(copy_async(at(to), device, 1)); // makes everything that is made on first need
+    ASSERT_OK(copy_async(at(to), device, 1, FERRY_COPY_BY_STAGING)); // makes everything that is made on first need
     for (const bool is_synchronous : {false, true}) {
         ASSERT_OK(raw().cuMemsetD8Async(device, 0, pieces * size, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));

@@ -169,13 +169,17 @@ private:
 };
 
 // Whether to stage a copy of pageable memory that can be staged. Behind other work on a stream it always is, because the
-// driver would make the caller wait for that work, and the work may wait for the caller.
+// driver would make the caller wait for that work, and the work may wait for the caller. On an idle stream the driver
+// makes the caller wait for the copy itself, which is worth it for little memory, and where staging is late.
 bool is_staged(const shape &shape, const plan_facts &facts, lazy_prediction &predicted) noexcept {
+    constexpr std::uint64_t little = std::uint64_t{1} << 20;
     if (facts.preferences.is_urgent) return true;
-    const bool may_be_read = facts.is_stream_idle || (facts.is_source_final && is_read_in_the_call(shape));
-    if (facts.form == copy_form::asynchronous && !may_be_read) return true;
-    if (!facts.profile) return facts.form == copy_form::asynchronous;
-    return (*predicted).staged_ns * kernel_margin < (*predicted).driver_ns;
+    if (facts.form == copy_form::asynchronous) {
+        const bool may_be_read = facts.is_stream_idle || (facts.is_source_final && is_read_in_the_call(shape));
+        if (!may_be_read || !facts.profile) return true;
+        if (rows_of(shape).bytes() > little && staging_delay(facts) == 0) return true;
+    }
+    return facts.profile && (*predicted).staged_ns * kernel_margin < (*predicted).driver_ns;
 }
 
 // Whether to stage rows of pinned memory, which the driver and kernels can copy too.
