@@ -66,7 +66,9 @@ protected:
         counted.reset();
         counted = open_or_fail(options);
     }
-    static ferry_copy_desc line(std::uint64_t to, std::uint64_t from, std::uint64_t size, std::uint32_t flags = 0) {
+    // Staged, though the driver might be faster for so little.
+    static ferry_copy_desc line(std::uint64_t to, std::uint64_t from, std::uint64_t size,
+                                std::uint32_t flags = FERRY_COPY_BY_STAGING) {
         ferry_copy_desc copy = {};
         copy.source.address = from;
         copy.destination.address = to;
@@ -74,7 +76,8 @@ protected:
         copy.flags = flags;
         return copy;
     }
-    std::int32_t copy_async(std::uint64_t to, std::uint64_t from, std::uint64_t size, std::uint32_t flags = 0) {
+    std::int32_t copy_async(std::uint64_t to, std::uint64_t from, std::uint64_t size,
+                            std::uint32_t flags = FERRY_COPY_BY_STAGING) {
         const ferry_copy_desc copy = line(to, from, size, flags);
         return ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr);
     }
@@ -198,7 +201,7 @@ TEST_F(pageable, boxes_of_arrays_arrive_whole) {
                 ferry_place_host_pitched(&here, host.data(), pitch, rows);
                 ferry_copy_desc copy = to_array ? describe_copy(here, there, width, height, depth)
                                                 : describe_copy(there, here, width, height, depth);
-                copy.flags = is_synchronous ? FERRY_COPY_BY_STAGING : 0;
+                copy.flags = FERRY_COPY_BY_STAGING;
                 EXPECT_EQ(explain(copy, is_synchronous).route, FERRY_ROUTE_STAGED);
                 ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &copy, nullptr)
                                          : ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
@@ -308,10 +311,10 @@ TEST_F(pageable, without_threads_asynchronous_copies_go_by_the_driver_and_the_ca
     const device_memory device(host.size());
     open(small());
     gives_threads = false;
-    const ferry_explanation told = explain(line(device, at(host), host.size()));
+    const ferry_explanation told = explain(line(device, at(host), host.size(), 0));
     EXPECT_EQ(told.route, FERRY_ROUTE_DRIVER);
     EXPECT_EQ(told.staged_obstacle, FERRY_OBSTACLE_NO_STAGING);
-    EXPECT_OK(copy_async(device, at(host), host.size()));
+    EXPECT_OK(copy_async(device, at(host), host.size(), 0));
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(read_back(device, host.size()) == host);
     const bytes sent = std::exchange(host, bytes(host.size()));
@@ -319,7 +322,8 @@ TEST_F(pageable, without_threads_asynchronous_copies_go_by_the_driver_and_the_ca
     EXPECT_OK(ferry_copy(counted.get(), &back, nullptr));
     gives_threads = true;
     EXPECT_TRUE(host == sent);
-    EXPECT_EQ(explain(line(device, at(host), host.size())).route, FERRY_ROUTE_STAGED) << "threads can be created again";
+    EXPECT_EQ(explain(line(device, at(host), host.size(), 0)).route, FERRY_ROUTE_STAGED)
+        << "threads can be created again";
 }
 
 // ---- Time and order ----------------------------------------------------------------------------------------------
@@ -333,12 +337,12 @@ TEST_F(pageable, copies_return_while_their_stream_is_held_and_wait_their_turn) {
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     {
         gate held(stream);
-        const ferry_explanation told = explain(line(device, at(from), from.size()));
+        const ferry_explanation told = explain(line(device, at(from), from.size(), 0));
         EXPECT_EQ(told.blocks, FERRY_BLOCKS_NO);
-        EXPECT_EQ(explain(line(device, at(from), 64)).route, FERRY_ROUTE_STAGED) << "the driver would wait";
-        ASSERT_OK(copy_async(device, at(from), from.size()));
-        ASSERT_OK(copy_async(at(to), device, to.size()));
-        ASSERT_OK(copy_async(device, at(from) + 100, 64));
+        EXPECT_EQ(explain(line(device, at(from), 64, 0)).route, FERRY_ROUTE_STAGED) << "the driver would wait";
+        ASSERT_OK(copy_async(device, at(from), from.size(), 0));
+        ASSERT_OK(copy_async(at(to), device, to.size(), 0));
+        ASSERT_OK(copy_async(device, at(from) + 100, 64, 0));
         EXPECT_TRUE(to == bytes(to.size())) << "nothing may run while the gate is shut";
     }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -351,15 +355,15 @@ TEST_F(pageable, a_small_source_is_read_at_once_on_an_idle_stream) {
         bytes from = random_bytes(size, 1);
         const bytes sent = from;
         const device_memory device(size);
-        const ferry_copy_desc copy = line(device, at(from), size);
+        const ferry_copy_desc copy = line(device, at(from), size, 0);
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_EQ(explain(copy).route, FERRY_ROUTE_DRIVER) << size;
         EXPECT_EQ(explain(copy).blocks, FERRY_BLOCKS_UNTIL_STAGED) << size;
-        ASSERT_OK(copy_async(device, at(from), size));
+        ASSERT_OK(copy_async(device, at(from), size, 0));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(read_back(device, size) == sent);
         // To the host the driver waits for the copy itself.
-        EXPECT_EQ(explain(line(at(from), device, size)).blocks, FERRY_BLOCKS_UNTIL_DONE) << size;
+        EXPECT_EQ(explain(line(at(from), device, size, 0)).blocks, FERRY_BLOCKS_UNTIL_DONE) << size;
     }
 }
 
@@ -462,12 +466,12 @@ TEST_F(pageable, the_registered_part_of_a_range_is_not_staged) {
     std::copy(data.begin(), data.end(), memory);
     const device_memory device(size);
     const auto base = reinterpret_cast<std::uintptr_t>(memory);
-    for (const std::size_t first : {std::size_t{0}, 20 * page}) {
+    for (const std::size_t first : {std::size_t{0}, 300 * page}) { // each part is so much that it is staged
         ASSERT_OK(ferry_host_register(counted.get(), memory + first, 30 * page, 0, nullptr));
         for (const bool is_synchronous : {false, true}) {
             ASSERT_OK(raw().cuMemsetD8(device, 0, size));
             ASSERT_OK(raw().cuCtxSynchronize());
-            const ferry_copy_desc there = line(device, base, size), back = line(base, device, size);
+            const ferry_copy_desc there = line(device, base, size, 0), back = line(base, device, size, 0);
             const std::uint32_t parts = first ? 3 : 2;
             const ferry_explanation told = explain(there, is_synchronous);
             // One driver call may run on from pageable into registered memory.
@@ -506,7 +510,7 @@ TEST_F(pageable, wrong_options_are_refused_by_name) {
         {[](ferry_options &options) { options.staging = 3; }, FERRY_FIELD_STAGING},
         {[](ferry_options &options) { options.staging = -1; }, FERRY_FIELD_STAGING},
         {[](ferry_options &options) { options.staging_threads = 65; }, FERRY_FIELD_THREADS},
-        {[](ferry_options &options) { options.staging_priority = 20; }, FERRY_FIELD_STAGING_PRIORITY},
+        {[](ferry_options &options) { options.staging_priority = 21; }, FERRY_FIELD_STAGING_PRIORITY},
         {[](ferry_options &options) { options.staging_priority = -21; }, FERRY_FIELD_STAGING_PRIORITY},
         {[](ferry_options &options) { options.staging_bytes = 4095; }, FERRY_FIELD_STAGING_BYTES},
         {[](ferry_options &options) { options.staging_bytes = (1ull << 30) + 1; }, FERRY_FIELD_STAGING_BYTES},
@@ -1096,6 +1100,7 @@ TEST_F(pageable, staging_threads_run_with_the_settings_of_the_process_whoever_co
     expected.policy = SCHED_OTHER;
     ferry_options options = small();
     options.staging_threads = 0;
+    options.staging_priority = FERRY_PRIORITY_OF_PROCESS;
     open(options);
     ferry_report report = {};
     report.struct_size = sizeof report;
@@ -1133,6 +1138,43 @@ TEST_F(pageable, staging_threads_run_with_the_settings_of_the_process_whoever_co
                std::all_of(threads.begin(), threads.end(), [&](pid_t thread) {
                    const thread_settings found = settings_of(thread);
                    return may_go_back ? found == expected : CPU_EQUAL(&found.processors, &expected.processors);
+               });
+    }));
+}
+
+struct scheduling { // of the system calls, version 0
+    std::uint32_t size = sizeof(scheduling), policy = SCHED_OTHER;
+    std::uint64_t flags = 0;
+    std::int32_t niceness = 0;
+    std::uint32_t priority = 0;
+    std::uint64_t slice_ns = 0, deadline_ns = 0, period_ns = 0;
+};
+scheduling scheduling_of(pid_t thread) {
+    scheduling found;
+    EXPECT_EQ(syscall(SYS_sched_getattr, thread, &found, sizeof found, 0), 0);
+    return found;
+}
+TEST_F(pageable, staging_threads_run_soon_after_they_wake_by_default) {
+    scheduling granted;
+    std::thread([&] {
+        for (int niceness = -20; niceness < 20 && setpriority(PRIO_PROCESS, 0, niceness) != 0; ++niceness) {
+        }
+        scheduling wanted = scheduling_of(0);
+        wanted.slice_ns = 100'000;
+        syscall(SYS_sched_setattr, 0, &wanted, 0);
+        granted = scheduling_of(0);
+    }).join();
+    open(small());
+    const bytes host = random_bytes(300'000, 1);
+    const device_memory device(host.size());
+    ASSERT_OK(copy_async(device, at(host), host.size()));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(within_ten_seconds([&] { // until all of them have started
+        const std::vector<pid_t> threads = threads_named("ferry-staging");
+        return threads.size() == staging_of(counted).threads &&
+               std::all_of(threads.begin(), threads.end(), [&](pid_t thread) {
+                   const scheduling found = scheduling_of(thread);
+                   return found.niceness == granted.niceness && found.slice_ns == granted.slice_ns;
                });
     }));
 }
