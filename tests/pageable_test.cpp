@@ -1715,6 +1715,7 @@ TEST_F(pageable, closing_ends_the_copies_of_a_dead_context_and_completes_those_o
     ferry_options options = small();
     options.submit = program_threads::submit;
     options.submit_user = &own;
+    options.copy_flags = FERRY_COPY_BY_STAGING;
     open(options);
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size()), other_device(host.size());
