@@ -434,9 +434,9 @@ typedef struct ferry_ticket ferry_ticket;
  * Blocking:      does not wait for the GPU, with two exceptions. The driver's own copies from host memory to host
  *                memory wait, and so do its copies of pageable memory that are not staged: where staging cannot serve
  *                (managed memory, arrays without a surface, another device's memory; see docs/staging.md), where flags
- *                exclude it, and for a small line on an idle stream, which the driver copies faster. Such a call waits
- *                for earlier work on the stream, and until a pageable source has been read or, with a host destination,
- *                until the copy is complete. ferry_copy_explain_async reports what applies. Memory of a host pool does
+ *                exclude it, and on an idle stream where the driver is predicted to be faster: up to 1 MiB, or more
+ *                while staging is late because the machine is busy. Such a call waits for earlier work on the stream,
+ *                and until a pageable source has been read or, with a host destination, until the copy is complete. ferry_copy_explain_async reports what applies. Memory of a host pool does
  *                not count as host memory here if the device has access to the pool. The first copy by a kernel in a
  *                context may wait while the kernel is loaded; the first staged copy, while threads start and memory is
  *                pinned (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's
@@ -454,8 +454,8 @@ typedef struct ferry_ticket ferry_ticket;
  *                synchronises reports later failures.
  * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync. By a kernel or staged: cuPointerGetAttributes and
  *                cuLaunchKernel. Staged also: cuStreamIsCapturing and cuCtxGetId before; under capture and with
- *                ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. For a small pageable
- *                source cuStreamQuery; before the driver's own copy of one cuStreamSynchronize, or cuEventRecord and
+ *                ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. For pageable memory
+ *                cuStreamQuery; before the driver's own copy of one cuStreamSynchronize, or cuEventRecord and
  *                cuEventSynchronize. With a ticket cuEventCreate before the copy and cuEventRecord behind it.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
@@ -476,7 +476,8 @@ FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destinatio
  * ferry_copy_bytes on a stream, as ferry_copy_async.
  *
  * Blocking:      as ferry_copy_async.
- * Ownership:     the memory must live until the stream has passed the copy. Errors:        as ferry_copy_async.
+ * Ownership:     the memory must live until the stream has passed the copy.
+ * Errors:        as ferry_copy_async.
  * Driver:        as ferry_copy_async, after cuPointerGetAttributes for each address.
  */
 FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,

@@ -216,7 +216,7 @@ NEXT(ferry_explanation, kernel_obstacle, max_sms, 116);
 NEXT(ferry_explanation, max_sms, staged_ns, 120);
 NEXT(ferry_explanation, staged_ns, staged_obstacle, 128);
 NEXT(ferry_explanation, staged_obstacle, threads, 132);
-LAST(ferry_explanation, threads, 136);
+LAST(ferry_explanation, staging_delay_ns, 144);
 
 FIRST(ferry_host_options, struct_size);
 NEXT(ferry_host_options, struct_size, flags, 4);
