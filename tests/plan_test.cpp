@@ -355,6 +355,25 @@ TEST(staged_plan, beside_copies_of_its_batch_only_a_source_read_in_the_call_goes
     EXPECT_EQ(plan_copy(pageable_line(ends::d2h, 4 * KiB), facts).route, route_kind::staged);
 }
 
+TEST(staged_plan, a_source_that_must_have_been_read_is_buffered_behind_other_work_up_to_1_mib) {
+    for (const std::uint64_t size : {std::uint64_t{1}, 64 * KiB, MiB, MiB + 1, 16 * MiB}) {
+        const shape there = pageable_line(ends::h2d, size), back = pageable_line(ends::d2h, size);
+        plan_facts facts = staging_facts(on_a_stream);
+        facts.preferences.source_read = true;
+        const copy_plan behind = plan_copy(there, facts);
+        EXPECT_EQ(behind.route, size <= MiB ? route_kind::buffered : route_kind::staged) << size;
+        EXPECT_EQ(behind.wait_until_read, size > MiB) << size;
+        EXPECT_FALSE(plan_for_driver(there, facts).wait_before); // the driver's call may read it early
+        EXPECT_FALSE(plan_copy(back, facts).wait_until_read);
+        facts.is_stream_idle = true;
+        const copy_plan alone = plan_copy(there, facts);
+        EXPECT_EQ(alone.route, size <= MiB ? route_kind::driver : route_kind::staged) << size;
+        EXPECT_EQ(alone.wait_until_read, alone.route == route_kind::staged) << size;
+        facts.form = copy_form::synchronous;
+        EXPECT_FALSE(plan_copy(there, facts).wait_until_read);
+    }
+}
+
 TEST(staged_plan, late_staging_is_predicted_and_avoided) {
     constexpr std::uint64_t ms = 1'000'000;
     for (const ends way : {ends::h2d, ends::d2h}) {

@@ -350,6 +350,12 @@ typedef struct ferry_place {
  * URGENT       Does not wait behind other copies in a copy engine's queue, which knows no priorities: uses a kernel if
  *              one can take the copy. The copy stays stream-ordered.
  * NO_KERNELS   Leaves all SMs to other work.
+ * SOURCE_READ  A pageable source may be written again as soon as an asynchronous call returns, as after the driver's own
+ *              calls; without the flag it must not change until the stream has passed the copy. The source is read early,
+ *              so earlier work on the stream must not write it. Behind other work the calling thread reads up to 1 MiB
+ *              into pinned memory (FERRY_ROUTE_BUFFERED) without waiting for the stream; the call waits for the stream
+ *              if the copy is larger, or if 32 MiB wait there already. Refused under capture (FERRY_ERROR_CAPTURE). Of
+ *              no effect for pinned sources, for copies to the host and for fills.
  * BY_DRIVER, BY_KERNEL, BY_STAGING  Forces that route or fails with FERRY_ERROR_ROUTE. For a fill BY_DRIVER only
  *              excludes kernels, and BY_STAGING has no effect. Two of them, or NO_KERNELS with BY_KERNEL or
  *              BY_STAGING, are FERRY_ERROR_FLAGS. URGENT has no effect beside NO_KERNELS or BY_DRIVER.
@@ -359,6 +365,7 @@ typedef struct ferry_place {
  */
 #define FERRY_COPY_URGENT 0x1u
 #define FERRY_COPY_NO_KERNELS 0x2u
+#define FERRY_COPY_SOURCE_READ 0x4u
 #define FERRY_COPY_BY_DRIVER 0x100u
 #define FERRY_COPY_BY_KERNEL 0x200u
 #define FERRY_COPY_BY_STAGING 0x400u
@@ -767,10 +774,11 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* How a copy travels. */
-#define FERRY_ROUTE_NONE 0   /* not at all: its width is 0 */
-#define FERRY_ROUTE_DRIVER 1 /* by the driver's own calls: one, or more if host memory is registered in pieces */
-#define FERRY_ROUTE_KERNEL 2 /* by a kernel of ferry's on the copy's stream */
-#define FERRY_ROUTE_STAGED 3 /* by a kernel on the stream and CPU threads that share a pinned staging buffer */
+#define FERRY_ROUTE_NONE 0     /* not at all: its width is 0 */
+#define FERRY_ROUTE_DRIVER 1   /* by the driver's own calls: one, or more if host memory is registered in pieces */
+#define FERRY_ROUTE_KERNEL 2   /* by a kernel of ferry's on the copy's stream */
+#define FERRY_ROUTE_STAGED 3   /* by a kernel on the stream and CPU threads that share a pinned staging buffer */
+#define FERRY_ROUTE_BUFFERED 4 /* the calling thread reads the source into pinned memory, the driver copies that */
 
 /* Why a route cannot take a copy. */
 #define FERRY_OBSTACLE_NONE 0

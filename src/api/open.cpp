@@ -153,6 +153,7 @@ void close_instance(ferry_instance &instance) noexcept {
     if (instance.limits.device_count) {
         instance.staging.close();
         instance.tables.close();
+        instance.read_buffers.close();
         instance.deferred.close();
     }
     [[maybe_unused]] const bool holds_software_driver = instance.holds_software_driver;

@@ -32,9 +32,10 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
     constexpr const char *waits[] = {"does not block", "blocks until the source has been read",
                                      "blocks until the copy is complete"};
     const bool is_known = explanation.blocks >= 0 && explanation.blocks <= FERRY_BLOCKS_UNTIL_DONE;
-    const char *const route = explanation.route == FERRY_ROUTE_KERNEL   ? "kernel"
-                              : explanation.route == FERRY_ROUTE_STAGED ? "staged"
-                                                                        : "driver";
+    const char *const route = explanation.route == FERRY_ROUTE_KERNEL     ? "kernel"
+                              : explanation.route == FERRY_ROUTE_STAGED   ? "staged"
+                              : explanation.route == FERRY_ROUTE_BUFFERED ? "buffered"
+                                                                          : "driver";
     char how[64] = "", calls[32] = "", times[96] = "";
     if (explanation.route == FERRY_ROUTE_STAGED)
         std::snprintf(how, sizeof how, " on %" PRIu32 " SMs and %" PRIu32 " threads", explanation.max_sms,

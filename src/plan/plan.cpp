@@ -131,7 +131,14 @@ copy_plan plan_for_staging(const shape &shape, const plan_facts &facts) noexcept
     copy_plan plan;
     plan.route = route_kind::staged;
     plan.synchronise_after = facts.form == copy_form::synchronous;
+    plan.wait_until_read = is_read_early(shape, facts);
     plan.blocks = staged_blocks(shape, facts);
+    return plan;
+}
+
+copy_plan plan_for_buffer() noexcept {
+    copy_plan plan;
+    plan.route = route_kind::buffered;
     return plan;
 }
 
@@ -175,7 +182,8 @@ bool is_staged(const shape &shape, const plan_facts &facts, lazy_prediction &pre
     constexpr std::uint64_t little = std::uint64_t{1} << 20;
     if (facts.preferences.is_urgent) return true;
     if (facts.form == copy_form::asynchronous) {
-        const bool may_be_read = facts.is_stream_idle || (facts.is_source_final && is_read_in_the_call(shape));
+        const bool may_be_read = facts.is_stream_idle || is_read_early(shape, facts) ||
+                                 (facts.is_source_final && is_read_in_the_call(shape));
         if (!may_be_read || !facts.profile) return true;
         if (rows_of(shape).bytes() > little && staging_delay(facts) == 0) return true;
     }
@@ -219,6 +227,9 @@ ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept 
         return ranked.add(is_obstacle(why_not_staged) ? refuse_plan(why_not_staged) : plan_for_staging(shape, facts));
     if (preferences.forced == route_kind::kernel && is_obstacle(why_not_kernel))
         return ranked.add(refuse_plan(why_not_kernel));
+    if (preferences.forced == route_kind::none && is_read_early(shape, facts) && !facts.is_stream_idle &&
+        shape.width * shape.height * shape.depth <= largest_buffered)
+        ranked.add(plan_for_buffer());
     if (preferences.forced == route_kind::none && !is_obstacle(why_not_staged)) {
         const bool is_taken =
             is_pageable(shape)

@@ -12,8 +12,9 @@ enum class copy_form : std::uint8_t { synchronous, asynchronous };
 enum class route_kind : std::uint8_t {
     none = FERRY_ROUTE_NONE, // as a preference: any
     driver = FERRY_ROUTE_DRIVER,
-    kernel, // ferry's own kernels, on the caller's stream
-    staged, // a kernel on that stream and host threads, through slots of a staging buffer
+    kernel,   // ferry's own kernels, on the caller's stream
+    staged,   // a kernel on that stream and host threads, through slots of a staging buffer
+    buffered, // the calling thread reads the source into pinned memory, and the driver's call copies that
 };
 
 // The error for a forced route that cannot serve.
@@ -26,9 +27,12 @@ struct copy_preferences {
     route_kind forced = route_kind::none;
     bool no_kernels = false;      // no kernels
     bool is_urgent = false;       // must not wait behind other copies in a copy engine's queue
+    bool source_read = false;     // a pageable source has been read when an asynchronous call returns
     std::uint16_t max_blocks = 0; // maximum blocks, each on one SM at most; 0: as many as pay off
 
-    bool any() const noexcept { return forced != route_kind::none || no_kernels || is_urgent || max_blocks; }
+    bool any() const noexcept {
+        return forced != route_kind::none || no_kernels || is_urgent || source_read || max_blocks;
+    }
 };
 
 // The wishes that FERRY_COPY_* flags express.
@@ -39,6 +43,7 @@ constexpr copy_preferences preferences_of(std::uint32_t flags) noexcept {
     if (flags & FERRY_COPY_BY_STAGING) preferences.forced = route_kind::staged;
     preferences.no_kernels = flags & FERRY_COPY_NO_KERNELS;
     preferences.is_urgent = flags & FERRY_COPY_URGENT;
+    preferences.source_read = flags & FERRY_COPY_SOURCE_READ;
     preferences.max_blocks = static_cast<std::uint16_t>(flags >> FERRY_COPY_MAX_SMS_SHIFT);
     return preferences;
 }
@@ -87,6 +92,8 @@ struct copy_plan {
     // (seen up to 300000 bytes, CUDA 13.0, H200). So ferry first waits for that work, which may be what writes the
     // source.
     bool wait_before = false;
+    // The source must have been read when the call returns: the caller works on the staged copy until it is done.
+    bool wait_until_read = false;
     // Why the route that the caller forces cannot serve. Such a copy must be refused.
     obstacle refused = obstacle::none;
     std::uint16_t blocks = 0; // of a kernel, or of each staging kernel
@@ -114,6 +121,14 @@ inline bool is_read_in_the_call(const shape &shape) noexcept {
     return shape.source.kind == memory_kind::pageable && !is_copied_as_host(shape.destination.kind);
 }
 
+// The most bytes that the calling thread reads into pinned memory itself.
+constexpr std::uint64_t largest_buffered = std::uint64_t{1} << 20;
+
+// Whether the source is to be read before the call returns, even if earlier work on the stream is pending.
+inline bool is_read_early(const shape &shape, const plan_facts &facts) noexcept {
+    return facts.preferences.source_read && facts.form == copy_form::asynchronous && is_read_in_the_call(shape);
+}
+
 // The plan for the driver route, which serves all shapes.
 inline copy_plan plan_for_driver(const shape &shape, const plan_facts &facts) noexcept {
     const bool returns_early =
@@ -123,7 +138,7 @@ inline copy_plan plan_for_driver(const shape &shape, const plan_facts &facts) no
     plan.names_contexts = !facts.is_captured && leaves_device(shape, facts.context_device);
     plan.synchronise_after = facts.form == copy_form::synchronous && returns_early;
     plan.wait_before = facts.form == copy_form::asynchronous && !facts.is_captured && !facts.is_stream_idle &&
-                       !facts.is_source_final && is_read_in_the_call(shape);
+                       !facts.is_source_final && is_read_in_the_call(shape) && !facts.preferences.source_read;
     return plan;
 }
 

@@ -27,13 +27,12 @@ staged_box staged_box_of(const shape &shape, const kernel_view &view) noexcept {
     return box;
 }
 
-// `progress` is local to this call, which returns when nobody writes to `progress` any more.
-error run_and_help(const driver_table &cu, staging_engine &engine, const staged_copy &copy, CUstream stream) noexcept {
-    staged_progress progress;
+// Returns when nobody writes to `progress` any more.
+error run_and_help(staging_engine &engine, const staged_copy &copy, CUstream stream,
+                   staged_progress &progress) noexcept {
     const error failed = engine.enqueue(copy, stream, &progress);
     const error helped = engine.help(progress);
-    if (failed) return failed;
-    return helped ? helped : wait_for_legacy_stream(cu);
+    return failed ? failed : helped;
 }
 
 } // namespace
@@ -46,9 +45,12 @@ error run_staged_copy(const driver_table &cu, staging_engine &engine, const shap
                               .context = site.context,
                               .blocks = plan.blocks,
                               .is_captured = site.is_captured,
-                              .caller_helps = plan.synchronise_after,
+                              .caller_helps = plan.synchronise_after || plan.wait_until_read,
                               .is_stream_idle = site.is_stream_idle};
-    return plan.synchronise_after ? run_and_help(cu, engine, copy, stream) : engine.enqueue(copy, stream, progress);
+    if (!copy.caller_helps) return engine.enqueue(copy, stream, progress);
+    staged_progress of_call;
+    if (error failed = run_and_help(engine, copy, stream, progress ? *progress : of_call)) return failed;
+    return plan.synchronise_after ? wait_for_legacy_stream(cu) : ok;
 }
 
 } // namespace ferry

@@ -68,8 +68,10 @@ public:
     error run() noexcept {
         const auto try_one = [&](const single_call &one) noexcept { return try_capture(one); };
         const auto call_one = [&](const single_call &one) noexcept { return call(one); };
-        if (site_.is_captured)
+        if (site_.is_captured) {
             if (error failed = for_each_call(try_one)) return failed;
+            if (error failed = try_own()) return failed;
+        }
         if (error failed = for_each_call(call_one)) return failed;
         if (error failed = run_boxes()) return failed;
         std::size_t first_line = 0;
@@ -102,6 +104,15 @@ private:
         return is_planned_so || !is_at_home_;
     }
     bool is_own_kernel(const batch_box &box) const noexcept { return box.way == box_route::own && !is_called(box); }
+
+    error try_own() noexcept {
+        for (const batch_box &box : request_.boxes)
+            if (is_own_kernel(box))
+                if (error failed =
+                        check_capture(instance_, {box.shape, facts(), box.plan, request_.own_views[box.to]}, site()))
+                    return failed;
+        return {};
+    }
 
     // Uses the views that were looked up when the box was planned.
     error run_own(const batch_box &box) noexcept {
@@ -181,11 +192,11 @@ private:
     error choose_for_pageable(const single_call &one, plan_facts &facts, kernel_views &views,
                               copy_plan &plan) noexcept {
         const shape &shape = one.shape;
+        facts.preferences = one.preferences;
         if (is_behind_earlier_work_)
             facts.is_source_final = true;
         else if (error failed = look_at_stream(instance_, shape, stream_, facts))
             return failed;
-        facts.preferences = one.preferences;
         if (site_.is_waited_for) facts.form = copy_form::synchronous;
         resolved_ends ends;
         if (is_at_home_) know_ends(request_, shape, one.known, ends);

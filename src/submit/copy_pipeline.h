@@ -88,8 +88,8 @@ template <class Submit>
     } else {
         if (leaves_device(shape, prepared.facts.context_device))
             if (error failed = look_up_pool_ends(instance, prepared.facts.context_device, shape)) return failed;
-        if (error failed = look_at_stream(instance, shape, stream, prepared.facts)) return failed;
         prepared.facts.preferences = preferences_of(flags);
+        if (error failed = look_at_stream(instance, shape, stream, prepared.facts)) return failed;
         if (error failed =
                 choose(instance, shape, prepared.ends, choice.wanted, prepared.facts, prepared.views, prepared.plan))
             return failed;

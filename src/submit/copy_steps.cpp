@@ -1,5 +1,7 @@
 #include "submit/copy_steps.h"
 
+#include <cstring>
+
 #include "device/stream_order.h"
 #include "exec/driver_parts.h"
 #include "submit/staging_setup.h"
@@ -91,11 +93,19 @@ error enter_for_graph(ferry_instance &instance, const shape &shape, const plan_f
     return {.status = FERRY_ERROR_CAPTURE};
 }
 
+namespace {
+
+// A graph reads the source at each launch.
+constexpr error read_under_capture = {FERRY_ERROR_CAPTURE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0,
+                                      FERRY_COPY_SOURCE_READ};
+
+} // namespace
+
 error check_capture(ferry_instance &instance, const planned_copy &call, const copy_site &site) noexcept {
+    if (!call.facts.is_captured) return {};
+    if (call.plan.route == route_kind::buffered || call.plan.wait_until_read) return read_under_capture;
     context_scope trial(instance.cu);
-    return call.facts.is_captured && call.plan.route == route_kind::driver
-               ? enter_for_graph(instance, call.shape, call.facts, site, trial)
-               : ok;
+    return call.plan.route == route_kind::driver ? enter_for_graph(instance, call.shape, call.facts, site, trial) : ok;
 }
 
 error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context,
@@ -143,12 +153,34 @@ void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext 
     }
 }
 
+namespace {
+
+bool is_small_upload(const shape &shape) noexcept {
+    return is_read_in_the_call(shape) && shape.width * shape.height * shape.depth <= recent_copies::largest;
+}
+
+// In a loop of small copies only the last one may be in front: gives it the time that it takes.
+bool is_idle_soon(const recent_copies &recent, CUstream stream, function_ref<bool()> is_idle) noexcept {
+    constexpr std::uint64_t last_copy_ns = 10'000;
+    if (!recent.is_recent(stream)) return false;
+    const std::uint64_t until = clock_ns() + last_copy_ns;
+    while (clock_ns() < until)
+        if (is_idle()) return true;
+    return false;
+}
+
+} // namespace
+
 error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, plan_facts &facts) noexcept {
     if (facts.form == copy_form::synchronous) return {};
     if (error failed = query_capture(instance.cu, stream, facts.is_captured)) return failed;
+    if (facts.is_captured || !is_pageable(shape)) return {};
     // The driver's call to the host would wait for the program's own work on the legacy stream too.
-    if (!facts.is_captured && is_pageable(shape))
-        facts.is_stream_idle = is_idle(instance.cu, stream, copies_in_flight::are_any() || !is_read_in_the_call(shape));
+    const bool legacy_counts = copies_in_flight::are_any() || !is_read_in_the_call(shape);
+    const auto ask = [&]() noexcept { return is_idle(instance.cu, stream, legacy_counts); };
+    facts.is_stream_idle = ask();
+    if (!facts.is_stream_idle && is_small_upload(shape) && !facts.preferences.source_read)
+        facts.is_stream_idle = is_idle_soon(instance.recent, stream, ask);
     return {};
 }
 
@@ -171,6 +203,12 @@ error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, 
     begin_choice(instance, shape, context, facts);
     const ranked_routes ranked = rank_routes(shape, facts);
     plan = ranked.plans[0];
+    if (facts.is_captured && is_read_early(shape, facts)) return read_under_capture;
+    if (plan.route == route_kind::buffered) {
+        const address_span &source = shape.source.span;
+        if (host_range_is_readable(source.first, source.last)) return {};
+        plan = plan_for_driver(shape, facts); // which refuses unreadable memory
+    }
     if (plan.route > route_kind::driver) { // ranked without a driver query so far
         if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
         if (error failed = look_up_views(instance, shape, ends, context, facts, views)) return failed;
@@ -236,6 +274,11 @@ error for_each_planned_call(ferry_instance &instance, const planned_copy &whole,
 
 namespace {
 
+bool lacks_memory(const error &failed) noexcept {
+    return failed.status == FERRY_ERROR_OUT_OF_MEMORY || failed.status == to_status(CUDA_ERROR_OUT_OF_MEMORY) ||
+           failed.status == FERRY_ERROR_LIMIT;
+}
+
 error run_by_driver(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
                     const copy_site &site) noexcept {
     context_scope graph_scope(instance.cu);
@@ -249,6 +292,33 @@ error run_by_driver(ferry_instance &instance, const shape &shape, const plan_fac
     return run_driver_route(instance.cu, shape, plan, facts.form, contexts, site.stream);
 }
 
+void pack_rows(const shape &shape, std::byte *packed) noexcept {
+    const shape_end &source = shape.source;
+    for (std::uint64_t z = 0; z < shape.depth; ++z)
+        for (std::uint64_t y = 0; y < shape.height; ++y, packed += shape.width) {
+            const std::uint64_t row = source.span.first + (z * source.slice_height + y) * source.row_pitch;
+            std::memcpy(packed, reinterpret_cast<const void *>(row), shape.width);
+        }
+}
+
+// Reads the source into a block that is free again once the stream has passed the copy.
+error run_buffered(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept {
+    const std::uint64_t bytes = copy.shape.width * copy.shape.height * copy.shape.depth;
+    void *block = nullptr;
+    if (error failed = instance.read_buffers.allocate(bytes, block)) return failed;
+    pack_rows(copy.shape, static_cast<std::byte *>(block));
+    shape packed = copy.shape;
+    const auto first = reinterpret_cast<std::uintptr_t>(block);
+    packed.source = {memory_kind::pinned,        -1,           nullptr,      0, 0, 0,
+                     {first, first + bytes - 1}, packed.width, packed.height};
+    const error failed = run_by_driver(instance, packed, copy.facts, plan_for_driver(packed, copy.facts), site);
+    if (failed)
+        static_cast<void>(instance.read_buffers.free(block));
+    else // if the driver refuses the event behind the copy, the block stays taken: the copy may be in flight
+        static_cast<void>(instance.read_buffers.free_on(site.stream, block));
+    return failed;
+}
+
 } // namespace
 
 error run_planned(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
@@ -256,20 +326,24 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
     const auto &[shape, facts, plan, views] = copy;
     if (plan.route == route_kind::kernel)
         return run_kernel_copy(instance.cu, instance.kernels, shape, plan, views, site.stream);
+    if (plan.route == route_kind::buffered) {
+        const error failed = run_buffered(instance, copy, site);
+        if (!lacks_memory(failed)) return failed;
+        return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
+    }
     if (plan.route == route_kind::staged) {
         if (is_in_parts(instance, shape)) return run_in_parts(instance, shape, facts, site);
         const kernel_view &view = is_host(shape.source.kind) ? views.destination : views.source;
         const staged_site staged = {site.context, facts.context_device, facts.is_captured, facts.is_stream_idle};
         const error failed =
             run_staged_copy(instance.cu, instance.staging, shape, plan, view, staged, site.stream, progress);
-        const bool is_without_means =
-            failed.status == FERRY_ERROR_OUT_OF_MEMORY || failed.status == to_status(CUDA_ERROR_OUT_OF_MEMORY);
-        if (!is_without_means || progress || facts.preferences.forced == route_kind::staged) return failed;
+        if (!lacks_memory(failed) || progress || facts.preferences.forced == route_kind::staged) return failed;
         // The driver copies everything again, including the part that was staged.
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }
     if (facts.thread_delay_ns != 0) instance.staging.measure_thread_delay();
     const error result = run_by_driver(instance, shape, facts, plan, site);
+    if (facts.is_stream_idle && is_small_upload(shape)) instance.recent.note(site.stream);
     // The driver refuses a copy whose host memory is registered in pieces.
     if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && crosses_border(shape, instance.pinned.ranges()))
         return run_in_parts(instance, shape, facts, site);

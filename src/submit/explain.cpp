@@ -59,15 +59,17 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
         const bool is_synchronous = form == copy_form::synchronous;
         const auto add_call = [&](memory_kind source, memory_kind destination, const copy_plan &plan) noexcept {
             const bool by_driver = plan.route == route_kind::driver;
-            const blocking waits = by_driver        ? blocking_of(source, destination, form)
-                                   : is_synchronous ? blocking::until_done
-                                                    : blocking::no;
+            const blocking waits = by_driver              ? blocking_of(source, destination, form)
+                                   : is_synchronous       ? blocking::until_done
+                                   : plan.wait_until_read ? blocking::until_staged
+                                                          : blocking::no;
             const bool is_staged = plan.route == route_kind::staged;
             found.blocks = std::max(found.blocks, static_cast<std::int32_t>(waits));
             found.synchronises |= plan.synchronise_after || plan.wait_before;
             found.route = std::max(found.route, static_cast<std::int32_t>(plan.route));
             found.max_sms = std::max<std::uint32_t>(found.max_sms, plan.blocks);
-            if (is_staged) found.threads = instance.staging_threads + (is_synchronous ? 1u : 0u);
+            const bool helps = is_synchronous || plan.wait_until_read;
+            if (is_staged) found.threads = instance.staging_threads + (helps ? 1u : 0u);
             ++found.calls;
         };
         ferry::shape known = shape;
@@ -84,7 +86,9 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
         };
         if (error failed = for_each_planned_call(instance, prepared.planned(), site, add)) return failed;
         std::snprintf(found.driver_call, sizeof found.driver_call, "%s",
-                      found.route > FERRY_ROUTE_DRIVER ? "cuLaunchKernel" : driver_call_name(plan, form));
+                      found.route == FERRY_ROUTE_KERNEL || found.route == FERRY_ROUTE_STAGED
+                          ? "cuLaunchKernel"
+                          : driver_call_name(plan, form));
         found.context_device = facts.context_device;
         found.source_memory = public_kind(source);
         found.source_device = device_of(shape.source, source, facts.context_device);

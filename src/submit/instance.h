@@ -17,6 +17,7 @@
 #include "plan/device_profiles.h"
 #include "staging/engine.h"
 #include "submit/batch_request.h"
+#include "submit/recent_copies.h"
 #include "submit/ticket.h"
 
 struct ferry_instance {
@@ -51,6 +52,16 @@ struct ferry_instance {
                               0,
                               0,
                               ferry::pinned_pool::use::of_instance};
+    // What the calling thread has read for copies that are enqueued.
+    ferry::pinned_pool read_buffers{cu,
+                                    contexts,
+                                    pinned,
+                                    allocator,
+                                    {.owner = ferry::host_owner::pool},
+                                    0,
+                                    std::uint64_t{32} << 20,
+                                    ferry::pinned_pool::use::of_instance};
+    ferry::recent_copies recent;
     ferry::batch_request_pool requests{allocator};
     bool stages = false;                     // pageable memory is staged where kernels can serve
     std::uint16_t staging_threads = 0;       // maximum that a copy may keep busy

@@ -292,6 +292,8 @@ const char *name_of_route(std::int32_t route) {
         return "kernel";
     case FERRY_ROUTE_STAGED:
         return "staged";
+    case FERRY_ROUTE_BUFFERED:
+        return "buffered";
     default:
         return "another";
     }

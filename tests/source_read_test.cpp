@@ -1,0 +1,230 @@
+// FERRY_COPY_SOURCE_READ: when a call returns, the pageable source may be written again.
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+#include "support/captured_graph.h"
+#include "support/counted_test.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t MiB = 1 << 20;
+
+class source_read : public counted_test {
+protected:
+    void SetUp() override {
+        counted_test::SetUp();
+        if (has_kernels()) {
+            ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+        }
+        // The buffers' memory is allocated now: allocating may wait for work that a gate holds.
+        const device_memory target(MiB);
+        const bytes from(MiB);
+        gate held(stream);
+        std::thread opener([&] { held.let_go(); });
+        EXPECT_OK(enqueue(describe(target, from.data(), MiB)));
+        opener.join();
+    }
+    static ferry_copy_desc describe(std::uint64_t to, const void *from, std::uint64_t size) {
+        ferry_copy_desc copy = {};
+        ferry_place_host(&copy.source, from);
+        copy.destination.address = to;
+        copy.width = size;
+        copy.flags = FERRY_COPY_SOURCE_READ;
+        return copy;
+    }
+    std::int32_t enqueue(const ferry_copy_desc &copy) {
+        return ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr);
+    }
+    ferry_explanation explain(const ferry_copy_desc &copy) {
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
+        return told;
+    }
+};
+
+TEST_F(source_read, up_to_1_mib_behind_other_work_is_read_in_a_call_that_does_not_wait) {
+    for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{4096}, std::uint64_t{70'001}, MiB}) {
+        SCOPED_TRACE(size);
+        const bytes data = random_bytes(size, size);
+        const device_memory target(size);
+        bytes from = data;
+        {
+            gate held(stream);
+            const ferry_copy_desc copy = describe(target, from.data(), size);
+            const ferry_explanation told = explain(copy);
+            EXPECT_EQ(told.route, FERRY_ROUTE_BUFFERED);
+            EXPECT_EQ(told.blocks, FERRY_BLOCKS_NO);
+            EXPECT_STREQ(told.driver_call, "cuMemcpy3DAsync");
+            char text[256];
+            ferry_explanation_format(&told, text, sizeof text);
+            EXPECT_EQ(std::string(text).find("buffered route: cuMemcpy3DAsync, pageable to device 0"), 0u) << text;
+            ASSERT_OK(enqueue(copy));
+            std::fill(from.begin(), from.end(), std::byte{0});
+        }
+        EXPECT_TRUE(read_back(target, size) == data);
+    }
+}
+
+TEST_F(source_read, every_form_and_destination_gets_the_bytes_of_the_call) {
+    const grid box = {.width = 48, .height = 5, .depth = 3};
+    for (const place_kind kind : {place_kind::device, place_kind::managed, place_kind::array_3d, place_kind::pool})
+        for (const int device : {0, 1})
+            for (const int form : {0, 1, 2, 3}) { // single, batch, prepared, with a ticket
+                if (device >= device_count() || !can_be(kind, box)) continue;
+                SCOPED_TRACE(testing::Message() << name_of(kind) << " of device " << device << ", form " << form);
+                test_place target(kind, box, device), source(place_kind::pageable, box);
+                target.fill(2);
+                source.fill(3);
+                ferry_copy_desc copy = {};
+                copy.source = source.describe(statement::any);
+                copy.destination = target.describe(statement::any);
+                copy.width = box.width, copy.height = box.height, copy.depth = box.depth;
+                copy.flags = FERRY_COPY_SOURCE_READ;
+                ferry_prepared *prepared = nullptr;
+                ferry_ticket *ticket = nullptr;
+                if (form == 2) {
+                    ASSERT_OK(ferry_prepared_create(counted.get(), &copy, 1, 0, stream, &prepared, nullptr));
+                }
+                const bytes sent = source.picture();
+                {
+                    gate held(stream);
+                    std::thread opener;
+                    // In another context's copy the driver may have to wait, so the gate opens by itself.
+                    if (device != 0 || form == 2) opener = std::thread([&] { held.let_go(); });
+                    EXPECT_OK(form == 1   ? ferry_copy_batch_async(counted.get(), &copy, 1, 0, stream, nullptr)
+                              : form == 2 ? ferry_prepared_launch(prepared, stream, nullptr)
+                                          : ferry_copy_async(counted.get(), &copy, stream,
+                                                             form == 3 ? &ticket : nullptr, nullptr));
+                    source.fill(9);
+                    if (opener.joinable()) opener.join();
+                }
+                EXPECT_OK(raw().cuStreamSynchronize(stream));
+                if (ticket) {
+                    ferry_ticket_info info = {};
+                    info.struct_size = sizeof info;
+                    EXPECT_OK(ferry_ticket_get_info(ticket, &info));
+                    EXPECT_EQ(info.done, 1);
+                    EXPECT_EQ(info.bytes_done, box.width * box.height * box.depth);
+                    EXPECT_OK(ferry_ticket_release(ticket));
+                }
+                if (prepared) {
+                    EXPECT_OK(ferry_prepared_destroy(prepared));
+                }
+                EXPECT_TRUE(target.read() == sent);
+            }
+}
+
+TEST_F(source_read, more_than_the_buffers_hold_waits_for_the_stream_and_arrives) {
+    constexpr int copies = 40; // of 1 MiB, where the buffers hold 32
+    const device_memory target(copies * MiB);
+    std::vector<bytes> sent;
+    for (int i = 0; i < copies; ++i)
+        sent.push_back(random_bytes(MiB, i));
+    bytes from(MiB);
+    {
+        gate held(stream);
+        std::thread opener([&] {
+            usleep(50'000);
+            held.let_go();
+        });
+        for (int i = 0; i < copies; ++i) {
+            from = sent[i];
+            EXPECT_OK(enqueue(describe(target + i * MiB, from.data(), MiB)));
+        }
+        opener.join();
+    }
+    for (int i = 0; i < copies; ++i)
+        EXPECT_TRUE(read_back(target + i * MiB, MiB) == sent[i]) << i;
+}
+
+TEST_F(source_read, a_large_source_has_been_read_when_the_call_returns) {
+    constexpr std::uint64_t size = 9 * MiB + 5;
+    const bytes data = random_bytes(size, 1);
+    const device_memory target(size);
+    for (const std::uint32_t other : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_STAGING, FERRY_COPY_NO_KERNELS}) {
+        if (other == FERRY_COPY_BY_STAGING && !has_kernels()) continue;
+        SCOPED_TRACE(other);
+        bytes from = data;
+        ASSERT_OK(raw().cuMemsetD8Async(target, 7, size, stream)); // earlier work
+        ferry_copy_desc copy = describe(target, from.data(), size);
+        copy.flags |= other;
+        if (has_kernels() && other % FERRY_COPY_BY_DRIVER == 0 && other != 0) {
+            const ferry_explanation told = explain(copy);
+            EXPECT_EQ(told.blocks, FERRY_BLOCKS_UNTIL_STAGED);
+        }
+        ASSERT_OK(enqueue(copy));
+        std::fill(from.begin(), from.end(), std::byte{0});
+        EXPECT_TRUE(read_back(target, size) == data);
+    }
+}
+
+TEST_F(source_read, is_refused_under_capture_and_captures_nothing) {
+    const device_memory target(4096);
+    const bytes from = random_bytes(4096, 1);
+    const ferry_copy_desc copy = describe(target, from.data(), 4096);
+    ferry_prepared *prepared = nullptr;
+    ASSERT_OK(ferry_prepared_create(counted.get(), &copy, 1, 0, stream, &prepared, nullptr));
+    captured_graph graph(stream);
+    ferry_error_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_EQ(ferry_copy_async(counted.get(), &copy, stream, nullptr, &info), FERRY_ERROR_CAPTURE);
+    EXPECT_EQ(info.field, FERRY_FIELD_FLAGS);
+    EXPECT_EQ(ferry_copy_batch_async(counted.get(), &copy, 1, 0, stream, nullptr), FERRY_ERROR_CAPTURE);
+    EXPECT_EQ(ferry_prepared_launch(prepared, stream, nullptr), FERRY_ERROR_CAPTURE);
+    graph.end();
+    graph.run();
+    EXPECT_OK(ferry_prepared_destroy(prepared));
+}
+
+TEST_F(source_read, has_no_effect_where_the_driver_s_own_calls_promise_nothing) {
+    const device_memory device(4096);
+    bytes to(4096);
+    const bytes data = random_bytes(4096, 2);
+    ferry_copy_desc there = describe(device, data.data(), 4096), back = {};
+    EXPECT_OK(ferry_copy(counted.get(), &there, nullptr));
+    back.source.address = device;
+    ferry_place_host(&back.destination, to.data());
+    back.width = 4096;
+    back.flags = FERRY_COPY_SOURCE_READ;
+    ASSERT_OK(enqueue(back));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(to == data);
+    ferry_fill_desc fill = {};
+    fill.destination.address = device;
+    fill.width = 4096;
+    fill.pattern_size = 1;
+    fill.flags = FERRY_COPY_SOURCE_READ;
+    EXPECT_OK(ferry_fill_async(counted.get(), &fill, stream, nullptr));
+}
+
+TEST_F(source_read, without_buffers_the_driver_reads_the_source) {
+    const device_memory target(MiB);
+    const bytes data = random_bytes(MiB, 5);
+    const instance_owner fresh = open_or_fail(driver.options());
+    gate held(stream);
+    std::thread opener([&] {
+        usleep(20'000);
+        held.let_go();
+    });
+    driver.fail("cuMemHostRegister", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+    driver.fail("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+    bytes from = data;
+    const ferry_copy_desc copy = describe(target, from.data(), MiB);
+    EXPECT_OK(ferry_copy_async(fresh.get(), &copy, stream, nullptr, nullptr));
+    std::fill(from.begin(), from.end(), std::byte{0});
+    opener.join();
+    held.open();
+    driver.heal();
+    EXPECT_TRUE(read_back(target, MiB) == data);
+}
+
+} // namespace
+} // namespace ferry::test

@@ -1,0 +1,152 @@
+// pageable-loops: 400 small copies of pageable memory in a row, as programs with many small tensors or a buffer for each
+// draw make them, on an idle stream and behind other work. Counts from the end of that work.
+#include "case.h"
+#include "compute.h"
+#include "lines.h"
+#include "report.h"
+
+namespace bench {
+
+namespace of_pageable_loops {
+namespace {
+
+constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20, ahead_size = 512 * MiB;
+
+struct loop {
+    const char *name;
+    std::function<void(std::size_t offset)> copy; // enqueues one copy
+};
+
+struct loop_times {
+    double copy_ns, call_ns; // each copy: until all have arrived, and in the call
+};
+
+class stream_loops {
+public:
+    stream_loops(session &session, bool is_busy)
+        : copies(session.is_quick ? 50 : 400), environment_(session.environment), is_busy_(is_busy),
+          watch_(environment_, 2), ahead_size_(std::min(ahead_size, session.workspace.largest)),
+          target_(allocate_device(environment_, ahead_size_)), ahead_{"H2D", session.workspace.pinned,
+                                                                      session.workspace.device_destination} {
+        ahead_.destination.address = target_.get();
+    }
+
+    const int copies;
+    // Runs the loop over `room` bytes of the buffers.
+    loop_times run(const loop &one, std::size_t size, std::size_t room) const {
+        const CUstream stream = environment_.stream.get();
+        if (is_busy_) {
+            raw_copy_async(environment_, ahead_, ahead_size_, stream);
+            watch_.note(0, stream);
+        }
+        const double begun = now_ns();
+        for (int i = 0; i < copies; ++i)
+            one.copy(static_cast<std::size_t>(i) * size % room);
+        const double enqueued = now_ns();
+        if (is_busy_) watch_.note(1, stream);
+        check(environment_.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+        const double all = is_busy_ ? watch_.us_between(0, 1) * 1e3 : now_ns() - begun;
+        return {all / copies, (enqueued - begun) / copies};
+    }
+
+private:
+    const environment &environment_;
+    const bool is_busy_;
+    const stopwatch watch_;
+    const std::size_t ahead_size_;
+    const owned<CUdeviceptr> target_;
+    direction ahead_; // to memory of its own
+};
+
+buffer moved(buffer place, std::size_t offset) {
+    place.address += offset;
+    return place;
+}
+
+loop raw_loop(const environment &environment, const direction &of, std::size_t size) {
+    return {"raw", [&environment, of, size](std::size_t offset) {
+                const direction part = {of.name, moved(of.source, offset), moved(of.destination, offset)};
+                raw_copy_async(environment, part, size, environment.stream.get());
+            }};
+}
+
+loop ferry_loop(const environment &environment, const direction &of, std::size_t size, std::uint32_t flags) {
+    return {"ferry", [&environment, of, size, flags](std::size_t offset) {
+                ferry_copy_desc copy = {};
+                copy.source.address = of.source.address + offset;
+                copy.destination.address = of.destination.address + offset;
+                copy.width = size;
+                copy.flags = flags;
+                ferry_copy_async_checked(environment.basic.get(), copy, environment.stream.get());
+            }};
+}
+
+// What the loop of such copies has to reach beside the driver's.
+double target_of_loop(bool is_busy, bool to_device, std::size_t size) {
+    if (is_busy) return 1.0;
+    if (to_device) return size >= 256 * KiB ? 1.5 : size >= 64 * KiB ? 1.2 : 1.0;
+    return size >= 16 * KiB ? 1.5 : 1.0;
+}
+
+case_result run_pageable_loops(session &session) {
+    case_result result = {.note =
+                              "400 pageable copies in a row, each time that of one copy until all have arrived, from "
+                              "the end of the work ahead.\nraw: cuMemcpy*Async; ferry: ferry_copy_async; read: with "
+                              "FERRY_COPY_SOURCE_READ. Busy: behind 512 MiB of pinned memory",
+                          .label_columns = {"stream", "copy", "flags"}};
+    result.numbers.label_columns = {"stream", "copy", "flags", "size"};
+    result.numbers.number_columns = {"raw call us", "ferry call us"};
+    const environment &environment = session.environment;
+    for (const bool is_busy : {false, true}) {
+        const stream_loops loops(session, is_busy);
+        for (const direction &direction : pageable_directions(session.workspace))
+            for (const std::uint32_t flags : {0u, FERRY_COPY_SOURCE_READ}) {
+                const bool to_device = direction.source.is_host();
+                if (flags && !to_device) continue;
+                for (const std::size_t size : {std::size_t{256}, 4 * KiB, 16 * KiB, 64 * KiB, 256 * KiB}) {
+                    const std::size_t room =
+                        std::min(session.workspace.largest / size, static_cast<std::size_t>(loops.copies)) * size;
+                    if (room == 0) break;
+                    const char *const stream = is_busy ? "busy" : "idle";
+                    session.progress.show("pageable-loops", std::string(stream) + ", " + direction.name, size);
+                    const loop both[] = {raw_loop(environment, direction, size),
+                                         ferry_loop(environment, direction, size, flags)};
+                    const auto whole = [&](const loop &one) {
+                        return contender{one.name, [&loops, &one, size, room] { loops.run(one, size, room); }};
+                    };
+                    const contender checked[] = {whole(both[0]), whole(both[1])};
+                    const box copied = line(direction, room);
+                    verify_each(session.workspace, {&copied, 1}, checked);
+                    samples taken[2], calls[2];
+                    const int rounds = session.is_quick ? 2 : 15;
+                    for (int round = -1; round < rounds; ++round)
+                        for (int turn = 0; turn < 4; ++turn) {
+                            const int who = (round + turn + turn / 2) & 1; // forwards, then backwards
+                            const loop_times times = loops.run(both[who], size, room);
+                            if (round < 0) continue; // warms up
+                            taken[who].push_back(times.copy_ns);
+                            calls[who].push_back(times.call_ns);
+                        }
+                    const bool is_judged = !(is_busy && to_device && flags == 0);
+                    row found = {.labels = {stream, direction.name, flags ? "read" : "none"},
+                                 .bytes = size,
+                                 .times = compare(taken[0], taken[1])};
+                    if (is_judged) found.target = target_of_loop(is_busy, to_device, size);
+                    result.rows.push_back(found);
+                    result.numbers.lines.push_back(
+                        {{stream, direction.name, flags ? "read" : "none", size_text(size)},
+                         {summarise(calls[0]).median * 1e-3, summarise(calls[1]).median * 1e-3}});
+                }
+            }
+    }
+    return result;
+}
+
+} // namespace
+} // namespace of_pageable_loops
+
+const bench_case pageable_loops_case = {"pageable-loops",
+                                        "400 small pageable copies in a row, on an idle and a busy stream",
+                                        of_pageable_loops::run_pageable_loops};
+
+} // namespace bench
