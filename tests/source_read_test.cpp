@@ -30,6 +30,7 @@ protected:
         std::thread opener([&] { held.let_go(); });
         EXPECT_OK(enqueue(describe(target, from.data(), MiB)));
         opener.join();
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
     }
     static ferry_copy_desc describe(std::uint64_t to, const void *from, std::uint64_t size) {
         ferry_copy_desc copy = {};
@@ -141,6 +142,7 @@ TEST_F(source_read, more_than_the_buffers_hold_waits_for_the_stream_and_arrives)
         }
         opener.join();
     }
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
     for (int i = 0; i < copies; ++i)
         EXPECT_TRUE(read_back(target + i * MiB, MiB) == sent[i]) << i;
 }
@@ -221,7 +223,7 @@ TEST_F(source_read, without_buffers_the_driver_reads_the_source) {
     EXPECT_OK(ferry_copy_async(fresh.get(), &copy, stream, nullptr, nullptr));
     std::fill(from.begin(), from.end(), std::byte{0});
     opener.join();
-    held.open();
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
     driver.heal();
     EXPECT_TRUE(read_back(target, MiB) == data);
 }

@@ -927,7 +927,7 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
  *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
  *              never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
  * staging_threads  Workers that run during staged copies, 1 to 64; 0: half the processors available to the program, at
- *              most 8. They sleep when idle and end in ferry_close. One more thread, the watchdog, starts others for
+ *              least 2 and at most 8. They sleep when idle and end in ferry_close. One more thread, the watchdog, starts others for
  *              the remaining copies while workers are stuck in page faults that do not resolve, 64 in all.
  * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
  *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its

@@ -20,7 +20,7 @@ struct staged_options {
     std::uint32_t first_slots = 4;                      // of `slots`: the first lot, allocated before the first copy
     // Bytes. Longer copies take several launches, and between two launches some 0.2 ms of the bus are lost.
     std::uint64_t largest_launch = std::uint64_t{1} << 30;
-    std::uint32_t threads = 0; // 0: half the processors, 8 at most
+    std::uint32_t threads = 0; // 0: half the processors, 2 to 8
     thread_traits traits = {.name = "ferry-staging", .is_prompt = true};
     // The program's threads instead of the engine's own. Each call asks for one thread that calls work(argument) soon,
     // even while the program does nothing but wait for the stream. Returns 0 if no thread will. The engine calls

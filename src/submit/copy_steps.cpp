@@ -161,7 +161,7 @@ bool is_small_upload(const shape &shape) noexcept {
 
 // In a loop of small copies only the last one may be in front: gives it the time that it takes.
 bool is_idle_soon(const recent_copies &recent, CUstream stream, function_ref<bool()> is_idle) noexcept {
-    constexpr std::uint64_t last_copy_ns = 10'000;
+    constexpr std::uint64_t last_copy_ns = 30'000;
     if (!recent.is_recent(stream)) return false;
     const std::uint64_t until = clock_ns() + last_copy_ns;
     while (clock_ns() < until)
