@@ -401,14 +401,25 @@ TEST(staged_plan, late_staging_is_predicted_and_avoided) {
     }
 }
 
+TEST(staged_plan, urgent_copies_are_staged_unless_the_driver_sends_them_with_its_commands) {
+    for (const copy_form form : {at_once, on_a_stream}) {
+        plan_facts facts = staging_facts(form, {.is_urgent = true});
+        facts.is_stream_idle = true;
+        EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 64 * KiB), facts).route, route_kind::driver);
+        EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 64 * KiB + 1), facts).route, route_kind::staged);
+        EXPECT_EQ(plan_copy(pageable_line(ends::d2h, 64), facts).route, route_kind::staged);
+        facts.is_stream_idle = false; // the driver would read the source too early
+        EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 64), facts).route,
+                  form == at_once ? route_kind::driver : route_kind::staged);
+    }
+}
+
 TEST(staged_plan, synchronous_copies_take_the_route_that_is_predicted_faster) {
     for (const ends way : {ends::h2d, ends::d2h}) {
         EXPECT_EQ(plan_copy(pageable_line(way, 32 * KiB), staging_facts(at_once)).route, route_kind::driver);
         const copy_plan large = plan_copy(pageable_line(way, 64 * MiB), staging_facts(at_once));
         EXPECT_EQ(large.route, route_kind::staged);
         EXPECT_TRUE(large.synchronise_after);
-        EXPECT_EQ(plan_copy(pageable_line(way, 32 * KiB), staging_facts(at_once, {.is_urgent = true})).route,
-                  route_kind::staged);
     }
     const copy_forecast forecast = predict_copy(pageable_line(ends::h2d, 1024 * MiB), staging_facts(at_once));
     EXPECT_GT(forecast.driver.predicted_ns, 3 * forecast.staged.predicted_ns);
