@@ -341,21 +341,23 @@ typedef struct ferry_place {
 } ferry_place;
 
 /*
- * Route flags of a copy or fill. Without them, copies of pageable memory are staged where staging can serve: on a
- * stream all but small lines on an idle one, else those predicted to be faster. Of the other copies, one with gaps or
- * an array takes a kernel if that is predicted to win by 5 %; the driver makes the rest. A copy's own flags replace all
- * of the instance's (ferry_options.copy_flags).
+ * Route flags of a copy or fill. Without them, copies of pageable memory are staged where staging can serve: behind
+ * other work on a stream and above 1 MiB always, else where staging is predicted to be faster; on an idle stream of a
+ * busy machine the prediction decides at every size. Of the other copies, one with gaps or an array takes a kernel if
+ * that is predicted to win by 5 %; the driver makes the rest. A copy's own flags replace all of the instance's
+ * (ferry_options.copy_flags).
  *
  * DEFAULT      Nothing is asked for: only replaces the instance's flags.
  * URGENT       Does not wait behind other copies in a copy engine's queue, which knows no priorities: uses a kernel if
- *              one can take the copy. The copy stays stream-ordered.
+ *              one can take the copy. A line of up to 64 KiB from pageable to device memory goes by the driver where
+ *              its source may be read in the call: the driver sends it past those queues. The copy stays
+ *              stream-ordered.
  * NO_KERNELS   Leaves all SMs to other work.
- * SOURCE_READ  A pageable source may be written again as soon as an asynchronous call returns, as after the driver's own
- *              calls; without the flag it must not change until the stream has passed the copy. The source is read early,
- *              so earlier work on the stream must not write it. Behind other work the calling thread reads up to 1 MiB
- *              into pinned memory (FERRY_ROUTE_BUFFERED) without waiting for the stream; the call waits for the stream
- *              if the copy is larger, or if 32 MiB wait there already. Refused under capture (FERRY_ERROR_CAPTURE). Of
- *              no effect for pinned sources, for copies to the host and for fills.
+ * SOURCE_READ  A pageable source may be written or freed as soon as an asynchronous call returns, as after the driver's
+ *              own calls. The source is read early, so earlier work on the stream must not write it. Behind other work
+ *              the calling thread reads up to 1 MiB into pinned memory (FERRY_ROUTE_BUFFERED) without waiting for the
+ *              stream; the call waits if the copy is larger, or if the instance has 32 MiB of such memory in use.
+ *              Refused under capture (FERRY_ERROR_CAPTURE). No effect on pinned sources, copies to the host and fills.
  * BY_DRIVER, BY_KERNEL, BY_STAGING  Forces that route or fails with FERRY_ERROR_ROUTE. For a fill BY_DRIVER only
  *              excludes kernels, and BY_STAGING has no effect. Two of them, or NO_KERNELS with BY_KERNEL or
  *              BY_STAGING, are FERRY_ERROR_FLAGS. URGENT has no effect beside NO_KERNELS or BY_DRIVER.
@@ -442,28 +444,33 @@ typedef struct ferry_ticket ferry_ticket;
  *                memory wait, and so do its copies of pageable memory that are not staged: where staging cannot serve
  *                (managed memory, arrays without a surface, another device's memory; see docs/staging.md), where flags
  *                exclude it, and on an idle stream where the driver is predicted to be faster: up to 1 MiB, or more
- *                while staging is late because the machine is busy. Such a call waits for earlier work on the stream,
- *                and until a pageable source has been read or, with a host destination, until the copy is complete. ferry_copy_explain_async reports what applies. Memory of a host pool does
+ *                while staging is late because the machine is busy. Such a call waits for earlier work on the stream
+ *                (not with FERRY_COPY_SOURCE_READ), and until a pageable source has been read or, with a host
+ *                destination, until the copy is complete. A small upload waits up to 30 us for one of ferry's just
+ *                before it on the stream. ferry_copy_explain_async reports what applies. Memory of a host pool does
  *                not count as host memory here if the device has access to the pool. The first copy by a kernel in a
- *                context may wait while the kernel is loaded; the first staged copy, while threads start and memory is
- *                pinned (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's
- *                lock while another thread frees (see Memory).
+ *                context may wait while the kernel is loaded; the first staged or buffered copy, while threads start
+ *                or memory is pinned (ferry_options.kernels and staging). Like every call that enqueues, it waits for
+ *                the driver's lock while another thread frees (see Memory).
  * Ownership:     `copy` is read before return. The memory must live until the stream has passed the copy, and the
- *                source must not change until then. Memory that is unmapped while a copy runs cannot be made safe.
+ *                source must not change until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the
+ *                return. Memory that is unmapped while a copy runs cannot be made safe.
  *                *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
  * Errors:        as ferry_copy; nothing was enqueued, except the parts of a split copy, or the launches of a staged
  *                one above 1 GiB, before the one that fails. FERRY_ERROR_CAPTURE on a stream that is being captured,
- *                for two kinds of copy: between memory from pools of two devices, neither of which has access to the
- *                other's pool; and from pageable memory to a device without staging, because the driver would read the
- *                source at the launch, before the graph's earlier nodes have run. With a ticket also _OUT_OF_MEMORY,
+ *                for three kinds of copy: between memory from pools of two devices, neither of which has access to the
+ *                other's pool; from pageable memory to a device without staging, because the driver would read the
+ *                source at the launch, before the graph's earlier nodes have run; and from pageable memory with
+ *                FERRY_COPY_SOURCE_READ. With a ticket also _OUT_OF_MEMORY,
  *                _UNSUPPORTED, and _CAPTURE under any capture, because the copy may run any number of times. If the
  *                driver refuses only the event behind the copy, the copy is in flight all the same. A later call that
  *                synchronises reports later failures.
  * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync. By a kernel or staged: cuPointerGetAttributes and
  *                cuLaunchKernel. Staged also: cuStreamIsCapturing and cuCtxGetId before; under capture and with
  *                ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. For pageable memory
- *                cuStreamQuery; before the driver's own copy of one cuStreamSynchronize, or cuEventRecord and
- *                cuEventSynchronize. With a ticket cuEventCreate before the copy and cuEventRecord behind it.
+ *                cuStreamQuery; for a buffered copy cuEventRecord behind it and later cuEventQuery; before the driver's
+ *                own copy of pageable memory cuStreamSynchronize, or cuEventRecord and cuEventSynchronize. With a
+ *                ticket cuEventCreate before the copy and cuEventRecord behind it.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
                                    ferry_ticket **ticket, ferry_error_info *error);
@@ -927,15 +934,16 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
  *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
  *              never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
  * staging_threads  Workers that run during staged copies, 1 to 64; 0: half the processors available to the program, at
- *              least 2 and at most 8. They sleep when idle and end in ferry_close. One more thread, the watchdog, starts others for
- *              the remaining copies while workers are stuck in page faults that do not resolve, 64 in all.
+ *              least 2 and at most 8. They sleep when idle and end in ferry_close. One more thread, the watchdog,
+ *              starts others for the remaining copies while workers are stuck in page faults that do not resolve, 64
+ *              in all.
  * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
  *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its
  *              count. Default: those of the program's main thread at ferry_open, whichever thread copies first. A
  *              staging buffer always lies near its device.
  * staging_priority  The workers' niceness, -20 to 19; 0: -20; FERRY_PRIORITY_OF_PROCESS: the main thread's. If the
- *              system refuses it, they get the nearest that it grants, at most the main thread's. Their scheduling class
- *              is the default one (SCHED_OTHER), with the shortest slices where the system has them (Linux 6.12).
+ *              system refuses it, they get the nearest that it grants, at most the main thread's. Their scheduling
+ *              class is the default one (SCHED_OTHER), with the shortest slices where the system has them (Linux 6.12).
  * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB. It is smaller if less can be pinned.
  * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_async and similar calls) keep on each device.
  *              Above it, an allocation of ferry's on the device first frees what streams have passed, which waits for
