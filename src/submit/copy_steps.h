@@ -84,8 +84,8 @@ struct planned_copy {
     const kernel_views &views;
 };
 
-// Runs a copy by the route of its plan. If a staged copy lacks memory, the driver makes the copy, unless staging was
-// forced or `progress` is given.
+// Runs a copy by the route of its plan. If a staged or buffered copy lacks memory, the driver makes the copy, unless
+// staging was forced or `progress` is given.
 [[gnu::hot]] error run_planned(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
                                staged_progress *progress = nullptr) noexcept;
 

@@ -1,6 +1,6 @@
-// Remembers the last small copy that the driver made of pageable memory to a device, on an idle stream. The driver's call
-// returns when it has read the source, some microseconds before the stream is idle again. A loop of such copies finds
-// the stream busy with its own last copy, which is no reason to stage the next one.
+// Remembers the last small copy from pageable memory to a device that the driver made on an idle stream. The driver's
+// call returns when it has read the source, some microseconds before the stream is idle again. A loop of such copies
+// finds the stream busy with its own last copy, which is no reason to stage the next one.
 #pragma once
 
 #include <atomic>
