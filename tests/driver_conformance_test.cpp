@@ -5,6 +5,8 @@
 #include "support/waiting_free.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <future>
 #include <optional>
@@ -2200,6 +2202,46 @@ struct raw_batch {
                                                1, &fail_index, stream);
     }
 };
+
+TEST_F(driver_test, a_stream_waits_for_values_in_memory_and_writes_them) {
+    if (!raw().cuStreamBatchMemOp) GTEST_SKIP() << "the driver has no stream memory operations";
+    const pinned_memory words(64);
+    auto *const value = reinterpret_cast<std::uint32_t *>(words.data());
+    std::memset(value, 0, 64);
+    const auto address = reinterpret_cast<std::uintptr_t>(value); // unified: the device has the same address
+    const test_stream stream;
+    const auto enqueue = [&](CUstreamBatchMemOpType what, unsigned word, std::uint32_t operand, unsigned flags) {
+        CUstreamBatchMemOpParams one = {};
+        one.waitValue.operation = what; // both kinds have their members in the same places
+        one.waitValue.address = address + word * sizeof *value;
+        one.waitValue.value = operand;
+        one.waitValue.flags = flags;
+        return raw().cuStreamBatchMemOp(stream, 1, &one, 0);
+    };
+    constexpr auto wait = CU_STREAM_MEM_OP_WAIT_VALUE_32, write = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    const auto put = [&](unsigned word, std::uint32_t stored) { std::atomic_ref(value[word]).store(stored); };
+    const auto get = [&](unsigned word) { return std::atomic_ref(value[word]).load(); };
+    ASSERT_OK(enqueue(write, 1, 1, 0));
+    ASSERT_OK(enqueue(wait, 0, 0x80000001, CU_STREAM_WAIT_VALUE_GEQ)); // 0 is greater, as the difference wraps
+    ASSERT_OK(enqueue(write, 1, 2, 0));
+    ASSERT_OK(enqueue(wait, 0, 5, CU_STREAM_WAIT_VALUE_GEQ));
+    ASSERT_OK(enqueue(write, 1, 3, 0));
+    ASSERT_OK(enqueue(wait, 0, 9, CU_STREAM_WAIT_VALUE_EQ));
+    ASSERT_OK(enqueue(write, 1, 4, 0));
+    const auto comes_to = [&](std::uint32_t expected) {
+        for (int i = 0; i < 5000 && get(1) < expected; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return get(1) == expected;
+    };
+    EXPECT_TRUE(comes_to(2));
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(stream));
+    put(0, 7);
+    EXPECT_TRUE(comes_to(3)) << "7 >= 5";
+    put(0, 9);
+    EXPECT_TRUE(comes_to(4));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, enqueue(write, 1, 1, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
+}
 
 TEST_F(driver_test, a_batch_copies_all_its_pieces_with_either_signature) {
     if (!raw().cuMemcpyBatchAsync || !raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has no batch calls";

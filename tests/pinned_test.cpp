@@ -853,7 +853,7 @@ TEST_F(pieces, the_explanation_names_the_number_of_calls_and_what_the_caller_wai
     patchwork host(one_page.get(), "AAB.");
     device_memory there(4 * page);
     test_stream stream;
-    std::uint32_t flags = FERRY_COPY_NO_KERNELS;
+    std::uint32_t flags = FERRY_COPY_BY_DRIVER;
     const auto explain = [&](std::uint64_t offset, std::uint64_t size, bool is_upload) {
         ferry_place ours = {}, theirs = {};
         ferry_place_host(&ours, host.pages.data + offset);
@@ -865,7 +865,7 @@ TEST_F(pieces, the_explanation_names_the_number_of_calls_and_what_the_caller_wai
         EXPECT_OK(ferry_copy_explain_async(one_page.get(), &copy, stream, &told, nullptr));
         told.driver_ns = told.kernel_ns = told.staged_ns = 0; // predictions depend on the device
         told.threads = 5;                                     // and this on the number of processors
-        if (told.route == FERRY_ROUTE_STAGED) told.max_sms = 8;
+        if (told.max_sms != 0) told.max_sms = 8;
         told.kernel_obstacle = told.staged_obstacle = FERRY_OBSTACLE_NONE;
         std::string line(ferry_explanation_format(&told, nullptr, 0), '\0');
         ferry_explanation_format(&told, line.data(), line.size() + 1);

@@ -397,7 +397,7 @@ TEST(staged_plan, late_staging_is_predicted_and_avoided) {
         plan_facts helped = staging_facts(at_once);
         helped.thread_delay_ns = 8 * ms;
         EXPECT_EQ(plan_copy(middle, helped).route, route_kind::staged);
-        EXPECT_EQ(staging_delay(helped), 0u);
+        EXPECT_EQ(staging_delay(helped, false), 0u);
     }
 }
 

@@ -123,7 +123,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_PEER_ACCESS (-20)     /* no access between the two devices, or the probe lost data */
 #define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch or width is no multiple of the pattern's size */
 #define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and a graph cannot hold this call */
-#define FERRY_ERROR_LIMIT (-23)           /* the pinned pool is at its limit */
+#define FERRY_ERROR_LIMIT (-23)           /* a pinned pool is at its limit, or the staging buffer has no free slot */
 #define FERRY_ERROR_IN_USE (-24)          /* memory of the pool is still allocated or imported */
 #define FERRY_ERROR_HANDLE (-25)          /* not a handle of ferry, or damaged, or its object no longer exists */
 #define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before the last reboot */
@@ -352,15 +352,17 @@ typedef struct ferry_place {
  *              one can take the copy. A line of up to 64 KiB from pageable to device memory goes by the driver where
  *              its source may be read in the call: the driver sends it past those queues. The copy stays
  *              stream-ordered.
- * NO_KERNELS   Leaves all SMs to other work.
+ * NO_KERNELS   Leaves all SMs to other work. Pageable memory up to 256 MiB is staged by copies on the stream then,
+ *              outside graphs and while the staging buffer has free slots; else the driver copies.
  * SOURCE_READ  A pageable source may be written or freed as soon as an asynchronous call returns, as after the driver's
  *              own calls. The source is read early, so earlier work on the stream must not write it. Behind other work
  *              the calling thread reads up to 1 MiB into pinned memory (FERRY_ROUTE_BUFFERED) without waiting for the
  *              stream; the call waits if the copy is larger, or if the instance has 32 MiB of such memory in use.
  *              Refused under capture (FERRY_ERROR_CAPTURE). No effect on pinned sources, copies to the host and fills.
  * BY_DRIVER, BY_KERNEL, BY_STAGING  Forces that route or fails with FERRY_ERROR_ROUTE. For a fill BY_DRIVER only
- *              excludes kernels, and BY_STAGING has no effect. Two of them, or NO_KERNELS with BY_KERNEL or
- *              BY_STAGING, are FERRY_ERROR_FLAGS. URGENT has no effect beside NO_KERNELS or BY_DRIVER.
+ *              excludes kernels, and BY_STAGING has no effect. Two of them, or NO_KERNELS with BY_KERNEL,
+ *              are FERRY_ERROR_FLAGS. NO_KERNELS with BY_STAGING is FERRY_ERROR_LIMIT, with nothing enqueued, while
+ *              the staging buffer has no free slot. URGENT has no effect beside NO_KERNELS or BY_DRIVER.
  *
  * The upper 16 bits hold the maximum number of SMs a kernel may use: flags | number << 16. 0: as many as are useful,
  * which are few where a host link is the limit.
@@ -784,7 +786,7 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_ROUTE_NONE 0     /* not at all: its width is 0 */
 #define FERRY_ROUTE_DRIVER 1   /* by the driver's own calls: one, or more if host memory is registered in pieces */
 #define FERRY_ROUTE_KERNEL 2   /* by a kernel of ferry's on the copy's stream */
-#define FERRY_ROUTE_STAGED 3   /* by a kernel on the stream and CPU threads that share a pinned staging buffer */
+#define FERRY_ROUTE_STAGED 3   /* by CPU threads and a kernel or copies on the stream, through pinned memory */
 #define FERRY_ROUTE_BUFFERED 4 /* the calling thread reads the source into pinned memory, the driver copies that */
 
 /* Why a route cannot take a copy. */

@@ -37,7 +37,9 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
                               : explanation.route == FERRY_ROUTE_BUFFERED ? "buffered"
                                                                           : "driver";
     char how[64] = "", calls[32] = "", times[96] = "";
-    if (explanation.route == FERRY_ROUTE_STAGED)
+    if (explanation.route == FERRY_ROUTE_STAGED && explanation.max_sms == 0)
+        std::snprintf(how, sizeof how, " on %" PRIu32 " threads", explanation.threads);
+    else if (explanation.route == FERRY_ROUTE_STAGED)
         std::snprintf(how, sizeof how, " on %" PRIu32 " SMs and %" PRIu32 " threads", explanation.max_sms,
                       explanation.threads);
     else if (explanation.route == FERRY_ROUTE_KERNEL)

@@ -64,7 +64,7 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_PEER_ACCESS", "one device cannot access the memory of the other, or the probe lost data"},
     {"FERRY_ERROR_ALIGNMENT", "an address, pitch or width is not a multiple of the pattern's size"},
     {"FERRY_ERROR_CAPTURE", "the stream is being captured, and a graph cannot hold this call"},
-    {"FERRY_ERROR_LIMIT", "the pinned pool is at its limit"},
+    {"FERRY_ERROR_LIMIT", "a pinned pool is at its limit, or the staging buffer has no free slot"},
     {"FERRY_ERROR_IN_USE", "memory of the pool is still allocated or imported"},
     {"FERRY_ERROR_HANDLE", "not a handle of ferry, or damaged, or its object no longer exists"},
     {"FERRY_ERROR_MACHINE", "the handle was made on another machine, or before the last reboot"},

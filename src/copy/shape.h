@@ -22,6 +22,7 @@ struct shape {
     shape_end source, destination;
     std::uint64_t width, height, depth;
     bool empty() const noexcept { return width == 0; }
+    std::uint64_t bytes() const noexcept { return width * height * depth; }
     bool is_line() const noexcept { return height == 1 && depth == 1; }
 };
 

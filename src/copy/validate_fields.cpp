@@ -163,7 +163,7 @@ bool are_known_copy_flags(std::uint32_t flags) noexcept {
                                     FERRY_COPY_BY_DRIVER | by_kernels | max_multiprocessors;
     if (flags & ~known) return false;
     const std::uint32_t forced = flags & (FERRY_COPY_BY_DRIVER | by_kernels);
-    return !(forced & (forced - 1)) && !(forced & by_kernels && flags & FERRY_COPY_NO_KERNELS);
+    return !(forced & (forced - 1)) && !(flags & FERRY_COPY_BY_KERNEL && flags & FERRY_COPY_NO_KERNELS);
 }
 
 error validate_fields(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {

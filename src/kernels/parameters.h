@@ -178,7 +178,8 @@ FERRY_ON_BOTH_SIDES constexpr u64 ring_mark(u32 number) { return ~(number / mess
 struct ring_mailbox {
     u64 ended;                               // number of ended runs, in 31 bits; or ring_aborted
     ring_message messages[messages_at_once]; // message n, from 0, is at n % messages_at_once
-    u64 reserved[3];
+    u64 published;                           // number of messages, ever; only for launches without a kernel
+    u64 reserved[2];
 };
 static_assert(sizeof(ring_mailbox) == 128, "two lines of a host's cache");
 // The host has given up the copy. A block that still runs, or starts later, completes all published messages and then

@@ -39,16 +39,29 @@ bool scatters_rows(const shape &shape) noexcept {
     return is_pinned(to.kind) && !to.array && shape.height > 1 && to.row_pitch != shape.width;
 }
 
+// Whether staging can do without a kernel. Longer copies would fill the queue of a stream with their operations.
+bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
+    constexpr std::uint64_t longest = std::uint64_t{256} << 20;
+    return facts.has_stream_waits && is_pageable(shape) && !facts.is_captured && shape.bytes() <= longest;
+}
+
+// Whether staging has to do without a kernel.
+bool needs_copies(const plan_facts &facts) noexcept {
+    return facts.preferences.no_kernels || is_obstacle(facts.kernels) || is_obstacle(facts.staged_reach);
+}
+
 // Why the copy cannot be staged. Pinned memory is staged only for the sake of scattered rows.
 obstacle staged_obstacle(const shape &shape, const plan_facts &facts) noexcept {
     if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
     if (!is_pageable(shape) && !scatters_rows(shape)) return obstacle::not_pageable;
-    if (facts.preferences.no_kernels) return obstacle::forbidden;
-    if (is_obstacle(facts.kernels)) return facts.kernels;
+    const bool needs_kernel = !can_stage_by_copies(shape, facts);
+    if (needs_kernel && facts.preferences.no_kernels) return obstacle::forbidden;
+    if (is_obstacle(facts.kernels) && (needs_kernel || is_obstacle(facts.staging))) return facts.kernels;
     if (is_obstacle(facts.staging)) return facts.staging;
     const shape_end &end = is_host(shape.source.kind) ? shape.destination : shape.source;
     if (is_elsewhere(end, facts.context_device)) return obstacle::other_device;
-    return end.kind == memory_kind::managed ? obstacle::managed : facts.staged_reach;
+    if (end.kind == memory_kind::managed) return obstacle::managed;
+    return needs_kernel ? facts.staged_reach : obstacle::none;
 }
 
 // Why the time of the routes cannot be predicted.
@@ -63,6 +76,7 @@ obstacle prediction_obstacle(const shape &shape, const plan_facts &facts) noexce
 struct prediction {
     double driver_ns, kernel_ns, staged_ns;
     std::uint16_t blocks;
+    bool by_copies; // how it is staged
 };
 
 // The threads of a staged copy. The caller of a synchronous one helps.
@@ -70,9 +84,14 @@ std::uint32_t threads_at(const plan_facts &facts) noexcept {
     return facts.staging_threads + (facts.form == copy_form::synchronous);
 }
 
+struct staged_prediction {
+    double ns;
+    bool by_copies;
+};
+
 // A staged copy takes as long as the link, or as the threads at the host's rows, whichever is slower.
-double predict_staged(const shape &shape, const plan_facts &facts, const direction_profile &profile,
-                      const row_profile &rows) noexcept {
+staged_prediction predict_staged(const shape &shape, const plan_facts &facts, const direction_profile &profile,
+                                 const row_profile &rows) noexcept {
     const double bytes = rows.bytes();
     const shape_end &host = is_host(shape.source.kind) ? shape.source : shape.destination;
     const bool has_gaps = shape.height > 1 && host.row_pitch != shape.width;
@@ -80,8 +99,16 @@ double predict_staged(const shape &shape, const plan_facts &facts, const directi
         std::clamp(bytes / static_cast<double>(min_chunk), 1.0, static_cast<double>(threads_at(facts)));
     const double rows_ns = has_gaps ? static_cast<double>(rows.count) * profile.staged_row_ns : 0;
     const double by_threads = (bytes * 1000 / profile.staged_thread_rate + rows_ns) / threads;
-    return profile.staged_fixed_ns + std::max(bytes * 1000 / profile.staged_rate, by_threads) +
-           static_cast<double>(staging_delay(facts));
+    const double by_ring = profile.staged_fixed_ns + std::max(bytes * 1000 / profile.staged_rate, by_threads) +
+                           static_cast<double>(staging_delay(facts, false));
+    // Copies on the stream keep the link less busy than a kernel does (H200: see docs/performance.md).
+    constexpr double copies_fixed_ns = 60'000, copies_rate = 33'000;
+    const double by_copies = copies_fixed_ns + std::max(bytes * 1000 / copies_rate, by_threads) +
+                             static_cast<double>(staging_delay(facts, true));
+    const bool is_kernel_meant = facts.preferences.is_urgent || facts.preferences.forced != route_kind::none;
+    const bool takes_copies =
+        can_stage_by_copies(shape, facts) && (needs_copies(facts) || (!is_kernel_meant && by_copies < by_ring));
+    return {takes_copies ? by_copies : by_ring, takes_copies};
 }
 
 prediction predict(const shape &shape, const plan_facts &facts) noexcept {
@@ -109,8 +136,9 @@ prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     }
     const std::uint32_t driver_fixed_ns =
         goes_by_many_rows(direction, rows) ? profile.many_rows_fixed_ns : of_direction.driver_fixed_ns;
-    return {driver_fixed_ns + by_driver, of_direction.kernel_fixed_ns + by_kernel,
-            predict_staged(shape, facts, of_direction, rows), static_cast<std::uint16_t>(blocks)};
+    const staged_prediction staged = predict_staged(shape, facts, of_direction, rows);
+    return {driver_fixed_ns + by_driver, of_direction.kernel_fixed_ns + by_kernel, staged.ns,
+            static_cast<std::uint16_t>(blocks), staged.by_copies};
 }
 
 copy_plan plan_for_kernel(const plan_facts &facts, std::uint16_t blocks) noexcept {
@@ -127,13 +155,10 @@ std::uint16_t staged_blocks(const shape &shape, const plan_facts &facts) noexcep
     return static_cast<std::uint16_t>(max_blocks ? std::min(max_blocks, blocks) : blocks);
 }
 
-copy_plan plan_for_staging(const shape &shape, const plan_facts &facts) noexcept {
-    copy_plan plan;
-    plan.route = route_kind::staged;
-    plan.synchronise_after = facts.form == copy_form::synchronous;
-    plan.wait_until_read = is_read_early(shape, facts);
-    plan.blocks = staged_blocks(shape, facts);
-    return plan;
+bool is_staged_by_copies(const shape &shape, const plan_facts &facts) noexcept {
+    if (!can_stage_by_copies(shape, facts)) return false;
+    if (needs_copies(facts)) return true;
+    return facts.profile && facts.start_delay_ns != 0 && predict(shape, facts).by_copies;
 }
 
 copy_plan plan_for_buffer() noexcept {
@@ -149,6 +174,16 @@ std::uint16_t cautious_blocks(const plan_facts &facts) noexcept {
 }
 
 } // namespace
+
+copy_plan plan_for_staging(const shape &shape, const plan_facts &facts) noexcept {
+    copy_plan plan;
+    plan.route = route_kind::staged;
+    plan.synchronise_after = facts.form == copy_form::synchronous;
+    plan.wait_until_read = is_read_early(shape, facts);
+    plan.by_copies = is_staged_by_copies(shape, facts);
+    plan.blocks = plan.by_copies && needs_copies(facts) ? std::uint16_t{0} : staged_blocks(shape, facts);
+    return plan;
+}
 
 blocking blocking_of(memory_kind source, memory_kind destination, copy_form form) noexcept {
     if (form == copy_form::synchronous || destination == memory_kind::pageable) return blocking::until_done;
@@ -193,7 +228,7 @@ bool is_staged(const shape &shape, const plan_facts &facts, lazy_prediction &pre
     if (facts.preferences.is_urgent) return !may_be_read || !is_sent_with_commands(shape);
     if (facts.form == copy_form::asynchronous) {
         if (!may_be_read || !facts.profile) return true;
-        if (rows_of(shape).bytes() > little && staging_delay(facts) == 0) return true;
+        if (shape.bytes() > little && staging_delay(facts, false) == 0 && !needs_copies(facts)) return true;
     }
     return facts.profile && (*predicted).staged_ns * kernel_margin < (*predicted).driver_ns;
 }
@@ -236,7 +271,7 @@ ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept 
     if (preferences.forced == route_kind::kernel && is_obstacle(why_not_kernel))
         return ranked.add(refuse_plan(why_not_kernel));
     if (preferences.forced == route_kind::none && is_read_early(shape, facts) && !facts.is_stream_idle &&
-        shape.width * shape.height * shape.depth <= largest_buffered)
+        shape.bytes() <= largest_buffered)
         ranked.add(plan_for_buffer());
     if (preferences.forced == route_kind::none && !is_obstacle(why_not_staged)) {
         const bool is_taken =
@@ -277,7 +312,7 @@ copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept
     forecast.staged.route = route_kind::staged;
     forecast.kernel.why_not = kernel_obstacle(shape, facts);
     forecast.staged.why_not = staged_obstacle(shape, facts);
-    if (!is_obstacle(forecast.staged.why_not)) forecast.staged.blocks = staged_blocks(shape, facts);
+    if (!is_obstacle(forecast.staged.why_not)) forecast.staged.blocks = plan_for_staging(shape, facts).blocks;
     const obstacle unknown = prediction_obstacle(shape, facts);
     const bool is_host_alone = is_host(shape.source.kind) && is_host(shape.destination.kind);
     if (is_obstacle(unknown) || is_host_alone) {

@@ -13,7 +13,7 @@ enum class route_kind : std::uint8_t {
     none = FERRY_ROUTE_NONE, // as a preference: any
     driver = FERRY_ROUTE_DRIVER,
     kernel,   // ferry's own kernels, on the caller's stream
-    staged,   // a kernel on that stream and host threads, through slots of a staging buffer
+    staged,   // a kernel or copies on that stream and host threads, through slots of a staging buffer
     buffered, // the calling thread reads the source into pinned memory, and the driver's call copies that
 };
 
@@ -63,6 +63,7 @@ struct plan_facts {
     obstacle source_reach = obstacle::not_known;
     obstacle destination_reach = obstacle::not_known;
     obstacle staging = obstacle::no_staging;     // why the instance cannot stage
+    bool has_stream_waits = false;               // staging can use copies on the stream in place of a kernel
     obstacle staged_reach = obstacle::not_known; // why staging kernels do not reach the device's end
     std::uint16_t staging_threads = 0;
     // How late staged copies lately were: the threads, where the system runs others, and the kernel, where others fill
@@ -74,8 +75,8 @@ struct plan_facts {
 
 // How much later than predicted otherwise a staged copy would be. The caller of a synchronous copy does the work of
 // threads that are late.
-inline std::uint64_t staging_delay(const plan_facts &facts) noexcept {
-    return facts.start_delay_ns + (facts.form == copy_form::asynchronous ? facts.thread_delay_ns : 0);
+inline std::uint64_t staging_delay(const plan_facts &facts, bool by_copies) noexcept {
+    return (by_copies ? 0 : facts.start_delay_ns) + (facts.form == copy_form::asynchronous ? facts.thread_delay_ns : 0);
 }
 
 struct copy_plan {
@@ -94,6 +95,8 @@ struct copy_plan {
     bool wait_before = false;
     // The source must have been read when the call returns: the caller works on the staged copy until it is done.
     bool wait_until_read = false;
+    // A staged copy without a kernel: copies on the stream take its place. `blocks` is 0 if a kernel could not serve.
+    bool by_copies = false;
     // Why the route that the caller forces cannot serve. Such a copy must be refused.
     obstacle refused = obstacle::none;
     std::uint16_t blocks = 0; // of a kernel, or of each staging kernel
@@ -164,6 +167,10 @@ struct ranked_routes {
     }
 };
 [[gnu::noinline]] ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept;
+
+// The plan for the staged route, which must be able to serve. Copies on the stream take the place of a kernel where
+// kernels may not or cannot serve, or lately were late to start.
+copy_plan plan_for_staging(const shape &shape, const plan_facts &facts) noexcept;
 
 // Why a route that was ranked cannot serve after all, now that everything has been asked.
 obstacle veto(const shape &shape, const plan_facts &facts, route_kind route) noexcept;

@@ -20,8 +20,10 @@ gpu::box_end tidy(const gpu::box_end &end, const staged_box &box) noexcept {
 }
 
 std::uint64_t bytes_for_a_chunk(const staged_box &box, std::uint64_t slot_size) noexcept {
-    const std::uint64_t share = box.width * box.height * box.depth / overlapping_chunks;
-    return std::min(round_up(std::max(share, min_chunk), smallest_slot), slot_size);
+    const std::uint64_t bytes = box.width * box.height * box.depth;
+    const std::uint64_t share = box.by_copies ? std::max(bytes / overlapping_copies, min_copied_chunk)
+                                              : std::max(bytes / overlapping_chunks, min_chunk);
+    return std::min(round_up(share, smallest_slot), slot_size);
 }
 
 } // namespace
@@ -32,8 +34,11 @@ staging::staging(const staged_box &box, std::uint64_t slot_size) noexcept : box_
     box_.device = tidy(box.array.surface ? gpu::box_end{0, aligned_row, aligned_row * box.height} : box.device, box);
     box_.host = tidy(box.host, box);
     slot_.address = 0;
-    slot_.row_pitch = box.array.surface ? aligned_row : agree(box.width, box_.device.row_pitch);
-    slot_.slice_pitch = agree(box.height * slot_.row_pitch, box_.device.slice_pitch);
+    slot_.row_pitch = box.by_copies       ? box.width
+                      : box.array.surface ? aligned_row
+                                          : agree(box.width, box_.device.row_pitch);
+    slot_.slice_pitch = box.height * slot_.row_pitch;
+    if (!box.by_copies) slot_.slice_pitch = agree(slot_.slice_pitch, box_.device.slice_pitch);
 
     const std::uint64_t rows = box.height * box.depth, max_bytes = bytes_for_a_chunk(box, slot_size);
     by_rows_ = rows > 1 && 4 * slot_.row_pitch <= max_bytes;

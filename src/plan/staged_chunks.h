@@ -21,6 +21,7 @@ struct staged_box {
     std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
     bool to_device;
     staged_array array = {}; // in place of `device`
+    bool by_copies = false;  // copies on the stream, not a kernel, move the chunks at the device's end
 };
 
 // The room that a slot has beyond the bytes of a chunk, for alignment.
@@ -39,6 +40,9 @@ struct staged_chunk {
 // min_chunk would be over before the next one has been requested.
 constexpr std::uint64_t min_chunk = std::uint64_t{64} << 10; // bytes
 constexpr std::uint64_t overlapping_chunks = 128;
+// A copy on the stream costs some microseconds, whatever its size, so there chunks are larger.
+constexpr std::uint64_t min_copied_chunk = std::uint64_t{128} << 10; // bytes
+constexpr std::uint64_t overlapping_copies = 16;
 
 // The number of blocks of the staging kernel, which leaves most of the time to the threads. 8 blocks fill a host's
 // link. A thread that fills the slots of several blocks loses time moving between them. Threads that empty slots find

@@ -51,6 +51,7 @@ struct staging_buffers {
     std::atomic<std::uint32_t> free_count = 0;
     std::atomic<std::uint32_t> count = 0, at_channels = 0; // slots; workers at channels
     std::uint32_t copies = 0;                              // running launches
+    std::uint32_t reserved = 0;                            // slots of launches by copies, even before these run
     std::atomic<std::uint32_t> share = 0;                  // slots for each running launch
     recent_delay start_delay; // until the device runs a kernel at the head of its stream: others fill its SMs
 

@@ -23,6 +23,23 @@ bool is_left(std::uint64_t seen, const staging_channel &channel) noexcept {
     return high_half(seen) == channel.ended << 1;
 }
 
+// The block whose presence stands for that of `block`: a stream publishes its own once.
+std::uint32_t door_of(const staging_launch &launch, std::uint32_t block) noexcept {
+    return launch.work.by_copies ? 0 : block;
+}
+
+// The next chunk of a channel of a launch by copies. There is none if the number is not below the end of those
+// enqueued.
+std::uint64_t next_copy(const staging_launch &launch, const staging_channel &channel) noexcept {
+    const auto block = static_cast<std::uint64_t>(&channel - launch.record.channels);
+    return std::uint64_t{channel.published - channel.first_message} * launch.work.blocks + block;
+}
+
+bool has_chunk(const staging_launch &launch, const staging_channel &channel) noexcept {
+    if (!launch.work.by_copies) return launch.has_chunks();
+    return next_copy(launch, channel) < launch.shared.copies_enqueued.load(std::memory_order_acquire);
+}
+
 void publish(staging_launch &launch, std::uint32_t block, staged_slot &slot) noexcept {
     staging_channel &channel = launch.record.channels[block];
     const std::uint32_t place = channel.published % gpu::messages_at_once;
@@ -36,6 +53,9 @@ void publish(staging_launch &launch, std::uint32_t block, staged_slot &slot) noe
     put(message.count, slot.chunk.count);
     channel.published_slots[place] = &slot;
     ++channel.published;
+    if (launch.work.by_copies) // the message itself is for the marks alone, which later launches of the record go by
+        std::atomic_ref(launch.record.shared->mailboxes[block].published)
+            .store(channel.published, std::memory_order_release);
 }
 
 staged_slot &oldest_published(staging_channel &channel) noexcept {
@@ -69,7 +89,10 @@ staged_slot *next_to_publish(staging_launch &launch, staging_channel &channel,
                              std::optional<std::uint64_t> wanted = {}) noexcept {
     if (!has_room(launch, channel) || channel.idle_count == 0) return nullptr;
     std::uint64_t chunk = wanted.value_or(0);
-    if (!wanted)
+    if (launch.work.by_copies) {
+        chunk = next_copy(launch, channel);
+        launch.shared.next_chunk.fetch_add(1, std::memory_order_relaxed); // counts the chunks taken
+    } else if (!wanted)
         chunk = launch.shared.next_chunk.fetch_add(1, std::memory_order_relaxed);
     else if (!launch.shared.next_chunk.compare_exchange_strong(chunk, chunk + 1, std::memory_order_relaxed))
         return nullptr;
@@ -89,7 +112,9 @@ std::uint64_t fill_next(staging_launch &launch, std::uint32_t block) noexcept {
     staging_channel &channel = launch.record.channels[block];
     std::optional<std::uint64_t> touched;
     if (launch.work.buffers->is_crowded() && has_room(launch, channel)) {
-        touched = std::min(launch.shared.next_chunk.load(std::memory_order_relaxed), launch.work.end_chunk - 1);
+        touched = launch.work.by_copies
+                      ? next_copy(launch, channel)
+                      : std::min(launch.shared.next_chunk.load(std::memory_order_relaxed), launch.work.end_chunk - 1);
         const at_memory away(channel);
         touch_source(*launch.work.cut, launch.work.cut->chunk(*touched));
     }
@@ -105,13 +130,19 @@ std::uint64_t fill_next(staging_launch &launch, std::uint32_t block) noexcept {
     return slot->chunk.bytes();
 }
 
+// The stream of a launch by copies that was cut short does not wait for the workers: bytes that still come must not
+// reach the program's memory, which may be gone. Call while away.
+bool is_discarded(const staging_launch &launch) noexcept {
+    return launch.work.by_copies && launch.shared.is_cut_short.load(std::memory_order_seq_cst);
+}
+
 std::uint64_t deliver_parcel(staging_launch &launch, staging_channel &channel) noexcept {
     staged_parcel *const parcel = channel.parcels;
     channel.parcels = parcel->next;
     const staged_chunk chunk = parcel->chunk;
     {
         const at_memory away(channel);
-        empty_slot(*launch.work.cut, chunk, parcel->bytes() + chunk.lead, false);
+        if (!is_discarded(launch)) empty_slot(*launch.work.cut, chunk, parcel->bytes() + chunk.lead, false);
         free_parcel(*launch.work.buffers->parcel_memory, parcel);
     }
     count_arrival(launch, chunk);
@@ -123,7 +154,7 @@ std::uint64_t empty_next(staging_launch &launch, std::uint32_t block) noexcept {
     if (!channel.parcels && is_filled(launch, block) && launch.work.buffers->is_crowded()) {
         const staged_chunk chunk = oldest_published(channel).chunk;
         const at_memory away(channel);
-        touch_destination(*launch.work.cut, chunk);
+        if (!is_discarded(launch)) touch_destination(*launch.work.cut, chunk);
     }
     if (channel.parcels) return deliver_parcel(launch, channel);
     if (!is_filled(launch, block)) return 0;
@@ -132,7 +163,8 @@ std::uint64_t empty_next(staging_launch &launch, std::uint32_t block) noexcept {
     channel.in_hand = 1;
     {
         const at_memory away(channel);
-        empty_slot(*launch.work.cut, slot.chunk, begin_of(slot), launch.work.are_stores_streamed);
+        if (!is_discarded(launch))
+            empty_slot(*launch.work.cut, slot.chunk, begin_of(slot), launch.work.are_stores_streamed);
     }
     channel.in_hand = 0;
     count_arrival(launch, slot.chunk);
@@ -143,13 +175,13 @@ std::uint64_t empty_next(staging_launch &launch, std::uint32_t block) noexcept {
 } // namespace
 
 bool has_come(const staging_launch &launch) noexcept {
-    for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
+    for (std::uint32_t block = 0; block <= door_of(launch, launch.work.blocks - 1); ++block)
         if (is_present(seen_by(launch, block), launch.record.channels[block])) return true;
     return false;
 }
 
 bool has_left(const staging_launch &launch) noexcept {
-    for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
+    for (std::uint32_t block = 0; block <= door_of(launch, launch.work.blocks - 1); ++block)
         if (!is_left(seen_by(launch, block), launch.record.channels[block])) return false;
     return true;
 }
@@ -165,6 +197,12 @@ void publish_end(staging_launch &launch) noexcept {
         staging_channel &channel = launch.record.channels[block];
         channel.ended = (channel.ended + 1) & 0x7fffffff;
         channel.is_present = false;
+        if (launch.work.by_copies && block != 0) // the stream writes this for its door alone
+            std::atomic_ref(launch.record.shared->seen[block])
+                .store(std::uint64_t{channel.ended} << 33 | channel.published, std::memory_order_relaxed);
+        if (launch.shared.is_cut_short) // for a copy that was enqueued although no worker knows of it
+            std::atomic_ref(launch.record.shared->mailboxes[block].published)
+                .store(channel.published + 1, std::memory_order_release);
         std::atomic_ref(launch.record.shared->mailboxes[block].ended).store(channel.ended, std::memory_order_release);
     }
 }
@@ -178,7 +216,8 @@ void abort_blocks(staging_launch &launch) noexcept {
 void look_at(staging_launch &launch, std::uint32_t block) noexcept {
     staging_channel &channel = launch.record.channels[block];
     const std::uint64_t seen = seen_by(launch, block);
-    channel.is_present = is_present(seen, channel);
+    const std::uint32_t door = door_of(launch, block);
+    channel.is_present = is_present(door == block ? seen : seen_by(launch, door), launch.record.channels[door]);
     while (launch.work.is_to_device() && channel.taken_back != low_half(seen)) {
         count_arrival(launch, oldest_published(channel).chunk);
         take_back(channel);
@@ -213,7 +252,8 @@ void free_parcel(const allocator &memory, staged_parcel *parcel) noexcept {
 }
 
 bool has_room(const staging_launch &launch, const staging_channel &channel) noexcept {
-    return channel.is_present && channel.published - channel.taken_back < gpu::messages_at_once && launch.has_chunks();
+    return channel.is_present && channel.published - channel.taken_back < gpu::messages_at_once &&
+           has_chunk(launch, channel);
 }
 
 std::uint64_t advance(staging_launch &launch, std::uint32_t block) noexcept {

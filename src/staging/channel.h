@@ -33,8 +33,9 @@ struct alignas(64) staging_channel {
     std::uint32_t taken_back = 0; // of these, those whose slot has been taken back
     std::uint32_t ended = 0;      // number of ended runs, in 31 bits
     std::uint32_t idle_count = 0;
-    std::uint32_t in_hand = 0; // slots in the worker's hand, 0 or 1
-    bool is_present = false;   // the block is present for the run that ends next
+    std::uint32_t in_hand = 0;       // slots in the worker's hand, 0 or 1
+    std::uint32_t first_message = 0; // of a launch by copies
+    bool is_present = false;         // the block is present for the run that ends next
     staged_slot *published_slots[max_slots] = {}, *idle[max_slots] = {};
     staged_parcel *parcels = nullptr;
     std::atomic<std::uint32_t> visit = 0;
@@ -50,13 +51,19 @@ struct alignas(64) staging_channel {
 
     void leave_for_memory() noexcept {
         visit.store((visit.load(std::memory_order_relaxed) & ~(away | entered)) + one_visit + away,
-                    std::memory_order_release);
+                    std::memory_order_seq_cst); // before is_cut_short is read
     }
     void come_back() noexcept {
         const std::uint32_t mine = visit.load(std::memory_order_relaxed) & ~entered;
         for (std::uint32_t expected = mine;
-             !visit.compare_exchange_weak(expected, mine & ~away, std::memory_order_acquire, std::memory_order_relaxed);
+             !visit.compare_exchange_weak(expected, mine & ~away, std::memory_order_acq_rel, std::memory_order_relaxed);
              expected = mine)
+            relax_processor();
+    }
+    // Waits until the worker is not at the program's memory, if it is there now.
+    void wait_until_back() const noexcept {
+        const std::uint32_t now = visit.load(std::memory_order_seq_cst) & ~entered;
+        while ((now & away) != 0 && (visit.load(std::memory_order_acquire) & ~entered) == now)
             relax_processor();
     }
     // For other threads than the worker. They hold the scheduler's mutex, so only one enters at a time.

@@ -29,14 +29,18 @@ struct staged_options {
     void *submit_user = nullptr;
 };
 
+// The longest copy by copies, in chunks: some driver calls for each, which wait in a queue of the stream.
+constexpr std::uint64_t most_copies = 512;
+
 struct staged_copy {
     staged_box box;
-    int device = 0;              // whose staging buffer is used
-    CUcontext context = nullptr; // of the stream
-    std::uint32_t blocks = 0;    // maximum; 0: as many as pay off
-    bool is_captured = false;    // the stream is being captured
-    bool caller_helps = false;   // the caller calls help() at once, so no other worker is needed
-    bool is_stream_idle = false; // the stream's earlier work is known to be complete
+    int device = 0;                        // whose staging buffer is used
+    CUcontext context = nullptr;           // of the stream
+    std::uint32_t blocks = 0;              // maximum; 0: as many as pay off
+    bool is_captured = false;              // the stream is being captured
+    bool caller_helps = false;             // the caller calls help() at once, so no other worker is needed
+    bool is_stream_idle = false;           // the stream's earlier work is known to be complete
+    const shape_end *device_end = nullptr; // for a copy by copies: see staged_box
 };
 
 class staging_engine {
@@ -135,6 +139,8 @@ private:
     void describe_launches(const staged_copy &copy, const tracked_context &context, const staging &cut,
                            device_buffers &of, std::uint64_t per_launch, staged_progress *progress,
                            staging_launch *taken) const noexcept;
+    error prepare_for_copies(staging_launch &launch) noexcept;
+    error enqueue_copies(const staged_copy &copy, staging_launch &launch, CUstream stream) noexcept;
     error launch_all(const staged_copy &copy, staging_launch &first, CUstream stream) noexcept;
     error launch_kernel(const staged_copy &copy, staging_launch &launch, CUstream stream,
                         bool &is_announced_there) noexcept;

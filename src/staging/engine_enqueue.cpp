@@ -37,16 +37,20 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
     const std::uint64_t largest = devices_[copy.device].has_watchdog
                                       ? std::min(options_.largest_launch, largest_watched_launch)
                                       : options_.largest_launch;
-    const std::uint64_t per_launch = std::max<std::uint64_t>(largest / cut.chunk_size(), 1);
+    const std::uint64_t per_launch =
+        copy.box.by_copies ? most_copies : std::max<std::uint64_t>(largest / cut.chunk_size(), 1);
     const std::uint64_t launches = divide_up(cut.chunk_count(), per_launch);
     if (copy.is_captured) progress = nullptr; // the copy may run any number of times
     staging_launch *next = nullptr;
-    error failed = take_launches(copy, launches, next);
+    const bool is_too_long = copy.box.by_copies && launches > 1;
+    error failed = is_too_long ? no_memory : take_launches(copy, launches, next);
     if (next) {
-        describe_launches(copy, *context, cut, *of, per_launch, progress, next);
         if (progress) progress->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
-        if (!by_function) scheduler_.expect_all(*next);
+        describe_launches(copy, *context, cut, *of, per_launch, progress, next);
+        if (copy.box.by_copies) failed = prepare_for_copies(*next);
+        if (failed) scheduler_.withdraw(*std::exchange(next, nullptr), false);
     }
+    if (next && !by_function) scheduler_.expect_all(*next);
     if (next) failed = launch_all(copy, *next, stream);
     scheduler_.let_go();
     return failed;
@@ -84,7 +88,8 @@ void staging_engine::describe_launches(const staged_copy &copy, const tracked_co
     std::uint64_t first = 0;
     for (staging_launch *launch = taken; launch; launch = launch->next_of_copy) {
         const std::uint64_t end = std::min(first + per_launch, cut.chunk_count());
-        const std::uint64_t its_blocks = std::min(blocks, end - first);
+        const std::uint64_t its_blocks =
+            std::min<std::uint64_t>(cut.box().by_copies ? gpu::max_ring_blocks : blocks, end - first);
         const std::uint64_t each = divide_up(end - first, its_blocks); // no block has many while others have none
         launch->work = {.cut = cut,
                         .buffers = &of.buffers,
@@ -97,7 +102,8 @@ void staging_engine::describe_launches(const staged_copy &copy, const tracked_co
                             static_cast<std::uint32_t>(std::min<std::uint64_t>(each, staging_channel::max_slots)),
                         .are_stores_streamed = is_short == cut.box().to_device,
                         .caller_helps = copy.caller_helps,
-                        .is_first_on_stream = copy.is_stream_idle && first == 0};
+                        .is_first_on_stream = copy.is_stream_idle && first == 0 && !cut.box().by_copies,
+                        .by_copies = cut.box().by_copies};
         first = end;
     }
 }
@@ -139,6 +145,7 @@ error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &lau
         }
         is_announced_there = true;
     }
+    if (launch.work.by_copies) return enqueue_copies(copy, launch, stream);
     const error failed = launch_ring(cu_, kernels_, launch.work.cut->kernel(), given, launch.work.blocks, stream);
     if (failed) scheduler_.withdraw(launch, by_function);
     return failed;

@@ -43,6 +43,9 @@ struct launch_work {
     bool are_stores_streamed = false; // by the workers
     bool caller_helps = false;        // until the copy is done
     bool is_first_on_stream = false;  // nothing was before it, so that its kernel may run at once
+    // Copies on the stream take the place of the kernel: copy n, from 0, is the block n % blocks. Each has one slot,
+    // which it keeps.
+    bool by_copies = false;
 
     bool is_to_device() const noexcept { return cut->box().to_device; }
     std::uint64_t bytes() const noexcept { return cut->bytes_before(end_chunk) - cut->bytes_before(first_chunk); }
@@ -62,6 +65,8 @@ struct launch_counters {
     alignas(64) std::atomic<std::uint64_t> next_chunk = 0;
     std::atomic<std::uint64_t> chunks_left = 0, bytes_done = 0; // bytes_done: bytes that have arrived
     std::atomic<std::uint64_t> thread_delay_ns = 0;             // the longest of a worker at one chunk
+    std::atomic<std::uint64_t> copies_enqueued = 0;             // of a launch by copies: those that workers may serve
+    std::atomic<bool> is_cut_short = false; // not all of its copies could be enqueued. Written under the mutex
 };
 
 // The states of a launch. Every launch is on one list of the scheduler, that of its state.
@@ -96,6 +101,13 @@ struct staging_launch {
     std::uint64_t lost_ns = 0;
     staging_launch *previous = nullptr, *next = nullptr;
 
+    // For a new run: no chunk has been taken.
+    void count_chunks() noexcept {
+        shared.next_chunk = work.first_chunk;
+        shared.chunks_left = work.end_chunk - work.first_chunk;
+        shared.bytes_done = 0;
+        shared.thread_delay_ns = 0;
+    }
     bool has_chunks() const noexcept { return shared.next_chunk.load(std::memory_order_relaxed) < work.end_chunk; }
 };
 
@@ -106,6 +118,7 @@ struct staging_launch {
 // always have one slot. Where launches outnumber slots its share is none, so it returns the slot after each chunk.
 enum class slot_share : std::uint8_t { under, even, over };
 inline slot_share compare_with_share(const staging_launch &launch, const staging_channel &channel) noexcept {
+    if (launch.work.by_copies) return slot_share::even;
     const std::uint32_t of_launch = launch.work.buffers->share.load(std::memory_order_relaxed);
     const std::uint32_t of_channel = std::clamp(of_launch / launch.work.blocks, 1U, launch.work.max_slots_each);
     const std::uint32_t held = launch.shared.held.load(std::memory_order_relaxed), here = channel.slots();

@@ -34,6 +34,7 @@ staging_launch *staging_scheduler::take(std::uint64_t count, bool is_captured) n
         launches_.move(launch, launch_state::taken);
         launch.is_captured = is_captured;
         launch.shared.is_lost = false;
+        launch.shared.is_cut_short = false;
         launch.runs_expected = 0;
         ++launch.use;
         launch.next_of_copy = std::exchange(taken, &launch);
@@ -55,7 +56,24 @@ void staging_scheduler::withdraw(staging_launch &launch, bool will_be_announced)
     (launch.is_captured ? captured_ : pending_) -= 1;
     report_end(launch);
     const bool is_announced = launch.state == launch_state::expected;
+    for (std::uint32_t block = 0; launch.work.by_copies && block < launch.work.blocks; ++block)
+        while (launch.record.channels[block].idle_count != 0)
+            return_slot(launch, launch.record.channels[block]);
     launches_.move(launch, will_be_announced && !is_announced ? launch_state::withdrawn : launch_state::unused);
+}
+
+void staging_scheduler::cut_short(staging_launch &launch, std::uint64_t arriving) noexcept {
+    {
+        const lock held = acquire();
+        if (launch.shared.is_lost) return;
+        const std::uint64_t missing = launch.work.end_chunk - arriving;
+        launch.shared.is_cut_short = true;
+        launch.shared.next_chunk += missing;
+        launch.shared.chunks_left -= missing;
+    }
+    // The launch is dead after this, not another copy's.
+    for (std::uint32_t block = 0; !launch.work.is_to_device() && block < launch.work.blocks; ++block)
+        launch.record.channels[block].wait_until_back();
 }
 
 void staging_scheduler::keep(staging_launch &launch, std::uint64_t use) noexcept {
@@ -143,10 +161,7 @@ void staging_scheduler::measure_start(staging_launch &launch, std::uint64_t now)
 void staging_scheduler::begin_run(staging_launch &launch) noexcept {
     launches_.move(launch, launch_state::running);
     launch.run = {};
-    launch.shared.next_chunk = launch.work.first_chunk;
-    launch.shared.chunks_left = launch.work.end_chunk - launch.work.first_chunk;
-    launch.shared.bytes_done = 0;
-    launch.shared.thread_delay_ns = 0;
+    if (!launch.work.by_copies) launch.count_chunks(); // else they were counted before the first copy was enqueued
     ++launch.work.buffers->copies;
     launch.work.buffers->update_share();
     const std::uint32_t others = launch.work.blocks - 1, looking = servers_.looking();
@@ -175,7 +190,8 @@ bool staging_scheduler::end_if_done(staging_launch &launch) noexcept {
     publish_end(launch);
     --launch.runs_expected;
     pending_ -= 1;
-    end_run(launch, !launch.is_captured         ? launch_state::leaving
+    end_run(launch, launch.shared.is_cut_short  ? launch_state::dead
+                    : !launch.is_captured       ? launch_state::leaving
                     : launch.runs_expected != 0 ? launch_state::expected
                                                 : launch_state::launched);
     return true;

@@ -60,6 +60,10 @@ public:
     void keep(staging_launch &launch, std::uint64_t use) noexcept;
     // Releases the captured launches of a copy, which nothing will run any more.
     void release_captured(staging_launch &first) noexcept;
+    // Ends a launch by copies once its first `arriving` chunks have arrived, because the driver refuses the rest.
+    // Workers may still serve the next one. From now on none writes to the program's memory, as the stream does not
+    // wait for them. The launch's slots and record are never used again: the stream may still come to a copy.
+    void cut_short(staging_launch &launch, std::uint64_t arriving) noexcept;
     // Announces a run: the kernel is about to run, or will be launched.
     void expect(staging_launch &launch) noexcept;
     void expect_all(staging_launch &first) noexcept; // all launches of a copy
@@ -95,6 +99,9 @@ public:
     // false, and keeps nothing, where `buffers` has no slots.
     [[nodiscard]] bool hold(const staging_buffers &buffers) noexcept;
     void let_go() noexcept;
+    // Gives each of the first blocks of a taken launch by copies the slot that it keeps. Returns for how many blocks
+    // there was one. Half of the slots stay for other launches.
+    std::uint32_t reserve_slots(staging_launch &launch, std::uint32_t blocks) noexcept;
     // Takes the slots of a lot out of use. Returns false where a copy has one of these slots, or the lot is kept.
     bool take_slots(staging_buffers &buffers, bool first_lot) noexcept;
 

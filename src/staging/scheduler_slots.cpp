@@ -1,6 +1,8 @@
 // How the running launches of a device share the slots of its staging buffer.
 #include "staging/scheduler.h"
 
+#include <algorithm>
+
 namespace ferry {
 
 void staging_scheduler::add_slots(staging_buffers &buffers, staged_slot *first, std::uint32_t count) noexcept {
@@ -22,6 +24,22 @@ void staging_scheduler::let_go() noexcept {
     --holds_;
 }
 
+std::uint32_t staging_scheduler::reserve_slots(staging_launch &launch, std::uint32_t blocks) noexcept {
+    const lock held = acquire();
+    if (launches_.has(launch_state::lost)) collect_lost_slots();
+    staging_buffers &buffers = *launch.work.buffers;
+    std::uint32_t given = 0;
+    const std::uint32_t most = buffers.count / 2; // a launch ahead of this one may need the others
+    blocks = std::min(blocks, std::max((most - buffers.reserved) / 2, 1U)); // and the next one by copies some of these
+    for (; given < blocks && buffers.reserved < most && buffers.free_count != 0; ++given) {
+        staging_channel &channel = launch.record.channels[given];
+        channel.idle[channel.idle_count++] = buffers.take();
+        ++launch.shared.held;
+        ++buffers.reserved;
+    }
+    return given;
+}
+
 bool staging_scheduler::take_slots(staging_buffers &buffers, bool first_lot) noexcept {
     const lock held = acquire();
     collect_lost_slots();
@@ -30,7 +48,7 @@ bool staging_scheduler::take_slots(staging_buffers &buffers, bool first_lot) noe
     std::uint32_t found = 0;
     for (const staged_slot *slot = buffers.free.first(); slot; slot = slot->next)
         found += is_wanted(*slot);
-    if (found != wanted || (first_lot && (pending_ || captured_ || holds_))) return false;
+    if (found != wanted || buffers.reserved != 0 || (first_lot && (pending_ || captured_ || holds_))) return false;
     for (staged_slot *next = buffers.free.first(); next;) {
         staged_slot &slot = *next;
         next = slot.next;
@@ -57,6 +75,7 @@ bool staging_scheduler::supply(staging_launch &launch, staging_channel &channel)
 // Returns the channel's idle slots that the launch has no use for or that are beyond its share.
 bool staging_scheduler::return_slots(staging_launch &launch, staging_channel &channel) noexcept {
     const std::uint32_t before = channel.idle_count;
+    if (launch.shared.is_cut_short) return false;
     const bool is_useless = launch.shared.is_lost || !launch.has_chunks();
     while (channel.idle_count != 0 && (is_useless || compare_with_share(launch, channel) == slot_share::over))
         return_slot(launch, channel);
@@ -65,6 +84,7 @@ bool staging_scheduler::return_slots(staging_launch &launch, staging_channel &ch
 
 void staging_scheduler::return_slot(staging_launch &launch, staging_channel &channel) noexcept {
     --launch.shared.held;
+    if (launch.work.by_copies) --launch.work.buffers->reserved;
     launch.work.buffers->give(*channel.idle[--channel.idle_count]);
 }
 
@@ -72,7 +92,7 @@ void staging_scheduler::return_slot(staging_launch &launch, staging_channel &cha
 
 // Takes the idle slots out of the channels of a launch with stuck workers, if other launches may want them.
 void staging_scheduler::reclaim_slots(staging_launch &launch) noexcept {
-    if (launch.work.buffers->copies < 2) return;
+    if (launch.work.buffers->copies < 2 || launch.work.by_copies) return;
     for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
         staging_channel &channel = launch.record.channels[block];
         if (channel.is_taken && !channel.try_to_enter()) continue;
@@ -86,7 +106,8 @@ void staging_scheduler::reclaim_slots(staging_launch &launch) noexcept {
 // Returns whether slots of the launch are filled for stuck workers while other launches wait for a slot.
 bool staging_scheduler::hoards_slots(const staging_launch &launch) noexcept {
     const staging_buffers &buffers = *launch.work.buffers;
-    return launch.run.stuck != 0 && !launch.work.is_to_device() && buffers.copies > 1 && buffers.free_count == 0;
+    return launch.run.stuck != 0 && !launch.work.is_to_device() && !launch.work.by_copies && buffers.copies > 1 &&
+           buffers.free_count == 0;
 }
 
 const staging_buffers *staging_scheduler::starved_buffers() noexcept {

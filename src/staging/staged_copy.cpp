@@ -10,7 +10,7 @@ gpu::box_end box_end_of(const shape_end &end, std::uint64_t address) noexcept {
     return {address, end.row_pitch, end.row_pitch * end.slice_height};
 }
 
-staged_box staged_box_of(const shape &shape, const kernel_view &view) noexcept {
+staged_box staged_box_of(const shape &shape, const kernel_view &view, bool by_copies) noexcept {
     const bool to_device = is_host(shape.source.kind);
     const shape_end &host = to_device ? shape.source : shape.destination;
     const shape_end &device = to_device ? shape.destination : shape.source;
@@ -20,6 +20,7 @@ staged_box staged_box_of(const shape &shape, const kernel_view &view) noexcept {
     box.height = shape.height;
     box.depth = shape.depth;
     box.to_device = to_device;
+    box.by_copies = by_copies;
     if (device.array)
         box.array = {view.surface, view.form, device.x, device.y, device.z};
     else
@@ -40,13 +41,14 @@ error run_and_help(staging_engine &engine, const staged_copy &copy, CUstream str
 error run_staged_copy(const driver_table &cu, staging_engine &engine, const shape &shape, const copy_plan &plan,
                       const kernel_view &view, const staged_site &site, CUstream stream,
                       staged_progress *progress) noexcept {
-    const staged_copy copy = {.box = staged_box_of(shape, view),
+    const staged_copy copy = {.box = staged_box_of(shape, view, plan.by_copies),
                               .device = site.device,
                               .context = site.context,
                               .blocks = plan.blocks,
                               .is_captured = site.is_captured,
                               .caller_helps = plan.synchronise_after || plan.wait_until_read,
-                              .is_stream_idle = site.is_stream_idle};
+                              .is_stream_idle = site.is_stream_idle,
+                              .device_end = is_host(shape.source.kind) ? &shape.destination : &shape.source};
     if (!copy.caller_helps) return engine.enqueue(copy, stream, progress);
     staged_progress of_call;
     if (error failed = run_and_help(engine, copy, stream, progress ? *progress : of_call)) return failed;

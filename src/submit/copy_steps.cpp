@@ -95,6 +95,10 @@ error enter_for_graph(ferry_instance &instance, const shape &shape, const plan_f
 
 namespace {
 
+// A staged copy in a graph needs a kernel: it may run many times. A prepared batch that is staged by copies may be
+// captured all the same.
+bool can_be_in_graph(const copy_plan &plan) noexcept { return !plan.by_copies || plan.blocks != 0; }
+
 // A graph reads the source at each launch.
 constexpr error read_under_capture = {FERRY_ERROR_CAPTURE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0,
                                       FERRY_COPY_SOURCE_READ};
@@ -105,7 +109,9 @@ error check_capture(ferry_instance &instance, const planned_copy &call, const co
     if (!call.facts.is_captured) return {};
     if (call.plan.route == route_kind::buffered || call.plan.wait_until_read) return read_under_capture;
     context_scope trial(instance.cu);
-    return call.plan.route == route_kind::driver ? enter_for_graph(instance, call.shape, call.facts, site, trial) : ok;
+    return call.plan.route == route_kind::driver || !can_be_in_graph(call.plan)
+               ? enter_for_graph(instance, call.shape, call.facts, site, trial)
+               : ok;
 }
 
 error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context,
@@ -144,6 +150,7 @@ void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext 
     const shape_end &end = is_host(shape.source.kind) ? shape.destination : shape.source;
     const bool is_staged = !end.array || instance.surfaces.may_serve(end.array, context);
     facts.staging = instance.stages ? obstacle::none : obstacle::no_staging;
+    facts.has_stream_waits = instance.cu.cuStreamBatchMemOp;
     facts.staged_reach = is_staged ? obstacle::none : obstacle::array;
     facts.staging_threads = instance.staging_threads;
     if (instance.stages && is_pageable(shape)) {
@@ -156,7 +163,7 @@ void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext 
 namespace {
 
 bool is_small_upload(const shape &shape) noexcept {
-    return is_read_in_the_call(shape) && shape.width * shape.height * shape.depth <= recent_copies::largest;
+    return is_read_in_the_call(shape) && shape.bytes() <= recent_copies::largest;
 }
 
 // In a loop of small copies only the last one may be in front: gives it the time that it takes.
@@ -210,7 +217,7 @@ error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, 
         plan = plan_for_driver(shape, facts); // which refuses unreadable memory
     }
     if (plan.route > route_kind::driver) { // ranked without a driver query so far
-        if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
+        if (!facts.preferences.no_kernels && instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
         if (error failed = look_up_views(instance, shape, ends, context, facts, views)) return failed;
         if (plan.route == route_kind::staged) prepare_to_stage(instance, shape, facts);
         obstacle why_not = obstacle::none;
@@ -221,6 +228,7 @@ error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, 
             plan = refuse_plan(why_not);
         }
     }
+    if (plan.route == route_kind::staged) plan = plan_for_staging(shape, facts); // more is known by now
     return plan.refused == obstacle::none ? ok : refuse_route(plan.refused);
 }
 
@@ -303,7 +311,7 @@ void pack_rows(const shape &shape, std::byte *packed) noexcept {
 
 // Reads the source into a block that is free again once the stream has passed the copy.
 error run_buffered(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept {
-    const std::uint64_t bytes = copy.shape.width * copy.shape.height * copy.shape.depth;
+    const std::uint64_t bytes = copy.shape.bytes();
     void *block = nullptr;
     if (error failed = instance.read_buffers.allocate(bytes, block)) return failed;
     pack_rows(copy.shape, static_cast<std::byte *>(block));
@@ -323,7 +331,10 @@ error run_buffered(ferry_instance &instance, const planned_copy &copy, const cop
 
 error run_planned(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
                   staged_progress *progress) noexcept {
-    const auto &[shape, facts, plan, views] = copy;
+    const ferry::shape &shape = copy.shape;
+    const plan_facts &facts = copy.facts;
+    const copy_plan &plan = copy.plan;
+    const kernel_views &views = copy.views;
     if (plan.route == route_kind::kernel)
         return run_kernel_copy(instance.cu, instance.kernels, shape, plan, views, site.stream);
     if (plan.route == route_kind::buffered) {
@@ -331,18 +342,24 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
         if (!lacks_memory(failed)) return failed;
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }
-    if (plan.route == route_kind::staged) {
+    if (plan.route == route_kind::staged && (!facts.is_captured || can_be_in_graph(plan))) {
         if (is_in_parts(instance, shape)) return run_in_parts(instance, shape, facts, site);
         const kernel_view &view = is_host(shape.source.kind) ? views.destination : views.source;
         const staged_site staged = {site.context, facts.context_device, facts.is_captured, facts.is_stream_idle};
-        const error failed =
-            run_staged_copy(instance.cu, instance.staging, shape, plan, view, staged, site.stream, progress);
+        const auto run = [&](const copy_plan &as) noexcept {
+            return run_staged_copy(instance.cu, instance.staging, shape, as, view, staged, site.stream, progress);
+        };
+        copy_plan with_kernel = plan;
+        with_kernel.by_copies = false;
+        error failed = run(facts.is_captured ? with_kernel : plan);
+        if (lacks_memory(failed) && plan.by_copies && can_be_in_graph(plan)) failed = run(with_kernel);
         if (!lacks_memory(failed) || progress || facts.preferences.forced == route_kind::staged) return failed;
         // The driver copies everything again, including the part that was staged.
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }
     if (facts.thread_delay_ns != 0) instance.staging.measure_thread_delay();
-    const error result = run_by_driver(instance, shape, facts, plan, site);
+    const error result = run_by_driver(instance, shape, facts,
+                                       plan.route == route_kind::driver ? plan : plan_for_driver(shape, facts), site);
     if (facts.is_stream_idle && is_small_upload(shape)) instance.recent.note(site.stream);
     // The driver refuses a copy whose host memory is registered in pieces.
     if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && crosses_border(shape, instance.pinned.ranges()))

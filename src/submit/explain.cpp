@@ -36,7 +36,8 @@ error forecast(ferry_instance &instance, const shape &shape, const prepared_copy
     found.kernel_obstacle = static_cast<std::int32_t>(expected.kernel.why_not);
     found.staged_ns = expected.staged.predicted_ns;
     found.staged_obstacle = static_cast<std::int32_t>(expected.staged.why_not);
-    if (found.staged_ns) found.staging_delay_ns = staging_delay(all);
+    if (found.staged_ns)
+        found.staging_delay_ns = staging_delay(all, is_pageable(shape) && plan_for_staging(shape, all).by_copies);
     return {};
 }
 
@@ -57,6 +58,7 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
         if (error failed = know_kind(instance.cu, shape.destination, known_ends.destination, destination))
             return failed;
         const bool is_synchronous = form == copy_form::synchronous;
+        bool by_kernel = false;
         const auto add_call = [&](memory_kind source, memory_kind destination, const copy_plan &plan) noexcept {
             const bool by_driver = plan.route == route_kind::driver;
             const blocking waits = by_driver              ? blocking_of(source, destination, form)
@@ -67,8 +69,9 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
             found.blocks = std::max(found.blocks, static_cast<std::int32_t>(waits));
             found.synchronises |= plan.synchronise_after || plan.wait_before;
             found.route = std::max(found.route, static_cast<std::int32_t>(plan.route));
-            found.max_sms = std::max<std::uint32_t>(found.max_sms, plan.blocks);
+            if (!plan.by_copies) found.max_sms = std::max<std::uint32_t>(found.max_sms, plan.blocks);
             const bool helps = is_synchronous || plan.wait_until_read;
+            by_kernel |= plan.route == route_kind::kernel || (is_staged && !plan.by_copies);
             if (is_staged) found.threads = instance.staging_threads + (helps ? 1u : 0u);
             ++found.calls;
         };
@@ -86,9 +89,9 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
         };
         if (error failed = for_each_planned_call(instance, prepared.planned(), site, add)) return failed;
         std::snprintf(found.driver_call, sizeof found.driver_call, "%s",
-                      found.route == FERRY_ROUTE_KERNEL || found.route == FERRY_ROUTE_STAGED
-                          ? "cuLaunchKernel"
-                          : driver_call_name(plan, form));
+                      by_kernel                           ? "cuLaunchKernel"
+                      : found.route == FERRY_ROUTE_STAGED ? "cuMemcpy3DAsync"
+                                                          : driver_call_name(plan, form));
         found.context_device = facts.context_device;
         found.source_memory = public_kind(source);
         found.source_device = device_of(shape.source, source, facts.context_device);

@@ -10,7 +10,7 @@ void set_up_staging(ferry_instance &instance, const ferry_options &options) noex
 
 // Whether copies with these flags may be staged. If so, the kind of host memory at either end is queried.
 inline bool may_stage(const ferry_instance &instance, std::uint32_t flags) noexcept {
-    return instance.stages && !(flags & (FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_DRIVER));
+    return instance.stages && !(flags & FERRY_COPY_BY_DRIVER);
 }
 
 // Provides what an asynchronous staged copy on the device needs, and returns false if that fails. Any context of the

@@ -50,11 +50,18 @@ error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) 
     };
     if (error failed = for_each_planned_call(instance, prepared.planned(), site, note_route)) return failed;
     const shape &shape = prepared.shape;
-    ticket.total = shape.width * shape.height * shape.depth;
+    ticket.total = shape.bytes();
     ticket.is_staged = prepared.plan.route == route_kind::staged && !is_in_parts(instance, shape);
     if (error failed = make_event(ticket)) return failed;
     staged_progress *const progress = ticket.is_staged ? &ticket.progress : nullptr;
-    if (error failed = run_planned(instance, prepared.planned(), site, progress)) return failed;
+    error failed = run_planned(instance, prepared.planned(), site, progress);
+    if (progress && failed.status == FERRY_ERROR_LIMIT && prepared.facts.preferences.forced == route_kind::none) {
+        ticket.is_staged = false; // nothing has been enqueued
+        ticket.route = FERRY_ROUTE_DRIVER;
+        failed = run_planned(instance, {shape, prepared.facts, plan_for_driver(shape, prepared.facts), prepared.views},
+                             site);
+    }
+    if (failed) return failed;
     return to_error(instance.cu.cuEventRecord(ticket.passed, stream));
 }
 

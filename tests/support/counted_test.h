@@ -1,6 +1,7 @@
 // A fixture for tests that count the driver's calls. Each test has a stream of its own.
 #pragma once
 
+#include "support/driver_under_test.h"
 #include "support/fault_driver.h"
 
 namespace ferry::test {

@@ -136,6 +136,7 @@ extern const bench_case interference_case;
 extern const bench_case pageable_case;
 extern const bench_case pageable_busy_case;
 extern const bench_case pageable_busy_gpu_case;
+extern const bench_case pageable_cold_case;
 extern const bench_case pageable_loops_case;
 
 // Runs the second process of ipc-open. It talks to the first process through `socket`.

@@ -1,6 +1,8 @@
-// pageable-busy and pageable-busy-gpu: pageable copies while other processes compute on all processors, and while
-// kernels fill the device. Each copy is enqueued and then waited for by cuStreamSynchronize, as most programs do.
+// pageable-busy, pageable-busy-gpu and pageable-cold: pageable copies while other processes compute on all processors,
+// while kernels fill the device, and after a sleep. Each asynchronous copy is enqueued and then waited for by
+// cuStreamSynchronize, as most programs do.
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -133,6 +135,37 @@ case_result run_pageable_busy(session &session) {
     return result;
 }
 
+// Programs copy now and then rather than in a row: processors and threads sleep in between.
+case_result run_pageable_cold(session &session) {
+    case_result result = {.note = "10 ms of sleep before each copy; raw: cuMemcpy*Async or cuMemcpy*; ferry: "
+                                  "ferry_copy_async or ferry_copy; until the copy is complete",
+                          .label_columns = {"form", "copy"}};
+    result.is_in_us = true;
+    const environment &environment = session.environment;
+    constexpr double targets[] = {1.3, 1.6, 1.8, 2};
+    for (const form how : {form::async, form::sync})
+        for (const direction &direction : pageable_directions(session.workspace))
+            for (std::size_t i = 0; i < std::size(targets); ++i) {
+                const std::size_t size = (i + 1) * MiB;
+                if (size > session.workspace.largest) break;
+                const char *const name = how == form::async ? "async" : "sync";
+                session.progress.show("pageable", std::string("cold, ") + name + ", " + direction.name, size);
+                contender both[] = {raw_line(environment, direction, how, size),
+                                    ferry_line(environment, direction, how, size)};
+                const box copied = line(direction, size);
+                verify_each(session.workspace, {&copied, 1}, both);
+                for (contender &one : both)
+                    one.prepare = [] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); };
+                const std::vector<samples> taken =
+                    interleave(both, session.is_quick ? effort{2, 4, 0.1e9} : effort{30, 60, 1.2e9});
+                result.rows.push_back({.labels = {name, direction.name},
+                                       .bytes = size,
+                                       .times = compare(taken[0], taken[1]),
+                                       .target = targets[i]});
+            }
+    return result;
+}
+
 case_result run_pageable_busy_gpu(session &session) {
     if (const std::string why = why_no_computing(session.environment); !why.empty()) return skipped(why);
     case_result result = begin_result(
@@ -151,6 +184,8 @@ case_result run_pageable_busy_gpu(session &session) {
 
 const bench_case pageable_busy_case = {"pageable-busy", "pageable copies while other processes use all processors",
                                        of_pageable_busy::run_pageable_busy};
+const bench_case pageable_cold_case = {"pageable-cold", "pageable copies of 1 to 4 MiB, each after 10 ms of sleep",
+                                       of_pageable_busy::run_pageable_cold};
 const bench_case pageable_busy_gpu_case = {"pageable-busy-gpu", "pageable copies while kernels fill the device",
                                            of_pageable_busy::run_pageable_busy_gpu};
 

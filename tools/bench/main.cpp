@@ -35,6 +35,7 @@ constexpr const bench_case *cases[] = {&linear_case,
                                        &pageable_case,
                                        &pageable_busy_case,
                                        &pageable_busy_gpu_case,
+                                       &pageable_cold_case,
                                        &pageable_loops_case};
 
 struct options {
