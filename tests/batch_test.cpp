@@ -9,6 +9,7 @@
 #include "support/captured_graph.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
+#include "support/piece_batch.h"
 #include "support/raw_objects.h"
 #include "support/test_place.h"
 
@@ -16,67 +17,6 @@ namespace ferry::test {
 namespace {
 
 std::uint64_t at(const void *address) { return reinterpret_cast<std::uintptr_t>(address); }
-
-struct piece_batch {
-    std::vector<std::uint64_t> to, from, sizes;
-
-    void add(std::uint64_t destination, std::uint64_t source, std::uint64_t size) {
-        to.push_back(destination);
-        from.push_back(source);
-        sizes.push_back(size);
-    }
-    std::int32_t copy(ferry_instance *instance, std::uint32_t flags = 0, ferry_error_info *error = nullptr) const {
-        return ferry_copy_pieces(instance, to.data(), from.data(), sizes.data(), sizes.size(), flags, error);
-    }
-    std::int32_t copy_async(ferry_instance *instance, CUstream stream, std::uint32_t flags = 0,
-                            ferry_error_info *error = nullptr) const {
-        return ferry_copy_pieces_async(instance, to.data(), from.data(), sizes.data(), sizes.size(), flags, stream,
-                                       error);
-    }
-    std::int32_t prepare(ferry_instance *instance, CUstream stream, std::uint32_t flags, ferry_prepared **prepared,
-                         ferry_error_info *error = nullptr) const {
-        return ferry_prepared_create_pieces(instance, to.data(), from.data(), sizes.data(), sizes.size(), flags, stream,
-                                            prepared, error);
-    }
-};
-
-// Two lines of memory, and pieces from the first to the second in any order and alignment. No two destinations overlap.
-struct scattered {
-    scattered(place_kind source_kind, place_kind destination_kind, std::size_t count, std::size_t largest,
-              std::uint64_t seed, int source_device = 0, int destination_device = 0)
-        : source(source_kind, {.width = count * (largest + 3) + 64, .lead = 5}, source_device),
-          destination(destination_kind, {.width = count * (largest + 3) + 64, .lead = 3}, destination_device) {
-        std::mt19937_64 random(seed);
-        source.fill(seed);
-        destination.fill(seed + 1);
-        std::vector<std::size_t> slots(count);
-        for (std::size_t i = 0; i < count; ++i)
-            slots[i] = i;
-        std::shuffle(slots.begin(), slots.end(), random);
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::uint64_t size = random() % 8 == 0 ? random() % 3 : 1 + random() % largest;
-            offsets.push_back(
-                {slots[i] * (largest + 3) + random() % 4, random() % ((count - 1) * (largest + 3)), size});
-            batch.add(destination.address() + offsets[i].to, source.address() + offsets[i].from, size);
-        }
-    }
-    void apply() {
-        for (const auto &one : offsets)
-            if (one.size) reference_copy(source, {.x = one.from}, destination, {.x = one.to}, one.size, 1, 1);
-    }
-    void expect_copied() {
-        apply();
-        EXPECT_TRUE(destination.read() == destination.picture());
-        EXPECT_TRUE(source.read() == source.picture());
-    }
-
-    struct offset {
-        std::uint64_t to, from, size;
-    };
-    test_place source, destination;
-    std::vector<offset> offsets;
-    piece_batch batch;
-};
 
 constexpr place_kind linear_kinds[] = {place_kind::pageable, place_kind::pinned, place_kind::registered,
                                        place_kind::managed,  place_kind::device, place_kind::pool};

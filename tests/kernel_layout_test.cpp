@@ -451,5 +451,69 @@ TEST(kernel_layout, large_copies_fill_their_slots_and_small_copies_are_cut_finer
     EXPECT_GE(rows.chunk(0).bytes(), slot - 2048);
 }
 
+// Every byte of every piece is in one chunk, in order, and each chunk fits its slot and its table.
+TEST(kernel_layout, a_list_of_pieces_is_cut_into_chunks_that_hold_each_byte_once) {
+    std::mt19937_64 random(3);
+    const allocator memory;
+    staged_list list(memory);
+    for (int round = 0; round < 300; ++round) {
+        const std::uint64_t slot = std::uint64_t{4096} << random() % 8;
+        const std::size_t count = 1 + random() % 2000;
+        std::vector<staged_piece> pieces;
+        std::uint64_t bytes = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::uint64_t size = 1 + random() % (random() % 50 == 0 ? 300'000 : 40);
+            pieces.push_back({random() % (1 << 30), random() % (1 << 30), size});
+            bytes += size;
+        }
+        const std::uint64_t at_once = 1 + random() % (2 * bytes);
+        staged_cursor next = {pieces.data(), pieces.data() + count};
+        std::size_t piece = 0;
+        std::uint64_t done = 0, seen = 0;
+        while (next.piece != next.end) {
+            ASSERT_TRUE(list.take(next, at_once, slot));
+            const staging cut(list, true);
+            ASSERT_LE(cut.bytes_before(cut.chunk_count()), at_once);
+            for (std::uint64_t i = 0; i < cut.chunk_count(); ++i) {
+                const staged_chunk chunk = cut.chunk(i);
+                ASSERT_EQ(chunk.bytes(), cut.bytes_before(i + 1) - cut.bytes_before(i));
+                ASSERT_LE((chunk.first + chunk.count) * window_bytes, slot);
+                ASSERT_LE(chunk.first, gpu::max_staged_records);
+                std::uint64_t records = 0, windows = 0;
+                list.for_each_part(i, [&](const staged_piece &part, const gpu::staged_record &record) {
+                    EXPECT_EQ(part.device, pieces[piece].device + done);
+                    EXPECT_EQ(part.host, pieces[piece].host + done);
+                    EXPECT_EQ(record.device, part.device);
+                    EXPECT_EQ(record.first_window, windows);
+                    EXPECT_EQ(record.size, part.size);
+                    windows += windows_of(part.device, part.size);
+                    ++records;
+                    done += part.size;
+                    seen += part.size;
+                    if (done == pieces[piece].size) ++piece, done = 0;
+                });
+                ASSERT_EQ(records, chunk.first);
+                ASSERT_EQ(windows, chunk.count);
+            }
+            if (testing::Test::HasFailure()) return;
+        }
+        ASSERT_EQ(piece, count);
+        ASSERT_EQ(seen, bytes);
+    }
+}
+
+TEST(kernel_layout, large_lists_fill_their_slots) {
+    const allocator memory;
+    staged_list list(memory);
+    constexpr std::uint64_t slot = 512 << 10;
+    const std::vector<staged_piece> tensors(120, {16, 16, 12 << 20}), small(40'000, {0, 0, 4096});
+    for (const std::vector<staged_piece> &pieces : {tensors, small}) {
+        staged_cursor next = {pieces.data(), pieces.data() + pieces.size()};
+        ASSERT_TRUE(list.take(next, UINT64_MAX, slot));
+        const std::uint64_t bytes = list[list.chunk_count()].bytes_before;
+        EXPECT_LT(static_cast<double>(list.chunk_count() * slot), 1.05 * static_cast<double>(bytes));
+    }
+}
+
 } // namespace
 } // namespace ferry

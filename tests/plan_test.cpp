@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "plan/batch_plan.h"
+#include "plan/pageable_pieces.h"
 #include "plan/plan.h"
 #include "plan/profile_text.h"
 
@@ -728,6 +729,38 @@ batch_facts pieces(copy_direction direction, std::uint64_t count, std::uint64_t 
     facts.kernels = facts.batch_call = obstacle::none;
     facts.profile = &h200_profile();
     return facts;
+}
+
+TEST(batch_plan, pieces_with_a_pageable_end_are_staged_together_behind_work_and_where_that_is_faster) {
+    struct expected {
+        copy_direction direction;
+        std::uint64_t count, bytes;
+        bool is_idle, source_read, is_staged;
+    };
+    constexpr auto up = copy_direction::host_to_device, down = copy_direction::device_to_host;
+    const expected all[] = {
+        {up, 2, 512, true, false, false},          {up, 2, 512, false, false, true},
+        {up, 1500, 90 * MiB, true, false, true},   {down, 1500, 90 * MiB, true, false, true},
+        {up, 4096, 16 * MiB, true, false, true},   {down, 4096, 16 * MiB, false, false, true},
+        {down, 100, 100 * 256, true, false, true}, {up, 400, 400 * 256, false, true, false}, // buffered one by one
+        {up, 400, 400 * 65536, false, true, true},
+    };
+    for (const expected &one : all) {
+        SCOPED_TRACE(testing::Message() << (one.direction == up ? "up" : "down") << ", " << one.count << " of "
+                                        << one.bytes << " bytes" << (one.is_idle ? ", idle" : ", behind work"));
+        pageable_facts facts = {.direction = one.direction, .form = copy_form::asynchronous};
+        facts.count = one.count;
+        facts.bytes = one.bytes;
+        facts.is_stream_idle = one.is_idle;
+        facts.threads = 8;
+        facts.preferences.source_read = one.source_read;
+        facts.profile = &h200_profile();
+        EXPECT_EQ(are_pieces_staged(facts), one.is_staged);
+        facts.preferences.forced = route_kind::staged;
+        EXPECT_TRUE(are_pieces_staged(facts)) << "forced";
+        facts.is_captured = true;
+        EXPECT_EQ(are_pieces_staged(facts), !one.source_read || one.direction == down) << "captured";
+    }
 }
 
 TEST(batch_plan, each_group_takes_the_way_that_was_measured_faster) {

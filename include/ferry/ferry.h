@@ -569,6 +569,8 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  * A copy with flags of its own is routed by them, in a call or launch of its own. If the instance has flags, every box
  * of rows gets a call or launch of its own too. Pieces use the instance's flags. All boxes out of arrays that kernels
  * read (FERRY_ARRAY_SURFACE) take one launch together where that is faster. The driver makes copies into arrays.
+ * Pieces, and boxes with neither very narrow nor very many rows, between pageable memory and the context's device are
+ * staged together, in one launch for each direction and GiB.
  *
  * Blocking:      until all copies are complete.
  * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.

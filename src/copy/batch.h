@@ -15,23 +15,29 @@ struct batch_piece {
 
 // Groups of pieces that can take the same ways.
 enum class piece_group : std::uint8_t {
-    up,      // pinned host memory to the context's device
-    down,    // the context's device to pinned host memory
-    within,  // from and to memory of that device
-    between, // an end is on a peer that kernels of the context reach
-    managed, // an end is in managed memory, which may be anywhere
-    apart,   // one driver call each: pageable memory, host to host, devices without access to each other
+    up,            // pinned host memory to the context's device
+    down,          // the context's device to pinned host memory
+    within,        // from and to memory of that device
+    between,       // an end is on a peer that kernels of the context reach
+    managed,       // an end is in managed memory, which may be anywhere
+    pageable_up,   // pageable memory to the context's device
+    pageable_down, // the context's device to pageable memory
+    apart,         // one driver call each: other pageable memory, host to host, devices without access to each other
 };
-constexpr int piece_groups = 6;
+constexpr int piece_groups = 8;
+constexpr bool is_pageable(piece_group group) noexcept {
+    return group == piece_group::pageable_up || group == piece_group::pageable_down;
+}
 
 inline piece_group group_of(range_use from, range_use to) noexcept {
     constexpr auto apart = piece_group::apart, up = piece_group::up, down = piece_group::down;
     constexpr auto within = piece_group::within, between = piece_group::between, managed = piece_group::managed;
+    constexpr auto rising = piece_group::pageable_up, falling = piece_group::pageable_down;
     static constexpr piece_group groups[range_uses][range_uses] = {
-        // columns: to none, pinned, the device, a peer, managed; rows: from the same
-        {apart, apart, apart, apart, apart},         {apart, apart, up, between, managed},
-        {apart, down, within, between, managed},     {apart, between, between, between, managed},
-        {apart, managed, managed, managed, managed},
+        // columns: to none, pinned, the device, a peer, managed, pageable; rows: from the same
+        {apart, apart, apart, apart, apart, apart},         {apart, apart, up, between, managed, apart},
+        {apart, down, within, between, managed, falling},   {apart, between, between, between, managed, apart},
+        {apart, managed, managed, managed, managed, apart}, {apart, apart, rising, apart, apart, apart},
     };
     return groups[static_cast<int>(from)][static_cast<int>(to)];
 }

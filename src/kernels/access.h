@@ -170,6 +170,16 @@ template <class Find> FERRY_KERNEL_CODE auto once(const block_of_threads &all, c
     return found;
 }
 template <class Do> FERRY_KERNEL_CODE void by_each(const block_of_threads &all, const Do &work) { work(all.me); }
+// Every thread of the block must make this call, and once() before the next such call. Returns a table of up to `room`
+// records, 16 bytes each, that all threads read often. It is valid until the next such call.
+template <class Record, u32 room>
+FERRY_KERNEL_CODE const Record *share_table(const block_of_threads &all, u64 table, u32 count) {
+    __shared__ sixteen_bytes records[room];
+    for (u32 i = all.me.thread; i < count; i += all.me.threads)
+        records[i] = load<sixteen_bytes>(table + i * sizeof(Record));
+    __syncthreads();
+    return reinterpret_cast<const Record *>(records);
+}
 
 #else
 
@@ -225,6 +235,11 @@ template <class Do> FERRY_KERNEL_CODE void by_each(const block_of_threads &all, 
     thread_index one = all.me;
     for (one.thread = 0; one.thread < one.threads; ++one.thread)
         work(one);
+}
+
+template <class Record, u32 room>
+FERRY_KERNEL_CODE const Record *share_table(const block_of_threads &, u64 table, u32 count) {
+    return static_cast<const Record *>(memory_to_read(table, count * sizeof(Record), alignof(Record)));
 }
 
 FERRY_KERNEL_CODE u64 high_half_of_product(u64 a, u64 b) {

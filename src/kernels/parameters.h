@@ -169,7 +169,19 @@ struct ring_message {
     u64 first; // part of a long row: the device address of its first byte, or in an array its row, with x shifted by
                // ring_x_shift; whole rows: the number of the first row, counted over slices
     u64 count; // bytes of a part, or rows; not 0
+    // Of many pieces: the slot, the number of staged_record at its beginning, and the number of windows behind them
 };
+
+// One of many pieces in a slot. The slot's windows of 16 bytes hold the same bytes as the windows in which the piece
+// lies on the device.
+struct staged_record {
+    u64 device;       // the address of its first byte
+    u32 first_window; // counted from the end of the slot's records
+    u32 size;         // bytes, not 0
+};
+static_assert(sizeof(staged_record) == 16, "a thread reads one at once");
+constexpr u32 max_staged_records = threads_per_block; // in a slot
+
 constexpr u32 ring_x_shift = 40;
 constexpr u32 messages_at_once = 4; // the one that a block works on, and the next ones
 // In a mailbox each word of a message is shifted left by 1, and bit 0 holds the mark of the message's number. A block

@@ -83,6 +83,14 @@ FERRY_KERNEL_CODE void copy_rows(const ring_parameters &of, const ring_message &
     }
 }
 
+// How the threads of a block copy a chunk: each thread by itself, or the block together.
+template <class Chunk> struct by_threads {
+    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &told,
+                                       const block_of_threads &all) {
+        by_each(all, [&](const thread_index &me) { Chunk::copy(of, told, me); });
+    }
+};
+
 struct in_rows {
     static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &told, const thread_index &me) {
         copy_rows(of, told, me.thread);
@@ -155,6 +163,103 @@ template <bool to_array> struct of_an_array {
     }
 };
 
+// ---- Many pieces
+
+// Finds the record of a window, from record `first` on.
+FERRY_KERNEL_CODE u32 find_record(const staged_record *records, u32 first, u32 count, u32 window) {
+    u32 low = first, high = count;
+    FERRY_NOT_UNROLLED
+    while (high - low > 1) {
+        const u32 middle = low + (high - low) / 2;
+        if (records[middle].first_window <= window)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// A window of a piece on the device: its address, and which of its bytes belong to the piece.
+struct piece_window {
+    u64 address;
+    u32 begin, end;
+
+    FERRY_KERNEL_CODE bool is_whole() const { return end - begin == sizeof(sixteen_bytes); }
+};
+FERRY_KERNEL_CODE piece_window window_of(const staged_record &of, u32 window) {
+    const u64 address = (of.device & ~u64{15}) + u64{window - of.first_window} * sizeof(sixteen_bytes);
+    const u64 last = of.device + of.size;
+    const u32 begin = address < of.device ? static_cast<u32>(of.device - address) : 0;
+    const u32 end = last - address < sizeof(sixteen_bytes) ? static_cast<u32>(last - address) : 16;
+    return {address, begin, end};
+}
+
+// Copies the bytes of a window that belong to the piece, and accesses no others on the device. The slot is accessed
+// once: it lies behind the bus.
+FERRY_KERNEL_CODE void copy_part(const piece_window &part, u64 slot, bool to_device) {
+    const auto belongs = [&](u32 i) { return i >= part.begin && i < part.end; };
+    sixteen_bytes word = {0, 0};
+    if (to_device) word = load<sixteen_bytes>(slot);
+    u8 bytes[sizeof word];
+    FERRY_UNROLLED
+    for (u32 i = 0; i < sizeof word; ++i) {
+        bytes[i] = static_cast<u8>((i < 8 ? word.low : word.high) >> i % 8 * 8);
+        if (belongs(i) && !to_device) bytes[i] = load<u8>(part.address + i);
+    }
+    FERRY_UNROLLED
+    for (u32 i = 0; i < sizeof word; ++i) {
+        if (belongs(i) && to_device) store(part.address + i, bytes[i]);
+        (i < 8 ? word.low : word.high) |= u64{bytes[i]} << i % 8 * 8;
+    }
+    if (!to_device) store(slot, word);
+}
+
+// First whole windows, whose loads are in flight together; then the others, of which a piece has two at most.
+FERRY_KERNEL_CODE void copy_piece_windows(const staged_record *records, const ring_message &told, bool to_device,
+                                          const thread_index &me) {
+    const u32 count = static_cast<u32>(told.first), windows = static_cast<u32>(told.count);
+    const u64 in_slot = told.slot + count * sizeof(staged_record);
+    u32 record = 0;
+    FERRY_NOT_UNROLLED
+    for (u32 first = me.thread; first < windows; first += in_flight_to_host * me.threads) {
+        sixteen_bytes words[in_flight_to_host];
+        u64 to[in_flight_to_host];
+        u32 parts = 0; // bit i: only a part of window i belongs to the piece
+        FERRY_UNROLLED
+        for (u32 i = 0; i < in_flight_to_host; ++i) {
+            const u32 window = first + i * me.threads;
+            to[i] = 0;
+            if (window >= windows) continue;
+            record = find_record(records, record, count, window);
+            const piece_window of = window_of(records[record], window);
+            const u64 slot = in_slot + u64{window} * sizeof(sixteen_bytes);
+            if (of.is_whole()) {
+                words[i] = load<sixteen_bytes>(to_device ? slot : of.address);
+                to[i] = to_device ? of.address : slot;
+            } else {
+                parts |= 1u << i;
+            }
+        }
+        FERRY_UNROLLED
+        for (u32 i = 0; i < in_flight_to_host; ++i)
+            if (to[i]) store(to[i], words[i]);
+        FERRY_NOT_UNROLLED
+        for (u32 window = first; parts != 0; parts >>= 1, window += me.threads)
+            if (parts & 1)
+                copy_part(window_of(records[find_record(records, 0, count, window)], window),
+                          in_slot + u64{window} * sizeof(sixteen_bytes), to_device);
+    }
+}
+
+struct of_pieces {
+    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &told,
+                                       const block_of_threads &all) {
+        const staged_record *const records =
+            share_table<staged_record, max_staged_records>(all, told.slot, static_cast<u32>(told.first));
+        by_each(all, [&](const thread_index &me) { copy_piece_windows(records, told, of.to_device, me); });
+    }
+};
+
 // ---- A block
 
 template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters &given, const block_of_threads &all) {
@@ -186,7 +291,7 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
         seen = after_message(seen);
         // The next message is usually there by now. Reading it during the copy saves a round trip over the bus.
         if (is_first(all)) next = read_early(mailbox, seen);
-        by_each(all, [&](const thread_index &me) { Chunk::copy(given, told, me); });
+        Chunk::copy(given, told, all);
     }
     once(all, [&] {
         store_relaxed(seen_at, after_door(seen));

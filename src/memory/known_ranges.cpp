@@ -19,7 +19,9 @@ error known_ranges::begin(const driver_table &cu, CUcontext context, int context
     sorted_.clear();
     min_stretch_bits_ = std::max(min_stretch_bits, static_cast<int>(std::bit_width(bytes / max_stretches)));
     set_stretch(max_stretch_bits);
-    return ranges_.append({}) && facts_.append({}) ? ok : no_memory;
+    known_range unknown_memory;
+    unknown_memory.as_source = unknown_memory.as_destination = range_use::pageable;
+    return ranges_.append(unknown_memory) && facts_.append({}) ? ok : no_memory;
 }
 
 namespace {

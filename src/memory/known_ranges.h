@@ -8,8 +8,8 @@
 namespace ferry {
 
 // How kernels of the context see a range. The uses of source and destination decide which way a piece can go.
-enum class range_use : std::uint8_t { none, pinned, of_device, of_peer, managed };
-constexpr int range_uses = 5;
+enum class range_use : std::uint8_t { none, pinned, of_device, of_peer, managed, pageable };
+constexpr int range_uses = 6;
 
 struct known_range {
     std::uint64_t first = 0;

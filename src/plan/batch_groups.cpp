@@ -21,7 +21,8 @@ constexpr copy_direction direction_of(int group) noexcept {
 }
 
 bool may_be_for_kernels(const batch_box &box) noexcept {
-    return box.way != box_route::own && box.group != piece_group::apart && box.group != piece_group::managed;
+    return box.way != box_route::own && box.group != piece_group::apart && box.group != piece_group::managed &&
+           !is_pageable(box.group);
 }
 
 // The numbers that the size of a kernel's words must divide, OR-ed together.
@@ -92,7 +93,7 @@ bool plan_pieces(const batch_site &site, const grouped_pieces &pieces, batch_pla
         plan = {};
         if (of.count == 0) continue;
         const bool demands_kernel = site.preferences.forced == route_kind::kernel;
-        if (group == static_cast<int>(piece_group::apart)) {
+        if (group == static_cast<int>(piece_group::apart) || is_pageable(static_cast<piece_group>(group))) {
             if (demands_kernel) plan.refused = obstacle::not_known; // the caller knows the ranges, and so the reason
             continue;
         }

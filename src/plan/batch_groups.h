@@ -12,6 +12,7 @@ enum class box_route : std::uint8_t {
     call,       // a driver call of its own
     batch_call, // the driver's batch call; the job's operations are these boxes, in order
     kernel,     // one launch for all boxes of a group and source
+    staged,     // in the staged copy of a group with a pageable end
     own,        // by its own plan, made from its flags
 };
 

@@ -10,8 +10,9 @@ enum class batch_route : std::uint8_t {
     calls,      // one call for each piece
     batch_call, // cuMemcpyBatchAsync, or cuMemcpy3DBatchAsync for boxes
     kernel,
+    staged, // all in one staged copy, where an end is pageable: plan/pageable_pieces.h
 };
-constexpr int batch_ways = 3;
+constexpr int batch_ways = 3; // of memory that is not pageable
 
 struct batch_facts {
     copy_direction direction = copy_direction::host_to_device;

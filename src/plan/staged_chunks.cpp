@@ -21,9 +21,8 @@ gpu::box_end tidy(const gpu::box_end &end, const staged_box &box) noexcept {
 
 std::uint64_t bytes_for_a_chunk(const staged_box &box, std::uint64_t slot_size) noexcept {
     const std::uint64_t bytes = box.width * box.height * box.depth;
-    const std::uint64_t share = box.by_copies ? std::max(bytes / overlapping_copies, min_copied_chunk)
-                                              : std::max(bytes / overlapping_chunks, min_chunk);
-    return std::min(round_up(share, smallest_slot), slot_size);
+    if (!box.by_copies) return room_for_a_chunk(bytes, slot_size);
+    return std::min(round_up(std::max(bytes / overlapping_copies, min_copied_chunk), smallest_slot), slot_size);
 }
 
 } // namespace
@@ -56,8 +55,17 @@ staging::staging(const staged_box &box, std::uint64_t slot_size) noexcept : box_
     }
 }
 
+staging::staging(const staged_list &list, bool to_device) noexcept
+    : list_(&list), chunk_count_(list.chunk_count()), chunk_size_(0) {
+    box_.to_device = to_device;
+}
+
 staged_chunk staging::chunk(std::uint64_t index) const noexcept {
     staged_chunk chunk = {};
+    if (list_) {
+        const staged_list::chunk &listed = (*list_)[index];
+        return {listed.records, listed.windows, 0, index, 1, 0, list_->bytes_of(index)};
+    }
     if (by_rows_) {
         chunk.row = index * rows_per_chunk_;
         chunk.rows = std::min(rows_per_chunk_, box_.height * box_.depth - chunk.row);
@@ -76,12 +84,14 @@ staged_chunk staging::chunk(std::uint64_t index) const noexcept {
 }
 
 std::uint64_t staging::bytes_before(std::uint64_t index) const noexcept {
+    if (list_) return (*list_)[index].bytes_before;
     if (by_rows_) return std::min(index * rows_per_chunk_, box_.height * box_.depth) * box_.width;
     return index / per_row_ * box_.width + index % per_row_ * part_;
 }
 
 gpu::kernel staging::kernel() const noexcept {
     using gpu::kernel;
+    if (list_) return kernel::ring_pieces;
     if (box_.array.surface) return box_.to_device ? kernel::ring_to_array : kernel::ring_from_array;
     return by_rows_ ? kernel::ring_rows : kernel::ring;
 }
@@ -100,6 +110,10 @@ void staging::describe_array(gpu::ring_parameters &given) const noexcept {
 
 gpu::ring_parameters staging::parameters() const noexcept {
     gpu::ring_parameters given = {};
+    if (list_) {
+        given.to_device = box_.to_device;
+        return given;
+    }
     given.device = box_.device;
     given.slot = slot_;
     given.width = box_.width;

@@ -1,11 +1,14 @@
 // Cuts a staged copy between host memory and a device into chunks, each of which goes through a slot of the staging
 // buffer. Long rows are cut into parts. A chunk of short rows holds several whole ones, which lie in the slot as they
-// do on the device modulo 16 bytes, so that the device moves wide words whatever the alignment.
+// do on the device modulo 16 bytes, so that the device moves wide words whatever the alignment. Many pieces are cut by
+// plan/staged_list.h.
 #pragma once
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "plan/kernel_boxes.h"
+#include "plan/staged_list.h"
 
 namespace ferry {
 
@@ -31,8 +34,8 @@ constexpr std::uint64_t smallest_slot = 4096;
 struct staged_chunk {
     std::uint64_t first, count; // as in gpu::ring_message
     std::uint64_t lead;         // bytes before it in its slot
-    std::uint64_t row, rows;    // counted over slices
-    std::uint64_t x, width;     // bytes of each row
+    std::uint64_t row, rows;    // counted over slices; of a list: the chunk's index, and 1
+    std::uint64_t x, width;     // bytes of each row; of a list: 0, and all bytes
     std::uint64_t bytes() const noexcept { return rows * width; }
 };
 
@@ -40,6 +43,9 @@ struct staged_chunk {
 // min_chunk would be over before the next one has been requested.
 constexpr std::uint64_t min_chunk = std::uint64_t{64} << 10; // bytes
 constexpr std::uint64_t overlapping_chunks = 128;
+constexpr std::uint64_t room_for_a_chunk(std::uint64_t bytes, std::uint64_t slot_size) noexcept {
+    return std::min(round_up(std::max(bytes / overlapping_chunks, min_chunk), smallest_slot), slot_size);
+}
 // A copy on the stream costs some microseconds, whatever its size, so there chunks are larger.
 constexpr std::uint64_t min_copied_chunk = std::uint64_t{128} << 10; // bytes
 constexpr std::uint64_t overlapping_copies = 16;
@@ -58,11 +64,15 @@ class staging {
 public:
     // `slot_size` excludes the margin, is at least smallest_slot, and a multiple of 256.
     staging(const staged_box &box, std::uint64_t slot_size) noexcept;
+    // The list must outlive this object.
+    staging(const staged_list &list, bool to_device) noexcept;
 
     std::uint64_t chunk_count() const noexcept { return chunk_count_; }
     std::uint64_t chunk_size() const noexcept { return chunk_size_; } // maximum bytes
     staged_chunk chunk(std::uint64_t index) const noexcept;
     std::uint64_t bytes_before(std::uint64_t index) const noexcept; // total bytes of the chunks before this one
+    bool to_device() const noexcept { return box_.to_device; }
+    const staged_list *list() const noexcept { return list_; } // null for a box
     const staged_box &box() const noexcept { return box_; }
     const gpu::box_end &slot() const noexcept { return slot_; } // its pitches; the address is 0
     // The offset of a row of `end` from its first row.
@@ -77,9 +87,10 @@ public:
 private:
     void describe_array(gpu::ring_parameters &given) const noexcept;
 
-    staged_box box_;
-    gpu::box_end slot_;
-    bool by_rows_;
+    staged_box box_ = {};
+    const staged_list *list_ = nullptr;
+    gpu::box_end slot_ = {};
+    bool by_rows_ = false;
     std::uint64_t per_row_ = 1, part_ = 0; // chunks of a long row, and the bytes of one
     std::uint64_t rows_per_chunk_ = 1;
     std::uint64_t chunk_count_, chunk_size_;

@@ -47,6 +47,7 @@ void publish(staging_launch &launch, std::uint32_t block, staged_slot &slot) noe
     const auto put = [&](std::uint64_t &word, std::uint64_t value) noexcept {
         std::atomic_ref(word).store(value << 1 | mark, std::memory_order_release);
     };
+    if (const staged_list *const list = launch.work.cut->list()) write_records(*list, slot.chunk, slot.host);
     gpu::ring_message &message = launch.record.shared->mailboxes[block].messages[place];
     put(message.slot, slot.device_address + slot.chunk.lead - launch.record.device_address);
     put(message.first, slot.chunk.first);

@@ -1,6 +1,7 @@
 #include "staging/engine.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "driver/result.h"
 
@@ -126,8 +127,10 @@ staging_engine::~staging_engine() {
     // In the child of a fork, the scheduler may count threads as asleep that the child does not have. Its destructor
     // would wait for them.
     if (thread_count_ == 0 && !watchdog_.is_started()) scheduler_.~staging_scheduler();
-    for (const launch_page &page : pages_)
+    for (const launch_page &page : pages_) {
+        std::destroy_n(page.launches, page.count);
         memory_.deallocate(page.launches, page.count * sizeof(staging_launch));
+    }
     for (std::atomic<device_buffers *> &one : buffers_) {
         device_buffers *const of = one.load(std::memory_order_relaxed);
         if (!of) continue;

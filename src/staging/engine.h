@@ -32,8 +32,18 @@ struct staged_options {
 // The longest copy by copies, in chunks: some driver calls for each, which wait in a queue of the stream.
 constexpr std::uint64_t most_copies = 512;
 
+// Many pieces between host memory and one device, in one direction. They are copied before enqueue() returns.
+struct staged_pieces {
+    const staged_piece *begin = nullptr;
+    std::size_t count = 0;
+    std::uint64_t bytes = 0; // of all
+
+    explicit operator bool() const noexcept { return count != 0; }
+};
+
 struct staged_copy {
-    staged_box box;
+    staged_box box;                        // with pieces only its direction counts
+    staged_pieces pieces = {};             // in place of the box, if there are any
     int device = 0;                        // whose staging buffer is used
     CUcontext context = nullptr;           // of the stream
     std::uint32_t blocks = 0;              // maximum; 0: as many as pay off
@@ -136,9 +146,15 @@ private:
     }
     error hold_buffers(const staged_copy &copy, device_buffers *&of) noexcept;
     error take_launches(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept;
-    void describe_launches(const staged_copy &copy, const tracked_context &context, const staging &cut,
-                           device_buffers &of, std::uint64_t per_launch, staged_progress *progress,
-                           staging_launch *taken) const noexcept;
+    launch_work work_of_all(const staged_copy &copy, const tracked_context &context, device_buffers &of,
+                            staged_progress *progress) const noexcept;
+    // Share the copy among the launches it has taken. `per_launch`: chunks of a box, bytes of pieces.
+    static void set_work(staging_launch &launch, const launch_work &of_all, const staging &cut, std::uint64_t first,
+                         std::uint64_t end) noexcept;
+    static void share_box(const staging &cut, launch_work work, std::uint64_t per_launch,
+                          staging_launch &first) noexcept;
+    static error share_pieces(const staged_copy &copy, launch_work work, std::uint64_t per_launch,
+                              staging_launch &first) noexcept;
     error prepare_for_copies(staging_launch &launch) noexcept;
     error enqueue_copies(const staged_copy &copy, staging_launch &launch, CUstream stream) noexcept;
     error launch_all(const staged_copy &copy, staging_launch &first, CUstream stream) noexcept;

@@ -127,9 +127,8 @@ error staging_engine::add_launches(int device) noexcept {
         page.records.free(pinned_);
         return no_memory;
     }
-    std::uninitialized_default_construct_n(page.launches, page.count);
     for (std::uint32_t i = page.count; i-- != 0;) {
-        staging_launch &launch = page.launches[i];
+        staging_launch &launch = *new (page.launches + i) staging_launch(memory_);
         launch.record.shared = reinterpret_cast<gpu::ring_record *>(page.records.host()) + i;
         launch.record.device_address = page.records.device_address + i * record;
         launch.record.engine = this;

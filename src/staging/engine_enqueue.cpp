@@ -1,5 +1,6 @@
 // How a staged copy becomes launches on its stream.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/rounding.h"
@@ -33,22 +34,29 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
     if (error failed = tracked_.track(copy.context, context)) return failed;
     device_buffers *of = nullptr;
     if (error failed = hold_buffers(copy, of)) return failed;
-    const staging cut(copy.box, of->buffers.slot_size);
     const std::uint64_t largest = devices_[copy.device].has_watchdog
                                       ? std::min(options_.largest_launch, largest_watched_launch)
                                       : options_.largest_launch;
-    const std::uint64_t per_launch =
-        copy.box.by_copies ? most_copies : std::max<std::uint64_t>(largest / cut.chunk_size(), 1);
-    const std::uint64_t launches = divide_up(cut.chunk_count(), per_launch);
+    std::optional<staging> box;
+    if (!copy.pieces) box.emplace(copy.box, of->buffers.slot_size);
+    const std::uint64_t per_launch = !box                 ? largest
+                                     : copy.box.by_copies ? most_copies
+                                                          : std::max<std::uint64_t>(largest / box->chunk_size(), 1);
+    const std::uint64_t launches = divide_up(box ? box->chunk_count() : copy.pieces.bytes, per_launch);
     if (copy.is_captured) progress = nullptr; // the copy may run any number of times
     staging_launch *next = nullptr;
     const bool is_too_long = copy.box.by_copies && launches > 1;
     error failed = is_too_long ? no_memory : take_launches(copy, launches, next);
     if (next) {
         if (progress) progress->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
-        describe_launches(copy, *context, cut, *of, per_launch, progress, next);
+        const launch_work all = work_of_all(copy, *context, *of, progress);
+        if (box)
+            share_box(*box, all, per_launch, *next);
+        else
+            failed = share_pieces(copy, all, per_launch, *next);
         if (copy.box.by_copies) failed = prepare_for_copies(*next);
-        if (failed) scheduler_.withdraw(*std::exchange(next, nullptr), false);
+        while (failed && next)
+            scheduler_.withdraw(*std::exchange(next, next->next_of_copy), false);
     }
     if (next && !by_function) scheduler_.expect_all(*next);
     if (next) failed = launch_all(copy, *next, stream);
@@ -79,33 +87,60 @@ error staging_engine::take_launches(const staged_copy &copy, std::uint64_t count
     return {};
 }
 
-void staging_engine::describe_launches(const staged_copy &copy, const tracked_context &context, const staging &cut,
-                                       device_buffers &of, std::uint64_t per_launch, staged_progress *progress,
-                                       staging_launch *taken) const noexcept {
-    const std::uint32_t wanted = blocks_for_threads(wanted_threads() + copy.caller_helps, cut.box().to_device);
-    const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : wanted, gpu::max_ring_blocks);
-    const bool is_short = cut.bytes_before(cut.chunk_count()) <= cached_bytes;
-    std::uint64_t first = 0;
-    for (staging_launch *launch = taken; launch; launch = launch->next_of_copy) {
-        const std::uint64_t end = std::min(first + per_launch, cut.chunk_count());
-        const std::uint64_t its_blocks =
-            std::min<std::uint64_t>(cut.box().by_copies ? gpu::max_ring_blocks : blocks, end - first);
-        const std::uint64_t each = divide_up(end - first, its_blocks); // no block has many while others have none
-        launch->work = {.cut = cut,
-                        .buffers = &of.buffers,
-                        .progress = progress,
-                        .context = &context,
-                        .first_chunk = first,
-                        .end_chunk = end,
-                        .blocks = static_cast<std::uint32_t>(its_blocks),
-                        .max_slots_each =
-                            static_cast<std::uint32_t>(std::min<std::uint64_t>(each, staging_channel::max_slots)),
-                        .are_stores_streamed = is_short == cut.box().to_device,
-                        .caller_helps = copy.caller_helps,
-                        .is_first_on_stream = copy.is_stream_idle && first == 0 && !cut.box().by_copies,
-                        .by_copies = cut.box().by_copies};
-        first = end;
+// What the launches of a copy have in common. `blocks` and `max_slots_each` are maxima.
+launch_work staging_engine::work_of_all(const staged_copy &copy, const tracked_context &context, device_buffers &of,
+                                        staged_progress *progress) const noexcept {
+    const bool to_device = copy.box.to_device, by_copies = copy.box.by_copies;
+    const std::uint32_t wanted = blocks_for_threads(wanted_threads() + copy.caller_helps, to_device);
+    const std::uint32_t blocks = std::min(copy.blocks ? copy.blocks : wanted, gpu::max_ring_blocks);
+    const std::uint64_t bytes = copy.pieces ? copy.pieces.bytes : copy.box.width * copy.box.height * copy.box.depth;
+    return {.cut = {},
+            .buffers = &of.buffers,
+            .progress = progress,
+            .context = &context,
+            .blocks = by_copies ? gpu::max_ring_blocks : blocks,
+            .max_slots_each = staging_channel::max_slots,
+            .are_stores_streamed = (bytes <= cached_bytes) == to_device,
+            .caller_helps = copy.caller_helps,
+            .is_first_on_stream = copy.is_stream_idle && !by_copies,
+            .by_copies = by_copies};
+}
+
+void staging_engine::set_work(staging_launch &launch, const launch_work &of_all, const staging &cut,
+                              std::uint64_t first, std::uint64_t end) noexcept {
+    launch.work = of_all;
+    launch.work.cut = cut;
+    launch.work.first_chunk = first;
+    launch.work.end_chunk = end;
+    launch.work.blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(of_all.blocks, end - first));
+    const std::uint64_t each = divide_up(end - first, launch.work.blocks); // no block has many while others have none
+    launch.work.max_slots_each = static_cast<std::uint32_t>(std::min<std::uint64_t>(each, of_all.max_slots_each));
+}
+
+void staging_engine::share_box(const staging &cut, launch_work work, std::uint64_t per_launch,
+                               staging_launch &first) noexcept {
+    std::uint64_t begin = 0;
+    for (staging_launch *launch = &first; launch; launch = launch->next_of_copy) {
+        const std::uint64_t end = std::min(begin + per_launch, cut.chunk_count());
+        set_work(*launch, work, cut, begin, end);
+        work.is_first_on_stream = false;
+        begin = end;
     }
+}
+
+error staging_engine::share_pieces(const staged_copy &copy, launch_work work, std::uint64_t per_launch,
+                                   staging_launch &first) noexcept {
+    staged_cursor next = {copy.pieces.begin, copy.pieces.begin + copy.pieces.count, 0};
+    bool has_memory = true;
+    for (staging_launch *launch = &first; launch; launch = launch->next_of_copy) {
+        launch->work = work; // for withdraw()
+        has_memory = has_memory && launch->list.take(next, per_launch, work.buffers->slot_size);
+        if (!has_memory) continue;
+        const staging cut(launch->list, copy.box.to_device);
+        set_work(*launch, work, cut, 0, cut.chunk_count());
+        work.is_first_on_stream = false;
+    }
+    return has_memory ? ok : no_memory;
 }
 
 // Launches all kernels of a copy. Launches behind one that fails are released.

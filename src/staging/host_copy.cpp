@@ -105,15 +105,30 @@ side slot_side(const staging &cut, std::byte *slot) noexcept {
     return {slot, cut.slot().row_pitch, cut.slot().slice_pitch};
 }
 
-// Touches a byte of each page of the rows.
+// Calls run(host's address, place in the slot, size) for each piece of the chunk of a list.
+template <class Run>
+void for_each_run(const staged_list &list, const staged_chunk &chunk, std::byte *slot, const Run &run) noexcept {
+    std::byte *const windows = slot + chunk.first * sizeof(gpu::staged_record);
+    list.for_each_part(chunk.row, [&](const staged_piece &piece, const gpu::staged_record &record) noexcept {
+        const std::uint64_t place = record.first_window * window_bytes + piece.device % window_bytes;
+        run(reinterpret_cast<std::byte *>(piece.host), windows + place, piece.size);
+    });
+}
+
+// Touches a byte of each page of the rows or pieces.
 template <class Touch> void touch_rows(const staging &cut, const staged_chunk &chunk, const Touch &touch) noexcept {
     const gpu::box_end &host = cut.box().host;
     const std::uint64_t page = page_size();
-    for (std::uint64_t row = chunk.row; row < chunk.row + chunk.rows; ++row) {
-        const std::uint64_t begin = host.address + cut.offset(host, row) + chunk.x, end = begin + chunk.width;
-        for (std::uint64_t at = begin; at < end; at = (at / page + 1) * page)
+    const auto touch_run = [&](std::uint64_t begin, std::uint64_t size) noexcept {
+        for (std::uint64_t at = begin; at < begin + size; at = (at / page + 1) * page)
             touch(reinterpret_cast<std::byte *>(at));
-    }
+    };
+    if (const staged_list *const list = cut.list())
+        return list->for_each_part(chunk.row, [&](const staged_piece &piece, const gpu::staged_record &) noexcept {
+            touch_run(piece.host, piece.size);
+        });
+    for (std::uint64_t row = chunk.row; row < chunk.row + chunk.rows; ++row)
+        touch_run(host.address + cut.offset(host, row) + chunk.x, chunk.width);
 }
 
 } // namespace
@@ -128,13 +143,36 @@ void touch_destination(const staging &cut, const staged_chunk &chunk) noexcept {
     });
 }
 
+void write_records(const staged_list &list, const staged_chunk &chunk, std::byte *slot) noexcept {
+    list.for_each_part(chunk.row, [&](const staged_piece &, const gpu::staged_record &record) noexcept {
+        std::memcpy(slot, &record, sizeof record);
+        slot += sizeof record;
+    });
+}
+
 void fill_slot(const staging &cut, const staged_chunk &chunk, std::byte *slot, bool streams) noexcept {
+    if (const staged_list *const list = cut.list()) {
+        for_each_run(*list, chunk, slot, [&](const std::byte *host, std::byte *place, std::uint64_t size) noexcept {
+            copy_bytes(place, host, size, streams);
+        });
+        if (streams) end_of_stream();
+        return;
+    }
     const std::uint64_t height = cut.box().height;
     copy_chunk(slot_side(cut, slot), host_side(cut, chunk), chunk.width, chunk.row % height, chunk.rows, height,
                streams);
 }
 
 void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *slot, bool streams) noexcept {
+    if (const staged_list *const list = cut.list()) {
+        for_each_run(*list, chunk, const_cast<std::byte *>(slot),
+                     [&](std::byte *host, const std::byte *place, std::uint64_t size) noexcept {
+                         fault_in(host, size);
+                         copy_bytes(host, place, size, streams);
+                     });
+        if (streams) end_of_stream();
+        return;
+    }
     const std::uint64_t height = cut.box().height;
     const gpu::box_end &host = cut.box().host;
     const side to = host_side(cut, chunk);

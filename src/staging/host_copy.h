@@ -5,6 +5,8 @@
 
 namespace ferry {
 
+// Writes the records of a list's chunk to the beginning of its slot.
+void write_records(const staged_list &list, const staged_chunk &chunk, std::byte *slot) noexcept;
 // `slot`: where the chunk begins in its slot. `streams`: uses streaming stores, which bypass the processor's caches,
 // except for short rows.
 void fill_slot(const staging &cut, const staged_chunk &chunk, std::byte *slot, bool streams) noexcept;

@@ -47,7 +47,7 @@ struct launch_work {
     // which it keeps.
     bool by_copies = false;
 
-    bool is_to_device() const noexcept { return cut->box().to_device; }
+    bool is_to_device() const noexcept { return cut->to_device(); }
     std::uint64_t bytes() const noexcept { return cut->bytes_before(end_chunk) - cut->bytes_before(first_chunk); }
 };
 
@@ -85,8 +85,11 @@ enum class launch_state : std::uint8_t {
 constexpr std::size_t launch_states = static_cast<std::size_t>(launch_state::dead) + 1;
 
 struct staging_launch {
+    explicit staging_launch(const allocator &memory) noexcept : list(memory) {}
+
     launch_record record;
     launch_work work;
+    staged_list list; // what `work` copies, if it copies many pieces. Keeps its memory for the next copy
     launch_run run;
     launch_counters shared;
 

@@ -12,14 +12,25 @@
 #include "memory/known_arrays.h"
 #include "plan/batch_groups.h"
 #include "plan/kernel_pieces.h"
+#include "plan/staged_list.h"
 #include "submit/batch.h"
 
 namespace ferry {
 
+// The pieces and rows of one direction between pageable memory and the context's device.
+struct pageable_copies {
+    explicit pageable_copies(const allocator &memory) noexcept : pieces(memory) {}
+
+    growing<staged_piece> pieces; // empty: they are not staged together
+    std::uint64_t bytes = 0;
+    bool to_device = false;
+};
+
 struct batch_request {
     explicit batch_request(const allocator &memory) noexcept
         : ranges(memory), arrays(memory), pieces(memory), boxes(memory), own_views(memory), spans(memory),
-          array_views(memory), lines(memory), operations(memory) {}
+          array_views(memory), lines(memory),
+          operations(memory), pageable{pageable_copies(memory), pageable_copies(memory)} {}
 
     // The context the batch runs in. Set first.
     context_choice context;
@@ -40,6 +51,7 @@ struct batch_request {
     growing<kernel_view> array_views;
     line_batch lines; // of the groups that batch calls take, group after group
     growing<CUDA_MEMCPY3D_BATCH_OP> operations;
+    pageable_copies pageable[2]; // to the device, from the device
 
     batch_request *previous = nullptr, *next = nullptr; // in the free list
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "submit/batch_pageable.h"
 #include "submit/batch_request.h"
 #include "submit/instance.h"
 
@@ -105,6 +106,7 @@ error choose_batch_routes(ferry_instance &instance, bool takes_batch_calls, cons
     plan_with_kernels(instance, request.context.wanted, site,
                       [&]() noexcept { return plan_boxes(site, request.boxes, request.box_launches); });
     find_surfaces(instance, request);
+    if (error failed = plan_pageable(instance, request)) return failed;
     return plan_box_calls(instance, takes_batch_calls, request);
 }
 

@@ -6,6 +6,7 @@
 #include "device/tracked_contexts.h"
 #include "driver/result.h"
 #include "exec/kernel_box_launcher.h"
+#include "submit/batch_pageable.h"
 #include "submit/batch_request.h"
 #include "submit/copy_steps.h"
 #include "submit/instance.h"
@@ -66,6 +67,7 @@ public:
           is_at_home_(site.context == request.context.wanted) {}
 
     error run() noexcept {
+        if (error failed = look_at_pageable()) return failed;
         const auto try_one = [&](const single_call &one) noexcept { return try_capture(one); };
         const auto call_one = [&](const single_call &one) noexcept { return call(one); };
         if (site_.is_captured) {
@@ -87,19 +89,23 @@ public:
             }
             if (failed) return failed;
         }
-        return {};
+        return run_staged();
     }
 
 private:
     batch_route way_of(int group) const noexcept {
         const batch_route planned = request_.plans[group].way;
-        const bool is_served = planned == batch_route::kernel ? is_at_home_ : takes_batches_;
+        const bool is_served = planned == batch_route::kernel   ? is_at_home_
+                               : planned == batch_route::staged ? are_staged(static_cast<piece_group>(group))
+                                                                : takes_batches_;
         return is_served ? planned : batch_route::calls;
     }
+    bool are_staged(piece_group group) const noexcept { return are_staged_[group == piece_group::pageable_down]; }
 
     bool is_called(const batch_box &box) const noexcept {
         if (box.way == box_route::call) return true;
         if (box.way == box_route::batch_call) return !takes_batches_;
+        if (box.way == box_route::staged) return !are_staged(box.group);
         const bool is_planned_so = box.way == box_route::own && box.plan.route == route_kind::driver;
         return is_planned_so || !is_at_home_;
     }
@@ -270,6 +276,60 @@ private:
         return array_box_of(box.shape, views);
     }
 
+    // Decides before anything of the batch is enqueued.
+    error look_at_pageable() noexcept {
+        for (int i = 0; i < 2; ++i) {
+            const pageable_copies &of = request_.pageable[i];
+            if (of.pieces.size() == 0 || !is_at_home_) continue;
+            plan_facts facts = this->facts();
+            shape any = {};
+            (of.to_device ? any.source : any.destination).kind = memory_kind::pageable;
+            (of.to_device ? any.destination : any.source).kind = memory_kind::device;
+            any.width = of.bytes;
+            any.height = any.depth = 1;
+            if (error failed = look_at_stream(instance_, any, stream_, facts)) return failed;
+            is_idle_[i] = facts.is_stream_idle;
+            are_staged_[i] = takes_staging(instance_, of, request_, site_, facts.is_stream_idle);
+        }
+        return {};
+    }
+
+    // The threads may need memory that is not to be had. Then the driver copies.
+    error run_staged() noexcept {
+        staged_progress progress[2];
+        error failed;
+        for (int i = 0; i < 2 && !failed; ++i) {
+            if (!are_staged_[i]) continue;
+            const pageable_copies &of = request_.pageable[i];
+            staged_progress *const helped = is_helped(of) ? &progress[i] : nullptr;
+            failed = run_pageable(instance_, of, request_, site_, is_idle_[i], helped);
+            if (lacks_memory(failed) && !is_staging_forced()) failed = call_staged(i);
+        }
+        for (staged_progress &one : progress) { // nobody writes to them any more when this is over
+            const error helped = instance_.staging.help(one);
+            if (!failed) failed = helped;
+        }
+        return failed;
+    }
+
+    // Whether the caller works on the staged copy until it is done.
+    bool is_helped(const pageable_copies &of) const noexcept {
+        const bool is_read_early = of.to_device && preferences_of(instance_.copy_flags).source_read;
+        return !site_.is_captured && (site_.is_waited_for || is_read_early);
+    }
+    bool is_staging_forced() const noexcept {
+        return preferences_of(instance_.copy_flags).forced == route_kind::staged;
+    }
+
+    error call_staged(int of) noexcept {
+        const auto group = of == 0 ? piece_group::pageable_up : piece_group::pageable_down;
+        const auto call_one = [&](const single_call &one) noexcept { return call(one); };
+        for (const batch_box &box : request_.boxes)
+            if (box.way == box_route::staged && box.group == group)
+                if (error failed = call(call_of(box))) return failed;
+        return for_each_piece(static_cast<int>(group), call_one);
+    }
+
     error run_lines(int group, std::size_t first) noexcept {
         const CUresult result =
             run_line_batch(instance_.cu, request_.lines, first, request_.pieces.facts(group).count, stream_);
@@ -336,6 +396,8 @@ private:
     // These hold for this submission: a prepared request is planned for other streams too. In a context other than that
     // of the request, kernels find neither its memory nor its surfaces.
     const bool takes_batches_, is_at_home_;
+    bool are_staged_[2] = {};             // the copies of request_.pageable
+    bool is_idle_[2] = {};                // as is_behind_earlier_work_, when they were looked at
     bool is_behind_earlier_work_ = false; // the stream's earlier work is complete
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "plan/pageable_pieces.h"
 #include "submit/batch_request.h"
 #include "submit/copy_steps.h"
 
@@ -65,6 +66,8 @@ private:
     bool add_as_last(const ferry_copy_desc &copy) noexcept;
     // Both ends lie in memory that batches serve. Kernels write no arrays.
     piece_group group_of(const batch_box &box) const noexcept;
+    // Of a box with an end that the driver does not know.
+    piece_group group_of_pageable(const batch_box &box) const noexcept;
     // Adds a copy with flags of its own. The route that they ask for must be possible.
     error add_own(std::uint32_t flags, batch_box &box) noexcept;
     bool keep_box() noexcept { return request_.boxes.resize(request_.boxes.size() + 1); }
@@ -175,7 +178,7 @@ error batch_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t follo
     const bool on_host = is_host(shape.source.kind) && is_host(shape.destination.kind);
     const std::uint64_t element = std::max(resolved.source.array.element_size, resolved.destination.array.element_size);
     box.element = !is_for_batches || on_host ? 0 : is_linear ? 1 : element;
-    box.group = is_for_batches ? group_of(box) : piece_group::apart;
+    box.group = is_for_batches ? group_of(box) : group_of_pageable(box);
     const bool is_known = box.group != piece_group::apart && resolved.source.array.element_size != 0;
     last_of_array_ = shape.source.array && is_known ? &copy : nullptr;
     return keep_box() ? ok : no_memory;
@@ -185,6 +188,21 @@ piece_group batch_validator::group_of(const batch_box &box) const noexcept {
     if (box.shape.destination.array) return piece_group::apart;
     const range_use from = box.shape.source.array ? range_use::of_device : request_.ranges[box.from].as_source;
     return ferry::group_of(from, request_.ranges[box.to].as_destination);
+}
+
+piece_group batch_validator::group_of_pageable(const batch_box &box) const noexcept {
+    const shape &shape = box.shape;
+    if (shape.source.array || shape.destination.array || !are_rows_pieces(shape.width, shape.height * shape.depth))
+        return piece_group::apart;
+    const piece_group group = ferry::group_of(request_.ranges[box.from], request_.ranges[box.to]);
+    if (!is_pageable(group)) return piece_group::apart;
+    const bool to_device = group == piece_group::pageable_up;
+    const address_span &host = (to_device ? shape.source : shape.destination).span;
+    const address_span &device = (to_device ? shape.destination : shape.source).span;
+    const bool is_registered = host_ranges_.next_registration(host.first) <= host.last; // a part of it
+    const bool is_whole =
+        request_.ranges[to_device ? box.to : box.from].holds(device.first, device.last - device.first + 1);
+    return is_whole && !is_registered ? group : piece_group::apart;
 }
 
 error batch_validator::add_own(std::uint32_t flags, batch_box &box) noexcept {

@@ -282,11 +282,6 @@ error for_each_planned_call(ferry_instance &instance, const planned_copy &whole,
 
 namespace {
 
-bool lacks_memory(const error &failed) noexcept {
-    return failed.status == FERRY_ERROR_OUT_OF_MEMORY || failed.status == to_status(CUDA_ERROR_OUT_OF_MEMORY) ||
-           failed.status == FERRY_ERROR_LIMIT;
-}
-
 error run_by_driver(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
                     const copy_site &site) noexcept {
     context_scope graph_scope(instance.cu);

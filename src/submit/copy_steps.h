@@ -77,6 +77,12 @@ void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext 
 [[gnu::noinline]] error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context,
                                plan_facts &facts, kernel_views &views, copy_plan &plan) noexcept;
 
+// Whether staging or buffering failed because something was used up. Another route may serve.
+inline bool lacks_memory(const error &failed) noexcept {
+    return failed.status == FERRY_ERROR_OUT_OF_MEMORY || failed.status == to_status(CUDA_ERROR_OUT_OF_MEMORY) ||
+           failed.status == FERRY_ERROR_LIMIT;
+}
+
 struct planned_copy {
     const ferry::shape &shape;
     const plan_facts &facts;

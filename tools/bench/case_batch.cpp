@@ -3,86 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 #include <random>
 
 #include "contest.h"
 #include "report.h"
+#include "scattered_pieces.h"
 
 namespace bench {
 
 namespace of_batch {
 namespace {
 
-constexpr std::size_t allocations = 16;
 constexpr std::size_t max_pieces = 4096;
 
-struct piece_list {
-    std::vector<std::uint64_t> to, from, sizes;
-    std::vector<CUdeviceptr> raw_to, raw_from; // in the types of the driver's call
-    std::vector<std::size_t> raw_sizes;
-    std::vector<ferry_copy_desc> descriptors;
-    std::size_t bytes = 0;
-
-    std::size_t count() const { return sizes.size(); }
-    void add(std::uint64_t destination, std::uint64_t source, std::size_t size) {
-        to.push_back(destination), from.push_back(source), sizes.push_back(size);
-        raw_to.push_back(destination), raw_from.push_back(source), raw_sizes.push_back(size);
-        ferry_copy_desc copy = {};
-        copy.source.address = source;
-        copy.destination.address = destination;
-        copy.width = size;
-        descriptors.push_back(copy);
-        bytes += size;
-    }
-};
-
-// 16 allocations of one kind, addressed as one line with gaps.
-class spread_memory {
-public:
-    spread_memory(const environment &environment, memory kind, std::size_t part)
-        : environment_(environment), kind_(kind), part_(part) {
-        for (std::size_t i = 0; i < allocations; ++i)
-            if (kind == memory::pinned)
-                pinned_.push_back(allocate_pinned(environment, part));
-            else
-                device_.push_back(allocate_device(environment, part));
-    }
-    std::uint64_t at(std::size_t offset) const { return base(offset / part_) + offset % part_; }
-    std::size_t part() const { return part_; }
-
-    // Fills all allocations.
-    void put(const std::vector<std::byte> &bytes) const {
-        for (std::size_t i = 0; i < allocations; ++i)
-            move(base(i), reinterpret_cast<std::uint64_t>(bytes.data() + i * part_));
-    }
-    std::vector<std::byte> get() const {
-        std::vector<std::byte> bytes(allocations * part_);
-        for (std::size_t i = 0; i < allocations; ++i)
-            move(reinterpret_cast<std::uint64_t>(bytes.data() + i * part_), base(i));
-        return bytes;
-    }
-
-private:
-    std::uint64_t base(std::size_t i) const {
-        return kind_ == memory::pinned ? reinterpret_cast<std::uint64_t>(pinned_[i].get()) : device_[i].get();
-    }
-    void move(std::uint64_t to, std::uint64_t from) const {
-        check(environment_.cu.cuMemcpy(to, from, part_), "cuMemcpy");
-        check(environment_.cu.cuCtxSynchronize(), "cuCtxSynchronize");
-    }
-
-    const environment &environment_;
-    const memory kind_;
-    const std::size_t part_;
-    std::vector<owned<void *>> pinned_;
-    std::vector<owned<CUdeviceptr>> device_;
-};
-
-struct batch_direction {
-    const char *name;
-    memory source, destination;
-};
 constexpr batch_direction directions[] = {{"H2D", memory::pinned, memory::device},
                                           {"D2H", memory::device, memory::pinned},
                                           {"D2D", memory::device, memory::device}};
@@ -104,74 +37,7 @@ std::vector<std::size_t> mixed_sizes(std::size_t bytes) {
     return sizes;
 }
 
-// The pieces of one row, and their memory. No two pieces are neighbours at both ends.
-class scattered_pieces {
-public:
-    scattered_pieces(const environment &environment, const batch_direction &direction,
-                     const std::vector<std::size_t> &sizes)
-        : source_(environment, direction.source, part_for(sizes)),
-          destination_(environment, direction.destination, part_for(sizes)), data_(allocations * source_.part()) {
-        std::mt19937_64 random(7);
-        for (std::byte &byte : data_)
-            byte = static_cast<std::byte>(random() % 255 + 1);
-        source_.put(data_);
-        const std::vector<std::size_t> from = places(sizes, random), to = places(sizes, random);
-        for (std::size_t i = 0; i < sizes.size(); ++i) {
-            pieces.add(destination_.at(to[i]), source_.at(from[i]), sizes[i]);
-            moves_.push_back({to[i], from[i], sizes[i]});
-        }
-    }
-
-    void verify(const contender &contender) const {
-        std::vector<std::byte> expected(data_.size());
-        destination_.put(expected);
-        contender.run();
-        for (const move &one : moves_)
-            std::memcpy(expected.data() + one.to, data_.data() + one.from, one.size);
-        if (destination_.get() != expected) fail(std::string(contender.name) + ": a batch copied wrong bytes");
-    }
-
-    piece_list pieces;
-
-private:
-    struct move {
-        std::size_t to, from, size;
-    };
-    static std::size_t part_for(const std::vector<std::size_t> &sizes) {
-        const std::size_t bytes = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
-        const std::size_t largest = *std::max_element(sizes.begin(), sizes.end());
-        return (2 * bytes / allocations + 2 * largest + 4095) / 4096 * 4096;
-    }
-    // Places pieces in a random order. Each is followed by a gap of its own size. No piece crosses two allocations.
-    std::vector<std::size_t> places(const std::vector<std::size_t> &sizes, std::mt19937_64 &random) const {
-        std::vector<std::size_t> order(sizes.size()), at(sizes.size());
-        std::iota(order.begin(), order.end(), std::size_t{0});
-        std::shuffle(order.begin(), order.end(), random);
-        std::size_t next = 0;
-        for (const std::size_t i : order) {
-            if (next % source_.part() + sizes[i] > source_.part()) next += source_.part() - next % source_.part();
-            at[i] = next;
-            next += 2 * sizes[i];
-        }
-        return at;
-    }
-
-    spread_memory source_, destination_;
-    std::vector<std::byte> data_;
-    std::vector<move> moves_;
-};
-
 // ---- The contenders
-
-contender raw_loop(const environment &environment, const piece_list &pieces) {
-    return {"loop of cuMemcpyAsync", [&environment, &pieces] {
-                for (std::size_t i = 0; i < pieces.count(); ++i)
-                    check(environment.cu.cuMemcpyAsync(pieces.to[i], pieces.from[i], pieces.sizes[i],
-                                                       environment.stream.get()),
-                          "cuMemcpyAsync");
-                drain(environment);
-            }};
-}
 
 void issue_raw_batch(const environment &environment, piece_list &pieces) {
     CUmemcpyAttributes attributes = {};
@@ -189,24 +55,10 @@ contender raw_batch(const environment &environment, piece_list &pieces) {
             }};
 }
 
-void issue_pieces(ferry_instance *ferry, const piece_list &pieces, CUstream stream) {
-    auto error = sized<ferry_error_info>();
-    check(ferry_copy_pieces_async(ferry, pieces.to.data(), pieces.from.data(), pieces.sizes.data(), pieces.count(), 0,
-                                  stream, &error),
-          "ferry_copy_pieces_async", error);
-}
-
 void issue_descriptors(ferry_instance *ferry, const piece_list &pieces, CUstream stream) {
     auto error = sized<ferry_error_info>();
     check(ferry_copy_batch_async(ferry, pieces.descriptors.data(), pieces.count(), 0, stream, &error),
           "ferry_copy_batch_async", error);
-}
-
-contender ferry_pieces(const environment &environment, ferry_instance *ferry, const piece_list &pieces) {
-    return {"ferry_copy_pieces_async", [&environment, ferry, &pieces] {
-                issue_pieces(ferry, pieces, environment.stream.get());
-                drain(environment);
-            }};
 }
 
 contender ferry_descriptors(const environment &environment, const piece_list &pieces) {

@@ -1,0 +1,60 @@
+#include "plan/staged_list.h"
+
+#include "plan/staged_chunks.h"
+
+namespace ferry {
+
+bool staged_list::take(staged_cursor &from, std::uint64_t bytes, std::uint64_t slot_size) noexcept {
+    pieces_.clear();
+    if (!pieces_.reserve(static_cast<std::size_t>(from.end - from.piece))) return false;
+    std::uint64_t taken = 0;
+    for (; from.piece != from.end && taken != bytes; ++from.piece, from.done = 0) {
+        const staged_piece &piece = *from.piece;
+        const std::uint64_t size = std::min(piece.size - from.done, bytes - taken);
+        pieces_.append_reserved({piece.device + from.done, piece.host + from.done, size});
+        taken += size;
+        if (from.done + size != piece.size) {
+            from.done += size;
+            break;
+        }
+    }
+    return cut(taken, slot_size);
+}
+
+bool staged_list::cut(std::uint64_t bytes, std::uint64_t slot_size) noexcept {
+    // A part of a long piece that is not worth a record: the next chunk takes it.
+    constexpr std::uint64_t least_part = 4096 / window_bytes;
+    const std::uint64_t around_pieces = 2 * window_bytes * pieces_.size(); // records, and windows that are not full
+    const std::uint64_t room = room_for_a_chunk(bytes + around_pieces, slot_size) / window_bytes;
+    chunks_.clear();
+    chunk open = {};
+    std::uint64_t used = 0, before = 0;
+    const auto close = [&]() noexcept {
+        if (!chunks_.append(open)) return false;
+        used = 0;
+        return true;
+    };
+    for (std::size_t i = 0; i < pieces_.size(); ++i)
+        for (std::uint64_t done = 0; done != pieces_[i].size;) {
+            const std::uint64_t device = pieces_[i].device + done, left = pieces_[i].size - done;
+            const std::uint64_t whole = windows_of(device, left), free = room - used;
+            const bool fits =
+                used == 0 || (open.records < gpu::max_staged_records && free > std::min(whole, least_part));
+            if (!fits) {
+                if (!close()) return false;
+                continue;
+            }
+            if (used == 0) open = {i, done, before, 0, 0};
+            const std::uint64_t windows = std::min(whole, free - 1);
+            const std::uint64_t size = std::min(left, windows * window_bytes - device % window_bytes);
+            ++open.records;
+            open.windows += static_cast<std::uint32_t>(windows);
+            used += 1 + windows;
+            done += size;
+            before += size;
+        }
+    if (used != 0 && !close()) return false;
+    return chunks_.append({pieces_.size(), 0, before, 0, 0});
+}
+
+} // namespace ferry

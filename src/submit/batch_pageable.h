@@ -1,0 +1,21 @@
+// The copies of a batch between pageable memory and the context's device: those of one direction go by one staged copy.
+#pragma once
+
+#include "submit/batch_request.h"
+#include "submit/instance.h"
+
+namespace ferry {
+
+// Decides whether these copies may be staged at all, and gathers them if so. Sets the ways of their pieces and boxes.
+// Part of choose_batch_routes.
+error plan_pageable(ferry_instance &instance, batch_request &request) noexcept;
+
+// Whether a submission stages them. `is_behind_earlier_work`: earlier work of the program on the stream is complete.
+bool takes_staging(ferry_instance &instance, const pageable_copies &of, const batch_request &request,
+                   const launch_site &site, bool is_behind_earlier_work) noexcept;
+
+// Enqueues the staged copy. `progress`: the caller will help until the copy is done; may be null.
+error run_pageable(ferry_instance &instance, const pageable_copies &of, const batch_request &request,
+                   const launch_site &site, bool is_behind_earlier_work, staged_progress *progress) noexcept;
+
+} // namespace ferry

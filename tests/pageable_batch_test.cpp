@@ -1,0 +1,372 @@
+// Batches with pageable ends: all copies of a direction go by one staged copy. Every byte against a plain reference,
+// and the order on streams.
+#include <cstring>
+#include <deque>
+#include <thread>
+
+#include <sys/mman.h>
+
+#include "support/captured_graph.h"
+#include "support/counted_test.h"
+#include "support/gate.h"
+#include "support/piece_batch.h"
+#include "support/raw_objects.h"
+#include "support/stuck_pages.h"
+
+namespace ferry::test {
+namespace {
+
+struct way {
+    place_kind from, to;
+};
+constexpr way both_ways[] = {{place_kind::pageable, place_kind::device}, {place_kind::device, place_kind::pageable}};
+
+class pageable_batch : public counted_test {
+protected:
+    void SetUp() override {
+        counted_test::SetUp();
+        if (!has_kernels()) GTEST_SKIP() << "without kernels nothing is staged";
+        ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+    }
+    void reopen(const auto &change) {
+        ferry_options options = driver.options();
+        change(options);
+        counted = open_or_fail(options);
+        ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+    }
+    void wait() { ASSERT_OK(raw().cuStreamSynchronize(stream)); }
+    // A batch behind other work, which is always staged.
+    void copy_behind_work(scattered &pieces) {
+        driver.reset_counts();
+        const gate held(stream);
+        ASSERT_OK(pieces.batch.copy_async(counted.get(), stream));
+    }
+    void expect_one_launch(int launches = 1) {
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), launches);
+        for (const char *const call : {"cuMemcpy3DAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyAsync"})
+            EXPECT_EQ(driver.calls(call), 0) << call;
+    }
+};
+
+TEST_F(pageable_batch, thousands_of_pieces_take_one_launch) {
+    for (const way &one : both_ways)
+        for (const std::size_t largest : {40, 3000}) {
+            scattered pieces(one.from, one.to, 3000, largest, 10 + largest);
+            copy_behind_work(pieces);
+            wait();
+            expect_one_launch();
+            pieces.expect_copied();
+        }
+}
+
+TEST_F(pageable_batch, pieces_of_every_small_size_and_alignment_touch_no_other_byte) {
+    constexpr std::uint64_t sizes = 50, step = 96;
+    for (const way &one : both_ways) {
+        const grid all = {.width = 256 * sizes * step};
+        test_place source(one.from, all), destination(one.to, all);
+        source.fill(1);
+        destination.fill(2);
+        piece_batch batch;
+        std::uint64_t slot = 0;
+        for (std::uint64_t alignment = 0; alignment < 256; ++alignment)
+            for (std::uint64_t size = 1; size <= sizes; ++size, ++slot) {
+                const std::uint64_t to = slot * step + alignment % 16, from = slot * step + alignment / 16;
+                batch.add(destination.address() + to, source.address() + from, size);
+                reference_copy(source, {.x = from}, destination, {.x = to}, size, 1, 1);
+            }
+        {
+            const gate held(stream);
+            ASSERT_OK(batch.copy_async(counted.get(), stream));
+        }
+        wait();
+        EXPECT_TRUE(destination.read() == destination.picture());
+        EXPECT_TRUE(source.read() == source.picture());
+    }
+}
+
+TEST_F(pageable_batch, long_pieces_are_shared_among_small_slots) {
+    for (const std::uint64_t ring : {4096, 8 * 4096, 1 << 20}) {
+        reopen([&](ferry_options &options) { options.staging_bytes = ring; });
+        for (const way &one : both_ways) {
+            scattered pieces(one.from, one.to, 40, 70'000, ring);
+            copy_behind_work(pieces);
+            wait();
+            pieces.expect_copied();
+        }
+    }
+}
+
+TEST_F(pageable_batch, both_directions_and_other_memory_share_a_batch) {
+    scattered up(place_kind::pageable, place_kind::device, 300, 900, 1),
+        down(place_kind::device, place_kind::pageable, 300, 900, 2),
+        pinned(place_kind::pinned, place_kind::device, 300, 900, 3),
+        within(place_kind::device, place_kind::device, 300, 900, 4);
+    piece_batch all;
+    for (std::size_t i = 0; i < 300; ++i)
+        for (const scattered *const one : {&up, &down, &pinned, &within})
+            all.add(one->batch.to[i], one->batch.from[i], one->batch.sizes[i]);
+    for (const bool is_synchronous : {false, true}) {
+        if (is_synchronous) {
+            ASSERT_OK(all.copy(counted.get()));
+        } else {
+            {
+                const gate held(stream);
+                driver.reset_counts();
+                ASSERT_OK(all.copy_async(counted.get(), stream));
+                EXPECT_LE(driver.calls("cuLaunchKernel"), 4);
+            }
+            wait();
+        }
+        for (scattered *const one : {&up, &down, &pinned, &within})
+            one->expect_copied();
+    }
+}
+
+TEST_F(pageable_batch, boxes_and_rows_share_the_launch) {
+    for (const way &one : both_ways) {
+        const grid layout = {.width = 700, .height = 60, .depth = 5, .row_pitch = 733, .slice_height = 64, .lead = 3};
+        const grid other = {.width = 700, .height = 60, .depth = 5, .row_pitch = 1000, .lead = 1};
+        test_place source(one.from, layout), destination(one.to, other);
+        source.fill(1);
+        destination.fill(2);
+        struct part {
+            box from, to;
+            std::uint64_t width, height, depth;
+        };
+        const part parts[] = {{{}, {}, 300, 60, 5},
+                              {{.x = 300}, {.x = 300}, 100, 1, 1},
+                              {{.x = 400, .y = 7}, {.x = 401, .y = 9}, 1, 50, 5},
+                              {{.x = 500, .y = 3, .z = 1}, {.x = 480, .y = 1, .z = 2}, 200, 40, 2}};
+        std::vector<ferry_copy_desc> copies;
+        for (const part &of : parts) {
+            copies.push_back(describe_copy(source.describe(statement::any, of.from),
+                                           destination.describe(statement::any, of.to), of.width, of.height, of.depth));
+            reference_copy(source, of.from, destination, of.to, of.width, of.height, of.depth);
+        }
+        driver.reset_counts();
+        {
+            const gate held(stream);
+            ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), 0, stream, nullptr));
+        }
+        wait();
+        expect_one_launch();
+        EXPECT_TRUE(destination.read() == destination.picture());
+        EXPECT_TRUE(source.read() == source.picture());
+    }
+}
+
+TEST_F(pageable_batch, bytes_that_earlier_work_writes_are_the_ones_that_travel) {
+    scattered pieces(place_kind::pageable, place_kind::device, 500, 300, 7);
+    {
+        gate held(stream);
+        ASSERT_OK(pieces.batch.copy_async(counted.get(), stream));
+        pieces.source.fill(99); // as earlier work would
+        held.open();
+    }
+    wait();
+    pieces.expect_copied();
+}
+
+TEST_F(pageable_batch, sources_are_read_before_the_call_returns_if_the_options_say_so) {
+    reopen([](ferry_options &options) { options.copy_flags = FERRY_COPY_SOURCE_READ; });
+    for (const std::size_t largest : {300, 9000}) { // buffered; staged
+        scattered pieces(place_kind::pageable, place_kind::device, 500, largest, 8);
+        const bytes before = pieces.source.read();
+        {
+            gate held(stream);
+            std::thread later([&] { // the larger batch waits for the stream
+                std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                held.let_go();
+            });
+            ASSERT_OK(pieces.batch.copy_async(counted.get(), stream));
+            pieces.apply();
+            pieces.source.fill(100); // no byte of this may travel
+            later.join();
+        }
+        wait();
+        EXPECT_TRUE(pieces.destination.read() == pieces.destination.picture());
+    }
+    scattered pieces(place_kind::pageable, place_kind::device, 5, 300, 9);
+    captured_graph graph(stream);
+    EXPECT_EQ(pieces.batch.copy_async(counted.get(), stream), FERRY_ERROR_CAPTURE);
+    graph.end();
+}
+
+TEST_F(pageable_batch, a_graph_copies_at_every_launch) {
+    for (const way &one : both_ways) {
+        scattered pieces(one.from, one.to, 400, 500, 20);
+        captured_graph graph(stream);
+        ASSERT_OK(pieces.batch.copy_async(counted.get(), stream));
+        graph.end();
+        EXPECT_TRUE(pieces.destination.read() == pieces.destination.picture()) << "captured copies must not run";
+        for (std::uint64_t round = 0; round < 3; ++round) {
+            pieces.source.fill(200 + round);
+            graph.run();
+            pieces.expect_copied();
+        }
+    }
+}
+
+TEST_F(pageable_batch, a_prepared_batch_copies_the_bytes_of_each_launch) {
+    for (const way &one : both_ways) {
+        scattered pieces(one.from, one.to, 400, 500, 30);
+        ferry_prepared *prepared = nullptr;
+        ASSERT_OK(pieces.batch.prepare(counted.get(), stream, 0, &prepared));
+        for (std::uint64_t round = 0; round < 3; ++round) {
+            pieces.source.fill(300 + round);
+            driver.reset_counts();
+            {
+                const gate held(stream);
+                ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+            }
+            wait();
+            expect_one_launch();
+            pieces.expect_copied();
+        }
+        EXPECT_OK(ferry_prepared_destroy(prepared));
+    }
+}
+
+TEST_F(pageable_batch, new_addresses_of_a_prepared_batch_apply_to_later_launches) {
+    for (const way &one : both_ways) {
+        constexpr std::size_t count = 300;
+        scattered first(one.from, one.to, count, 500, 40);
+        scattered second(one.from, one.to, count, 500, 40); // the same sizes
+        ferry_prepared *prepared = nullptr;
+        ASSERT_OK(first.batch.prepare(counted.get(), stream, FERRY_BATCH_UPDATABLE, &prepared));
+        ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+        wait();
+        first.expect_copied();
+        bool moves_by_words = true; // what an update demands
+        for (std::size_t i = 0; i < count; ++i)
+            moves_by_words &= (second.batch.to[i] - first.batch.to[i]) % 16 == 0;
+        if (moves_by_words) {
+            ferry_error_info error = new_error();
+            ASSERT_OK(ferry_prepared_set_addresses(prepared, second.batch.to.data(), second.batch.from.data(), stream,
+                                                   &error))
+                << describe(error);
+            ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+            wait();
+            second.expect_copied();
+        }
+        EXPECT_OK(ferry_prepared_destroy(prepared));
+    }
+}
+
+TEST_F(pageable_batch, without_threads_or_kernels_every_piece_is_copied_by_a_call) {
+    for (const std::uint32_t flags : {FERRY_COPY_NO_KERNELS, FERRY_COPY_BY_DRIVER}) {
+        reopen([&](ferry_options &options) { options.copy_flags = flags; });
+        for (const way &one : both_ways) {
+            scattered pieces(one.from, one.to, 30, 500, flags);
+            driver.reset_counts();
+            ASSERT_OK(pieces.batch.copy_async(counted.get(), stream));
+            wait();
+            EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+            pieces.expect_copied();
+        }
+    }
+}
+
+// The staging buffer cannot be had, or the launch fails.
+TEST_F(pageable_batch, a_driver_that_refuses_what_staging_needs_is_told_or_copies_itself) {
+    for (const way &one : both_ways)
+        for (const char *const call : {"cuMemHostAlloc", "cuMemHostRegister", "cuLaunchKernel", "cuEventRecord"})
+            for (int nth = 1; nth <= 2; ++nth) {
+                SCOPED_TRACE(testing::Message() << call << " fails at its call number " << nth);
+                counted = open_or_fail(driver.options());
+                scattered pieces(one.from, one.to, 300, 9000, 50);
+                driver.fail(call, CUDA_ERROR_OUT_OF_MEMORY, nth, true);
+                const std::int32_t status = pieces.batch.copy_async(counted.get(), stream);
+                driver.heal();
+                wait();
+                EXPECT_TRUE(status == FERRY_SUCCESS ||
+                            status == FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_OUT_OF_MEMORY))
+                    << ferry_status_name(status);
+                if (status == FERRY_SUCCESS) pieces.expect_copied();
+                ASSERT_OK(pieces.batch.copy(counted.get()));
+                pieces.expect_copied();
+            }
+}
+
+TEST_F(pageable_batch, unreadable_memory_is_refused_and_no_thread_touches_it) {
+    const std::size_t page = 4096;
+    void *const none = mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(none, MAP_FAILED);
+    scattered pieces(place_kind::pageable, place_kind::device, 100, 50'000, 60); // enough to be staged
+    const device_memory device(page);
+    pieces.batch.add(device, reinterpret_cast<std::uintptr_t>(none), page);
+    driver.reset_counts();
+    driver.fail("cuMemcpy3DAsync", CUDA_ERROR_INVALID_VALUE, 1, true);
+    EXPECT_EQ(pieces.batch.copy_async(counted.get(), stream),
+              FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_INVALID_VALUE));
+    EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+    driver.heal();
+    munmap(none, page);
+    EXPECT_OK(raw().cuCtxSynchronize());
+}
+
+// One batch waits in pages that do not come, and the others go on.
+TEST_F(pageable_batch, pages_that_do_not_come_hold_up_no_other_batch) {
+    if (!on_software_driver()) GTEST_SKIP() << "the driver itself would touch the pages";
+    reopen([](ferry_options &options) {
+        options.staging_bytes = 256 << 10;
+        options.staging_threads = 3;
+    });
+    constexpr std::size_t parts = 6, size = 64 << 10;
+    for (const way &one : both_ways) {
+        const bool up = one.from == place_kind::pageable;
+        stuck_pages stuck(parts, size, 70);
+        const device_memory device(parts * size);
+        piece_batch slow;
+        for (std::size_t i = 0; i < parts; ++i) {
+            const auto host = reinterpret_cast<std::uintptr_t>(stuck.data + i * size);
+            slow.add(up ? device + i * size : host, up ? host : device + i * size, size - 1); // apart
+        }
+        std::deque<scattered> others; // making and comparing them waits for all work
+        for (std::uint64_t i = 0; i < 6; ++i)
+            others.emplace_back(one.from, one.to, 100, 5000, 80 + i);
+        const test_stream other;
+        {
+            gate held(other);
+            ASSERT_OK(slow.copy_async(counted.get(), other));
+            held.let_go();
+        }
+        for (scattered &pieces : others) {
+            copy_behind_work(pieces);
+            wait();
+        }
+        stuck.release();
+        ASSERT_OK(raw().cuStreamSynchronize(other));
+        for (scattered &pieces : others)
+            pieces.expect_copied();
+        bytes there(parts * size);
+        ASSERT_OK(raw().cuMemcpyDtoH(there.data(), device, there.size()));
+        for (std::size_t i = 0; i < parts; ++i)
+            EXPECT_EQ(std::memcmp(&there[i * size], stuck.data + i * size, size - 1), 0) << i;
+    }
+}
+
+TEST_F(pageable_batch, threads_copy_batches_at_once) {
+    std::vector<std::thread> threads;
+    for (std::uint64_t i = 0; i < 4; ++i)
+        threads.emplace_back([&, i] {
+            const made_current as(context);
+            const test_stream mine;
+            for (std::uint64_t round = 0; round < 8; ++round) {
+                const way &one = both_ways[(i + round) % 2];
+                scattered pieces(one.from, one.to, 200, 3000, 1000 * i + round);
+                if (round % 3 == 0) {
+                    EXPECT_OK(pieces.batch.copy(counted.get()));
+                } else {
+                    EXPECT_OK(pieces.batch.copy_async(counted.get(), mine));
+                    EXPECT_OK(raw().cuStreamSynchronize(mine));
+                }
+                pieces.expect_copied();
+            }
+        });
+    for (std::thread &one : threads)
+        one.join();
+}
+
+} // namespace
+} // namespace ferry::test
