@@ -155,6 +155,53 @@ TEST_F(pageable_batch, boxes_and_rows_share_the_launch) {
     }
 }
 
+TEST_F(pageable_batch, an_explanation_tells_how_many_copies_go_which_way) {
+    scattered up(place_kind::pageable, place_kind::device, 1500, 900, 1),
+        down(place_kind::device, place_kind::pageable, 20, 900, 2),
+        within(place_kind::device, place_kind::device, 3000, 900, 3),
+        apart(place_kind::pageable, place_kind::pinned, 7, 90, 4);
+    piece_batch all;
+    std::uint64_t copies[4] = {}, bytes[4] = {};
+    const scattered *const parts[] = {&up, &down, &within, &apart};
+    for (int part = 0; part < 4; ++part)
+        for (std::size_t i = 0; i < parts[part]->batch.sizes.size(); ++i) {
+            const piece_batch &of = parts[part]->batch;
+            all.add(of.to[i], of.from[i], of.sizes[i]);
+            copies[part] += of.sizes[i] != 0;
+            bytes[part] += of.sizes[i];
+        }
+    ferry_batch_explanation told = {};
+    told.struct_size = sizeof told;
+    {
+        const gate held(stream);
+        driver.reset_counts();
+        ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(), all.to.data(), all.from.data(), all.sizes.data(),
+                                                  all.sizes.size(), 0, stream, &told, nullptr));
+        expect_one_launch(0);
+    }
+    EXPECT_EQ(told.context_device, 0);
+    EXPECT_EQ(told.staged.copies, copies[0] + copies[1]);
+    EXPECT_EQ(told.staged.bytes, bytes[0] + bytes[1]);
+    EXPECT_EQ(told.kernels.copies + told.batch_calls.copies + told.calls.copies, copies[2] + copies[3]);
+    EXPECT_EQ(told.kernels.bytes + told.batch_calls.bytes + told.calls.bytes, bytes[2] + bytes[3]);
+    EXPECT_GE(told.calls.copies, copies[3]);
+    EXPECT_GT(told.threads, 0u);
+    EXPECT_GT(told.max_sms, 0u);
+    char line[300];
+    const std::uint64_t length = ferry_batch_explanation_format(&told, line, sizeof line);
+    EXPECT_EQ(length, std::strlen(line));
+    EXPECT_EQ(std::string(line).find(std::to_string(told.staged.copies) + " copies staged on "), 0u) << line;
+    EXPECT_NE(std::string(line).find(" by calls of their own, "), std::string::npos) << line;
+    ASSERT_OK(ferry_copy_batch_explain_async(counted.get(), nullptr, 0, 0, stream, &told, nullptr));
+    EXPECT_EQ(told.context_device, -1);
+    EXPECT_EQ(told.staged.copies, 0u);
+    ferry_batch_explanation_format(&told, line, sizeof line);
+    EXPECT_STREQ(line, "nothing to copy");
+    told.struct_size = 0;
+    EXPECT_EQ(ferry_copy_batch_explain_async(counted.get(), nullptr, 0, 0, stream, &told, nullptr),
+              FERRY_ERROR_ABI_MISMATCH);
+}
+
 TEST_F(pageable_batch, bytes_that_earlier_work_writes_are_the_ones_that_travel) {
     scattered pieces(place_kind::pageable, place_kind::device, 500, 300, 7);
     {

@@ -876,6 +876,57 @@ FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry
  */
 FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
 
+/* The copies of a batch that go one way. Merged neighbours are one copy; a copy that is cut where memory ends is more. */
+typedef struct ferry_batch_share {
+    uint64_t copies;
+    uint64_t bytes;
+    uint64_t predicted_ns; /* from the call until they are complete; 0: not known, or no copies */
+} ferry_batch_share;
+
+/* What ferry would do with a batch. Set struct_size first. */
+typedef struct ferry_batch_explanation {
+    uint32_t struct_size;
+    int32_t context_device;        /* the device of the context that the batch runs in; -1 if nothing is to be copied */
+    ferry_batch_share calls;       /* each by itself, by the route that ferry_copy_explain_async tells */
+    ferry_batch_share batch_calls; /* by cuMemcpyBatchAsync and cuMemcpy3DBatchAsync */
+    ferry_batch_share kernels;     /* by kernels that copy many in one launch */
+    ferry_batch_share staged;      /* together, between pageable memory and the device; rows of boxes count each */
+    uint32_t max_sms;              /* the maximum number of SMs that one of these launches keeps busy */
+    uint32_t threads; /* the maximum number of CPU threads that the staged part keeps busy, a waiting caller included */
+    uint64_t staging_delay_ns; /* in staged.predicted_ns, as in ferry_explanation */
+} ferry_batch_explanation;
+
+/*
+ * Reports what ferry_copy_batch_async would do with a batch now, without doing it: how many copies go which way, and
+ * the predicted times. The batch is checked as for the copy. Fills `explanation`. A prepared batch is launched likewise.
+ *
+ * Blocking:      as ferry_copy_explain_async.
+ * Errors:        as ferry_copy_batch_async.
+ * Driver:        the look-ups of ferry_copy_batch_async.
+ */
+FERRY_API int32_t ferry_copy_batch_explain_async(ferry_instance *instance, const ferry_copy_desc *copies,
+                                                 uint64_t count, uint32_t flags, struct CUstream_st *stream,
+                                                 ferry_batch_explanation *explanation, ferry_error_info *error);
+
+/*
+ * Reports what ferry_copy_pieces_async would do, as ferry_copy_batch_explain_async.
+ *
+ * Blocking:      as ferry_copy_explain_async.
+ * Errors:        as ferry_copy_pieces_async.
+ * Driver:        the look-ups of ferry_copy_pieces_async.
+ */
+FERRY_API int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, const uint64_t *destinations,
+                                                  const uint64_t *sources, const uint64_t *sizes, uint64_t count,
+                                                  uint32_t flags, struct CUstream_st *stream,
+                                                  ferry_batch_explanation *explanation, ferry_error_info *error);
+
+/*
+ * Writes one readable line about `explanation` to `buffer`, such as "1500 copies staged on 8 SMs and 8 threads, 90.1 MB,
+ * 1900.0 us; 3 by a kernel on 2 SMs, 0.1 MB, 12.1 us", as ferry_explanation_format.
+ */
+FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation *explanation, char *buffer,
+                                                  uint64_t size);
+
 /* ---------------------------------------------------------------------------------------------------------------
  * Options
  * ------------------------------------------------------------------------------------------------------------ */

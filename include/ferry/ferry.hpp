@@ -1595,6 +1595,11 @@ inline line line_of(const ferry_explanation &explanation) noexcept {
     ferry_explanation_format(&explanation, line.text, sizeof line.text);
     return line;
 }
+inline line line_of(const ferry_batch_explanation &explanation) noexcept {
+    line line;
+    ferry_batch_explanation_format(&explanation, line.text, sizeof line.text);
+    return line;
+}
 
 // Returns the descriptor of a fill that sets every element to `value`.
 template <class To>
@@ -1653,6 +1658,16 @@ status copy_batch_async(ferry_instance *instance, const Copies &copies, CUstream
 
 namespace detail {
 
+// ferry_copy_batch_explain_async: reports what copy_batch_async() would do, without copying.
+template <class Copies, detail::if_contiguous<const Copies, ferry_copy_desc> = 0>
+result<ferry_batch_explanation> explain_batch_async(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
+                                                    std::uint32_t flags = 0) noexcept {
+    ferry_batch_explanation found = detail::sized<ferry_batch_explanation>();
+    const status done = detail::call_with_error_info(ferry_copy_batch_explain_async, instance, std::data(copies),
+                                                     detail::count_of(copies), flags, stream, &found);
+    return done.ok() ? result<ferry_batch_explanation>(found) : done;
+}
+
 // Checks that there are as many values as the batch has pieces.
 inline status check_count(std::uint64_t count, std::uint64_t size, std::int32_t side) noexcept {
     if (size == count) return {};
@@ -1697,6 +1712,16 @@ inline status copy_pieces_async(ferry_instance *instance, const pieces &all, CUs
     if (!all.error.ok()) return all.error;
     return detail::call_with_error_info(ferry_copy_pieces_async, instance, all.destinations, all.sources, all.sizes,
                                         all.count, flags, stream);
+}
+
+// ferry_copy_pieces_explain_async: reports what copy_pieces_async() would do, without copying.
+inline result<ferry_batch_explanation> explain_pieces_async(ferry_instance *instance, const pieces &all,
+                                                            CUstream_st *stream, std::uint32_t flags = 0) noexcept {
+    if (!all.error.ok()) return all.error;
+    ferry_batch_explanation found = detail::sized<ferry_batch_explanation>();
+    const status done = detail::call_with_error_info(ferry_copy_pieces_explain_async, instance, all.destinations,
+                                                     all.sources, all.sizes, all.count, flags, stream, &found);
+    return done.ok() ? result<ferry_batch_explanation>(found) : done;
 }
 
 namespace detail {

@@ -1,6 +1,9 @@
 // The C functions for batches: run immediately, or prepared first and launched later.
 #include "submit/batch.h"
 
+#include "base/explanation.h"
+#include "base/sized.h"
+
 #include "submit/instance.h"
 #include "submit/prepared_batch.h"
 
@@ -21,6 +24,17 @@ std::int32_t run_and_report(ferry_instance *instance, const batch_input &input, 
     if (error failed = check_input(instance, input, FERRY_BATCH_CHECK_OVERLAP)) return report(details, failed);
     std::uint64_t bad_index = 0;
     const error failed = run_batch(*instance, input, form, stream, bad_index);
+    return report(details, failed, bad_index);
+}
+
+std::int32_t explain_and_report(ferry_instance *instance, const batch_input &input, CUstream stream,
+                                ferry_batch_explanation *explanation, ferry_error_info *details) noexcept {
+    if (error failed = check_input(instance, input, FERRY_BATCH_CHECK_OVERLAP)) return report(details, failed);
+    if (!explanation) return report(details, null_argument);
+    std::uint64_t bad_index = 0;
+    ferry_batch_explanation found = {};
+    error failed = explain_batch(*instance, input, stream, found, bad_index);
+    if (!failed) failed = write_sized(found, explanation);
     return report(details, failed, bad_index);
 }
 
@@ -63,6 +77,29 @@ int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destin
     const batch_input input = {
         .destinations = destinations, .sources = sources, .sizes = sizes, .count = count, .flags = flags};
     return run_and_report(instance, input, copy_form::asynchronous, stream, details);
+}
+
+int32_t ferry_copy_batch_explain_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                                       uint32_t flags, CUstream_st *stream, ferry_batch_explanation *explanation,
+                                       ferry_error_info *details) {
+    const batch_input input = {.copies = copies, .count = count, .flags = flags};
+    return explain_and_report(instance, input, stream, explanation, details);
+}
+
+int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
+                                        const uint64_t *sizes, uint64_t count, uint32_t flags, CUstream_st *stream,
+                                        ferry_batch_explanation *explanation, ferry_error_info *details) {
+    const batch_input input = {
+        .destinations = destinations, .sources = sources, .sizes = sizes, .count = count, .flags = flags};
+    return explain_and_report(instance, input, stream, explanation, details);
+}
+
+uint64_t ferry_batch_explanation_format(const ferry_batch_explanation *explanation, char *buffer, uint64_t size) {
+    if (!buffer) size = 0;
+    if (size) buffer[0] = '\0';
+    ferry_batch_explanation known = {};
+    if (!explanation || read_sized(explanation, known)) return 0;
+    return format_explanation(known, buffer, size);
 }
 
 int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, uint32_t flags,

@@ -83,4 +83,31 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);
 }
 
+std::uint64_t format_explanation(const ferry_batch_explanation &explanation, char *buffer,
+                                 std::uint64_t size) noexcept {
+    char on_sms[32] = "", on_both[64] = "", line[512] = "";
+    std::snprintf(on_sms, sizeof on_sms, " on %" PRIu32 " SMs", explanation.max_sms);
+    std::snprintf(on_both, sizeof on_both, " staged on %" PRIu32 " SMs and %" PRIu32 " threads", explanation.max_sms,
+                  explanation.threads);
+    const struct {
+        const ferry_batch_share &share;
+        const char *how, *where;
+    } ways[] = {{explanation.staged, on_both, ""},
+                {explanation.kernels, " by a kernel", on_sms},
+                {explanation.batch_calls, " by a batch call", ""},
+                {explanation.calls, " by calls of their own", ""}};
+    std::size_t length = 0;
+    for (const auto &way : ways) {
+        if (way.share.copies == 0) continue;
+        char time[32] = "";
+        if (way.share.predicted_ns)
+            std::snprintf(time, sizeof time, ", %.1f us", static_cast<double>(way.share.predicted_ns) * 1e-3);
+        length += static_cast<std::size_t>(std::snprintf(
+            line + length, sizeof line - length, "%s%" PRIu64 "%s%s%s, %.1f MB%s", length ? "; " : "", way.share.copies,
+            length ? "" : " copies", way.how, way.where, static_cast<double>(way.share.bytes) * 1e-6, time));
+    }
+    const int written = std::snprintf(buffer, size, "%s", length ? line : "nothing to copy");
+    return written < 0 ? 0 : static_cast<std::uint64_t>(written);
+}
+
 } // namespace ferry

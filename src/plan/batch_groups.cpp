@@ -153,11 +153,12 @@ bool plan_boxes(const batch_site &site, growing<batch_box> &boxes,
                 for (batch_box &box : boxes)
                     if (box.way == box_route::call && box.is_of(source, group)) box.way = box_route::kernel;
             }
-            launches[source][group] = {all.count, all.bytes, 0};
-            takes_kernels |= all.count != 0;
-            if (all.count)
-                launches[source][group].blocks =
-                    predict_batch(facts_of(all, source, group))[batch_route::kernel].blocks;
+            launches[source][group] = {all.count, all.bytes, 0, 0};
+            if (all.count == 0) continue;
+            takes_kernels = true;
+            const batch_forecast expected = predict_batch(facts_of(all, source, group))[batch_route::kernel];
+            launches[source][group].blocks = expected.blocks;
+            launches[source][group].predicted_ns = expected.predicted_ns;
         }
     return takes_kernels;
 }

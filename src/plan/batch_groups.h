@@ -41,6 +41,7 @@ struct batch_box {
 struct box_launch {
     std::uint64_t count, bytes;
     std::uint16_t blocks;
+    std::uint64_t predicted_ns; // 0: not known
 };
 
 // The facts that hold for all groups of a batch. The obstacles say why kernels, or the driver's batch calls, cannot

@@ -85,8 +85,10 @@ batch_plan plan_batch(const batch_facts &facts) noexcept {
                                       ? batch_route::batch_call
                                       : batch_route::calls;
     const bool kernel_wins = kernel_serves && ns(batch_route::kernel) * kernel_margin < ns(by_driver);
-    if (is_kernel_wanted || kernel_wins) return {.way = batch_route::kernel, .blocks = predicted.blocks};
-    return {.way = by_driver};
+    const batch_route way = is_kernel_wanted || kernel_wins ? batch_route::kernel : by_driver;
+    return {.way = way,
+            .blocks = way == batch_route::kernel ? predicted.blocks : std::uint16_t{0},
+            .predicted_ns = static_cast<std::uint64_t>(ns(way))};
 }
 
 batch_forecasts predict_batch(const batch_facts &facts) noexcept {

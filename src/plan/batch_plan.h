@@ -32,6 +32,7 @@ struct batch_plan {
     batch_route way = batch_route::calls;
     obstacle refused = obstacle::none; // as in copy_plan
     std::uint16_t blocks = 0;          // of the kernel
+    std::uint64_t predicted_ns = 0;    // 0: not known
 };
 batch_plan plan_batch(const batch_facts &facts) noexcept;
 

@@ -10,16 +10,22 @@ namespace ferry {
 
 namespace {
 
-error run(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
-          batch_request &request) noexcept {
-    context_scope scope(instance.cu);
+// Checks and plans a batch for the stream. A request that is empty afterwards has not been planned.
+error plan(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
+           context_scope &scope, bool &is_captured) noexcept {
     if (error failed = enter_batch_context(instance, input, stream, request, scope)) return failed;
     if (error failed = validate_batch(instance, input, true, stream, request)) return failed;
     if (request.is_empty()) return {};
-    bool is_captured = false;
     if (error failed = query_capture(instance.cu, stream, is_captured)) return failed;
-    if (error failed = choose_batch_routes(instance, takes_batch_calls(stream, is_captured), nullptr, request))
-        return failed;
+    return choose_batch_routes(instance, takes_batch_calls(stream, is_captured), nullptr, request);
+}
+
+error run(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
+          batch_request &request) noexcept {
+    context_scope scope(instance.cu);
+    bool is_captured = false;
+    if (error failed = plan(instance, input, stream, request, scope, is_captured)) return failed;
+    if (request.is_empty()) return {};
     launch_site site = {request.context.wanted, stream, is_captured};
     site.is_waited_for = form == copy_form::synchronous;
     if (form == copy_form::asynchronous || is_single_call(request)) return submit_batch(instance, request, form, site);
@@ -28,19 +34,47 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
     return failed ? failed : passed;
 }
 
-} // namespace
+error explain(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
+              ferry_batch_explanation &found) noexcept {
+    context_scope scope(instance.cu);
+    bool is_captured = false;
+    found = {};
+    found.context_device = -1;
+    if (error failed = plan(instance, input, stream, request, scope, is_captured)) return failed;
+    if (request.is_empty()) return {};
+    const launch_site site = {request.context.wanted, stream, is_captured};
+    const error failed = explain_submission(instance, request, site, found);
+    found.context_device = request.context_device;
+    return failed;
+}
 
-error run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
-                std::uint64_t &bad_index) noexcept {
+// Calls work(request) with a request of the pool.
+error with_request(ferry_instance &instance, std::uint64_t &bad_index,
+                   function_ref<error(batch_request &)> work) noexcept {
     bad_index = 0;
     const borrowed_request request(instance.requests);
     if (!request) return no_memory;
     (*request).context = {};
-    const error failed = run(instance, input, form, stream, *request);
+    const error failed = work(*request);
     if (!failed) return {};
     bad_index = (*request).bad_index;
     note_error(instance, failed);
     return failed;
+}
+
+} // namespace
+
+error run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
+                std::uint64_t &bad_index) noexcept {
+    return with_request(instance, bad_index,
+                        [&](batch_request &request) noexcept { return run(instance, input, form, stream, request); });
+}
+
+error explain_batch(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_batch_explanation &found,
+                    std::uint64_t &bad_index) noexcept {
+    return with_request(instance, bad_index, [&](batch_request &request) noexcept {
+        return explain(instance, input, stream, request, found);
+    });
 }
 
 } // namespace ferry

@@ -17,4 +17,8 @@ struct batch_input {
 error run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
                 std::uint64_t &bad_index) noexcept;
 
+// Reports what run_batch would do on the stream.
+error explain_batch(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_batch_explanation &found,
+                    std::uint64_t &bad_index) noexcept;
+
 } // namespace ferry

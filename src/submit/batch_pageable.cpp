@@ -1,7 +1,6 @@
 #include "submit/batch_pageable.h"
 
 #include "memory/pages.h"
-#include "plan/pageable_pieces.h"
 #include "submit/copy_steps.h"
 #include "submit/staging_setup.h"
 
@@ -106,6 +105,11 @@ bool takes_staging(ferry_instance &instance, const pageable_copies &of, const ba
     facts.is_stream_idle = is_behind_earlier_work;
     if (!are_pieces_staged(facts) || !are_readable(of.pieces)) return false;
     return site.is_waited_for || is_ready_to_stage(instance, request.context_device);
+}
+
+pageable_forecast predict_pageable(ferry_instance &instance, const pageable_copies &of, const batch_request &request,
+                                   const launch_site &site) noexcept {
+    return predict_pageable(facts_of(instance, of, request, site));
 }
 
 error run_pageable(ferry_instance &instance, const pageable_copies &of, const batch_request &request,

@@ -1,6 +1,7 @@
 // The copies of a batch between pageable memory and the context's device: those of one direction go by one staged copy.
 #pragma once
 
+#include "plan/pageable_pieces.h"
 #include "submit/batch_request.h"
 #include "submit/instance.h"
 
@@ -13,6 +14,10 @@ error plan_pageable(ferry_instance &instance, batch_request &request) noexcept;
 // Whether a submission stages them. `is_behind_earlier_work`: earlier work of the program on the stream is complete.
 bool takes_staging(ferry_instance &instance, const pageable_copies &of, const batch_request &request,
                    const launch_site &site, bool is_behind_earlier_work) noexcept;
+
+// The predicted times of these copies, staged together and by a call each.
+pageable_forecast predict_pageable(ferry_instance &instance, const pageable_copies &of, const batch_request &request,
+                                   const launch_site &site) noexcept;
 
 // Enqueues the staged copy. `progress`: the caller will help until the copy is done; may be null.
 error run_pageable(ferry_instance &instance, const pageable_copies &of, const batch_request &request,

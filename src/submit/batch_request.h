@@ -141,6 +141,10 @@ struct launch_site {
 error submit_batch(ferry_instance &instance, const batch_request &request, copy_form form,
                    const launch_site &site) noexcept;
 
+// Reports what submit_batch would do. Sets all but the device.
+error explain_submission(ferry_instance &instance, const batch_request &request, const launch_site &site,
+                         ferry_batch_explanation &found) noexcept;
+
 // The maximum number of table records that a group needs, and packing them. `packed` has room for the records. Returns
 // false where the counters of the table cannot hold the group.
 std::uint64_t records_of(const group_facts &group) noexcept;

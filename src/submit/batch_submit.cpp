@@ -92,7 +92,55 @@ public:
         return run_staged();
     }
 
+    error explain(ferry_batch_explanation &found) noexcept {
+        if (error failed = look_at_pageable()) return failed;
+        bool is_known = true; // what the single calls take
+        for (int group = 0; group < piece_groups; ++group) {
+            const batch_plan &plan = request_.plans[group];
+            const group_facts &of = request_.pieces.facts(group);
+            const batch_route way = way_of(group);
+            if (of.count == 0 || way == batch_route::staged) continue;
+            ferry_batch_share &share = way == batch_route::kernel       ? found.kernels
+                                       : way == batch_route::batch_call ? found.batch_calls
+                                                                        : found.calls;
+            const std::uint64_t ns = way == plan.way ? plan.predicted_ns : 0;
+            add(share, of.count, of.bytes, ns);
+            is_known &= ns != 0 || way != batch_route::calls || plan.way == batch_route::staged;
+            if (way == batch_route::kernel) found.max_sms = std::max<std::uint32_t>(found.max_sms, plan.blocks);
+        }
+        for (const batch_box &box : request_.boxes) {
+            if (box.way == box_route::kernel && !is_called(box)) continue;
+            if (box.way == box_route::staged && !is_called(box)) continue;
+            const bool is_in_batch = box.way == box_route::batch_call && !is_called(box);
+            add(is_in_batch ? found.batch_calls : found.calls, 1, box.bytes(), 0);
+            is_known &= is_in_batch || box.way == box_route::staged;
+        }
+        for (const auto &launches : request_.box_launches)
+            for (const box_launch &launch : launches) {
+                if (launch.count == 0 || !is_at_home_) continue;
+                add(found.kernels, launch.count, launch.bytes, launch.predicted_ns);
+                found.max_sms = std::max<std::uint32_t>(found.max_sms, launch.blocks);
+            }
+        for (int i = 0; i < 2; ++i) {
+            const pageable_copies &of = request_.pageable[i];
+            if (of.pieces.size() == 0) continue;
+            const pageable_forecast expected = predict_pageable(instance_, of, request_, site_);
+            if (are_staged_[i])
+                add(found.staged, of.pieces.size(), of.bytes, expected.staged_ns);
+            else
+                found.calls.predicted_ns += expected.calls_ns;
+        }
+        if (!is_known) found.calls.predicted_ns = 0;
+        return {};
+    }
+
 private:
+    static void add(ferry_batch_share &to, std::uint64_t copies, std::uint64_t bytes, std::uint64_t ns) noexcept {
+        to.copies += copies;
+        to.bytes += bytes;
+        to.predicted_ns += ns;
+    }
+
     batch_route way_of(int group) const noexcept {
         const batch_route planned = request_.plans[group].way;
         const bool is_served = planned == batch_route::kernel   ? is_at_home_
@@ -406,6 +454,21 @@ private:
 error submit_batch(ferry_instance &instance, const batch_request &request, copy_form form,
                    const launch_site &site) noexcept {
     return batch_submitter(instance, request, form, site).run();
+}
+
+error explain_submission(ferry_instance &instance, const batch_request &request, const launch_site &site,
+                         ferry_batch_explanation &found) noexcept {
+    found = {};
+    if (error failed = batch_submitter(instance, request, copy_form::asynchronous, site).explain(found)) return failed;
+    if (found.staged.copies == 0) return {};
+    const copy_preferences wanted = preferences_of(instance.copy_flags);
+    const std::uint32_t blocks = blocks_for_threads(instance.staging_threads, request.pageable[0].pieces.size() != 0);
+    found.max_sms = std::max<std::uint32_t>(
+        found.max_sms, wanted.max_blocks ? std::min<std::uint32_t>(wanted.max_blocks, blocks) : blocks);
+    found.threads = instance.staging_threads + (wanted.source_read ? 1u : 0u);
+    const staging_engine::delays late = instance.staging.delays_on(request.context_device);
+    found.staging_delay_ns = late.start_ns + late.threads_ns;
+    return {};
 }
 
 bool is_single_call(const batch_request &request) noexcept {

@@ -218,6 +218,22 @@ NEXT(ferry_explanation, staged_ns, staged_obstacle, 128);
 NEXT(ferry_explanation, staged_obstacle, threads, 132);
 LAST(ferry_explanation, staging_delay_ns, 144);
 
+FIRST(ferry_batch_share, copies);
+NEXT(ferry_batch_share, copies, bytes, 8);
+NEXT(ferry_batch_share, bytes, predicted_ns, 16);
+LAST(ferry_batch_share, predicted_ns, 24);
+
+FIRST(ferry_batch_explanation, struct_size);
+NEXT(ferry_batch_explanation, struct_size, context_device, 4);
+NEXT(ferry_batch_explanation, context_device, calls, 8);
+NEXT(ferry_batch_explanation, calls, batch_calls, 32);
+NEXT(ferry_batch_explanation, batch_calls, kernels, 56);
+NEXT(ferry_batch_explanation, kernels, staged, 80);
+NEXT(ferry_batch_explanation, staged, max_sms, 104);
+NEXT(ferry_batch_explanation, max_sms, threads, 108);
+NEXT(ferry_batch_explanation, threads, staging_delay_ns, 112);
+LAST(ferry_batch_explanation, staging_delay_ns, 120);
+
 FIRST(ferry_host_options, struct_size);
 NEXT(ferry_host_options, struct_size, flags, 4);
 NEXT(ferry_host_options, flags, numa, 8);

@@ -754,6 +754,15 @@ void explanations(trial &t) {
         CALL(t, ferry_copy_explain, t.ferry, &copy, &told, t.error());
         CALL(t, ferry_copy_explain_async, t.ferry, &copy, t.stream, &told, t.error());
     }
+    ferry_batch_explanation all = {};
+    all.struct_size = sizeof all;
+    const ferry_copy_desc boxes[] = {
+        describe_copy(pageable.describe(statement::any), device.describe(statement::any, {0, 5}), 4000, 5),
+        describe_copy(pinned.describe(statement::any), device.describe(statement::any), 4000, 5)};
+    CALL(t, ferry_copy_batch_explain_async, t.ferry, boxes, 2, 0, t.stream, &all, t.error());
+    const std::uint64_t to[] = {device.address(), device.address() + 100},
+                        from[] = {pageable.address(), pageable.address() + 50}, sizes[] = {50, 60};
+    CALL(t, ferry_copy_pieces_explain_async, t.ferry, to, from, sizes, 2, 0, t.stream, &all, t.error());
     ferry_address_info info = {};
     info.struct_size = sizeof info;
     CALL(t, ferry_address_get_info, t.ferry, device.address(), &info);
