@@ -438,6 +438,27 @@ TEST_F(staged, a_watch_reports_the_progress_of_a_copy) {
     one.expect_whole();
 }
 
+TEST(staging_threads, by_default_there_are_eight_for_each_device_and_at_most_half_the_processors) {
+    const struct {
+        std::uint32_t processors, devices, threads;
+    } all[] = {{1, 1, 2},   {2, 1, 2},  {8, 1, 4},   {16, 1, 8},   {16, 2, 8},
+               {32, 2, 16}, {64, 1, 8}, {64, 4, 32}, {256, 8, 64}, {512, 16, 64}};
+    for (const auto &one : all)
+        EXPECT_EQ(default_threads(one.processors, one.devices), one.threads) << one.processors << ", " << one.devices;
+}
+
+TEST_F(staged, threads_come_with_each_device_and_stay) {
+    if (count < 2) GTEST_SKIP() << "needs two devices";
+    open(staged_options{});
+    const std::uint32_t processors = available_processors();
+    for (int round = 0; round < 2; ++round)
+        for (int device = 0; device < 2; ++device) {
+            ASSERT_OK(engine->prepare(device).status);
+            const std::uint32_t devices = round == 0 ? static_cast<std::uint32_t>(device) + 1 : 2;
+            EXPECT_EQ(engine->thread_count(), default_threads(processors, devices));
+        }
+}
+
 TEST_F(staged, launches_are_short_where_the_device_has_a_watchdog) {
     driver_table cu = raw();
     cu.cuDeviceGetAttribute = [](int *value, CUdevice_attribute which, CUdevice device) {

@@ -988,10 +988,10 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
  *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
  *              never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
- * staging_threads  Workers that run during staged copies, 1 to 64; 0: half the processors available to the program, at
- *              least 2 and at most 8. They sleep when idle and end in ferry_close. One more thread, the watchdog,
- *              starts others for the remaining copies while workers are stuck in page faults that do not resolve, 64
- *              in all.
+ * staging_threads  Workers that run during staged copies, 1 to 64; 0: 8 for each device that has staged copies, but
+ *              at most half the processors available to the program, and at least 2. They serve all devices, sleep when
+ *              idle and end in ferry_close. One more thread, the watchdog, starts others for the remaining copies while
+ *              workers are stuck in page faults that do not resolve, 64 in all.
  * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
  *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its
  *              count. Default: those of the program's main thread at ferry_open, whichever thread copies first. A
@@ -1068,7 +1068,7 @@ typedef struct ferry_report {
     int32_t kernels_loaded;   /* 1: the driver has loaded them */
     uint32_t kernel_contexts; /* contexts in which they are loaded; 16 at most are counted */
     int32_t staging;          /* FERRY_STAGING_* in force; NONE also if kernels are */
-    uint32_t staging_threads; /* the maximum that copies keep busy; ferry_staging_info has those that run */
+    uint32_t staging_threads; /* the maximum that copies of a device keep busy; see ferry_staging_info for all */
     uint32_t program_threads; /* 1: those are the program's, by ferry_options.submit */
     uint64_t staging_bytes;   /* the intended size of each staging buffer */
 } ferry_report;

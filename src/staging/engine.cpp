@@ -9,11 +9,6 @@ namespace ferry {
 
 namespace {
 
-// As many as fill the bus of an H200 (51 of 55 GB/s in each direction, with a staging buffer of 16 MiB).
-constexpr std::uint32_t default_threads = 8;
-// One thread copies no faster than the driver's call, which has the caller's.
-constexpr std::uint32_t fewest_threads = 2;
-
 // How long there is no progress before contexts are asked whether they are still alive.
 constexpr std::uint64_t patience_ns = 100'000'000;
 
@@ -21,8 +16,8 @@ constexpr std::uint64_t patience_ns = 100'000'000;
 
 void staging_engine::set_up(const staged_options &options) noexcept {
     options_ = options;
-    options_.threads = options.threads ? std::min(options.threads, std::uint32_t{max_threads})
-                                       : std::clamp(available_processors() / 2, fewest_threads, default_threads);
+    options_.threads = std::min(options.threads, std::uint32_t{max_threads});
+    processors_ = available_processors();
     watchdog_traits_ = options.traits;
     watchdog_traits_.name = "ferry-watchdog";
     options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);

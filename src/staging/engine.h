@@ -20,7 +20,7 @@ struct staged_options {
     std::uint32_t first_slots = 4;                      // of `slots`: the first lot, allocated before the first copy
     // Bytes. Longer copies take several launches, and between two launches some 0.2 ms of the bus are lost.
     std::uint64_t largest_launch = std::uint64_t{1} << 30;
-    std::uint32_t threads = 0; // 0: half the processors, 2 to 8
+    std::uint32_t threads = 0; // of all devices; 0: default_threads()
     thread_traits traits = {.name = "ferry-staging", .is_prompt = true};
     // The program's threads instead of the engine's own. Each call asks for one thread that calls work(argument) soon,
     // even while the program does nothing but wait for the stream. Returns 0 if no thread will. The engine calls
@@ -28,6 +28,15 @@ struct staged_options {
     std::int32_t (*submit)(void *user, void (*work)(void *argument), void *argument) = nullptr;
     void *submit_user = nullptr;
 };
+
+// As many threads as fill the bus of an H200 (51 of 55 GB/s in each direction, with a staging buffer of 16 MiB).
+constexpr std::uint32_t threads_of_device = 8;
+// The number of threads by default: for each of the devices that have staged copies, but at most half the processors.
+// One thread copies no faster than the driver's call, which has the caller's.
+constexpr std::uint32_t default_threads(std::uint32_t processors, std::uint32_t devices) noexcept {
+    constexpr std::uint32_t fewest = 2, most = max_threads;
+    return std::clamp(std::min(processors / 2, threads_of_device * devices), fewest, most);
+}
 
 // The longest copy by copies, in chunks: some driver calls for each, which wait in a queue of the stream.
 constexpr std::uint64_t most_copies = 512;
@@ -92,7 +101,10 @@ public:
     // that have captured a copy may no longer be launched, but may be destroyed.
     void close() noexcept;
 
-    std::uint32_t wanted_threads() const noexcept { return options_.threads; } // valid after set_up()
+    // The maximum that copies of one device keep busy. Valid after set_up().
+    std::uint32_t wanted_threads() const noexcept {
+        return options_.threads ? options_.threads : default_threads(processors_, 1);
+    }
     std::uint32_t thread_count() const noexcept { return thread_count_; }
     staging_scheduler::load in_flight() noexcept { return scheduler_.in_flight(); }
     // How late copies lately were: the threads, and kernels at the head of their streams.
@@ -164,6 +176,7 @@ private:
 
     // ---- Threads (engine_threads.cpp)
     bool has_threads() const noexcept { return options_.submit || thread_count_ != 0; }
+    std::uint32_t threads_for_all_devices() const noexcept;
     error start_threads() noexcept;
     static void work(void *engine) noexcept;
     static void run_watchdog(void *engine) noexcept;
@@ -182,6 +195,7 @@ private:
     const device_facts *devices_;
     const allocator &memory_;
     staged_options options_;
+    std::uint32_t processors_ = 1;
     tracked_contexts tracked_;
     union {
         staging_scheduler scheduler_; // not destroyed in the child of a fork
@@ -194,6 +208,7 @@ private:
     std::mutex substitute_mutex_; // guards threads_ if the program's threads work; not held during driver calls
     worker_thread threads_[max_threads];
     std::atomic<std::uint32_t> thread_count_ = 0;
+    std::uint32_t threads_wanted_ = 0; // when they were started
     thread_traits watchdog_traits_;
     worker_thread watchdog_; // starts and joins the spares
     spare_thread spares_[max_threads];

@@ -5,12 +5,22 @@
 
 namespace ferry {
 
+std::uint32_t staging_engine::threads_for_all_devices() const noexcept {
+    if (options_.threads) return options_.threads;
+    std::uint32_t devices = 0;
+    for (const std::atomic<device_buffers *> &one : buffers_)
+        devices += one.load(std::memory_order_relaxed) != nullptr;
+    return default_threads(processors_, devices);
+}
+
 error staging_engine::start_threads() noexcept {
     std::uint32_t count = thread_count_;
-    if (count == 0 && !options_.submit) { // once any threads have started, their number stays
-        while (count < wanted_threads() && threads_[count].start(work, this, options_.traits))
+    const std::uint32_t wanted = threads_for_all_devices();
+    if ((count == 0 || wanted > threads_wanted_) && !options_.submit) { // else those that started are enough
+        while (count < wanted && threads_[count].start(work, this, options_.traits))
             ++count;
         thread_count_ = count;
+        threads_wanted_ = wanted;
     }
     if (count == 0 && !options_.submit) return no_memory;
     // If the watchdog does not start, copies whose pages do not come may hold up the others.
