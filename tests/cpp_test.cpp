@@ -1278,7 +1278,16 @@ TEST_F(cpp, batches_take_containers_of_descriptors_and_of_addresses) {
     ASSERT_OK(raw().cuStreamSynchronize(nullptr));
     EXPECT_EQ(back[0], from[240]);
 
+    const auto copies_of = [](const ferry_batch_explanation &told) {
+        return told.calls.copies + told.batch_calls.copies + told.kernels.copies + told.staged.copies;
+    };
+    const ferry_batch_explanation of_halves = explain_batch_async(gpu, halves, nullptr).or_throw();
+    EXPECT_EQ(copies_of(of_halves), 2u);
+    EXPECT_EQ(copies_of(explain_pieces_async(gpu, all, nullptr).or_throw()), 16u);
+    EXPECT_NE(std::strstr(line_of(of_halves).text, "2 copies"), nullptr) << line_of(of_halves).text;
+
     sizes.back() = 1 << 20;
+    EXPECT_EQ(explain_pieces_async(gpu, all, nullptr).error().info().index, 15u);
     const status refused = copy_pieces(gpu, all);
     EXPECT_EQ(refused.code(), FERRY_ERROR_OUT_OF_BOUNDS);
     EXPECT_EQ(refused.info().index, 15u);

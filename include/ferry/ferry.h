@@ -876,7 +876,7 @@ FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry
  */
 FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
 
-/* The copies of a batch that go one way. Merged neighbours are one copy; a copy that is cut where memory ends is more. */
+/* The copies of a batch that go one way. Merged neighbours are one copy; a copy cut where memory ends is several. */
 typedef struct ferry_batch_share {
     uint64_t copies;
     uint64_t bytes;
@@ -898,7 +898,7 @@ typedef struct ferry_batch_explanation {
 
 /*
  * Reports what ferry_copy_batch_async would do with a batch now, without doing it: how many copies go which way, and
- * the predicted times. The batch is checked as for the copy. Fills `explanation`. A prepared batch is launched likewise.
+ * the predicted times. Checks the batch as that call does, and fills `explanation`.
  *
  * Blocking:      as ferry_copy_explain_async.
  * Errors:        as ferry_copy_batch_async.
@@ -921,8 +921,8 @@ FERRY_API int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, cons
                                                   ferry_batch_explanation *explanation, ferry_error_info *error);
 
 /*
- * Writes one readable line about `explanation` to `buffer`, such as "1500 copies staged on 8 SMs and 8 threads, 90.1 MB,
- * 1900.0 us; 3 by a kernel on 2 SMs, 0.1 MB, 12.1 us", as ferry_explanation_format.
+ * Writes one readable line about `explanation` to `buffer`, such as "1500 copies staged on 8 SMs and 8 threads,
+ * 90.1 MB, 1900.0 us; 3 by a kernel on 2 SMs, 0.1 MB, 12.1 us", as ferry_explanation_format.
  */
 FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation *explanation, char *buffer,
                                                   uint64_t size);

@@ -1656,8 +1656,6 @@ status copy_batch_async(ferry_instance *instance, const Copies &copies, CUstream
                                         flags, stream);
 }
 
-namespace detail {
-
 // ferry_copy_batch_explain_async: reports what copy_batch_async() would do, without copying.
 template <class Copies, detail::if_contiguous<const Copies, ferry_copy_desc> = 0>
 result<ferry_batch_explanation> explain_batch_async(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
@@ -1667,6 +1665,8 @@ result<ferry_batch_explanation> explain_batch_async(ferry_instance *instance, co
                                                      detail::count_of(copies), flags, stream, &found);
     return done.ok() ? result<ferry_batch_explanation>(found) : done;
 }
+
+namespace detail {
 
 // Checks that there are as many values as the batch has pieces.
 inline status check_count(std::uint64_t count, std::uint64_t size, std::int32_t side) noexcept {

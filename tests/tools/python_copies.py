@@ -126,8 +126,12 @@ assert told["skipped"] == {} and told["quick"], told
 assert told["versions"]["torch"] == "2.11" and told["versions"]["cupy"] == "14.2" and told["versions"]["ferry"], told
 lines = [("line", way, mib << 20) for way in ["H2D", "D2H"] for mib in [1, 2]]
 shapes = [("rows of 4 B", "H2D", 16 << 10), ("rows of 64 B", "D2D", 256 << 10), ("pieces of 4 KiB", "H2D", 256 << 10)]
+pageable = ["pageable pieces of 4 KiB", "pageable pieces of 256 B to 256 KiB", "120 pageable tensors of a model"]
+sizes = {line["what"]: line["bytes"] for line in told["lines"]}
+assert sizes[pageable[0]] == 256 << 10 and 150 * 256 < sizes[pageable[1]] < 150 << 18, told
+lists = [(what, way, sizes[what]) for way in ["H2D", "D2H"] for what in pageable]
 assert [(line["beside"], line["what"], line["copy"], line["bytes"]) for line in told["lines"]] == [
-    (name, *each) for name in ["torch", "cupy"] for each in lines + shapes], told
+    (name, *each) for name in ["torch", "cupy"] for each in lines + shapes + lists], told
 for line in told["lines"]:
     assert set(line["GB/s"]) == set(line["us"]) == {line["beside"], "ferry"}, line
     assert all(speed > 0 for speed in line["GB/s"].values()), line

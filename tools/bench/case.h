@@ -139,6 +139,7 @@ extern const bench_case pageable_busy_gpu_case;
 extern const bench_case pageable_cold_case;
 extern const bench_case pageable_loops_case;
 extern const bench_case pageable_pieces_case;
+extern const bench_case pageable_devices_case;
 
 // Runs the second process of ipc-open. It talks to the first process through `socket`.
 void run_importer(const environment &environment, int socket, bool is_quick);

@@ -37,7 +37,8 @@ constexpr const bench_case *cases[] = {&linear_case,
                                        &pageable_busy_gpu_case,
                                        &pageable_cold_case,
                                        &pageable_loops_case,
-                                       &pageable_pieces_case};
+                                       &pageable_pieces_case,
+                                       &pageable_devices_case};
 
 struct options {
     std::vector<std::string> cases; // empty: all

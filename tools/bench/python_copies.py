@@ -3,8 +3,8 @@
 python_copies.py [path of libferry.so] [--mib SIZE ...] [--quick] [--json]
 
 The copies are those of ferry-bench with the same names: lines of pageable memory (`pageable`), a box of narrow rows and
-a box within the device (`strided`), and thousands of pieces (`batch`). Times are medians of interleaved rounds, until
-the bytes have arrived. The bytes that each way moves are verified first."""
+a box within the device (`strided`), and many pieces of pinned (`batch`) and of pageable memory (`pageable-pieces`).
+Times are medians of interleaved rounds, until the bytes have arrived. The bytes that each way moves are verified first."""
 import argparse
 import ctypes
 import json
@@ -28,10 +28,10 @@ class Case(NamedTuple):
     rows: int = 1
     source_pitch: int = 0
     destination_pitch: int = 0
-    pieces: int = 1
+    pieces: tuple = ()  # the bytes of each, if there are several
 
     def bytes(self):
-        return self.width * self.rows * self.pieces
+        return sum(self.pieces) or self.width * self.rows
 
     def kinds(self):
         return [self.host if letter == "H" else "device" for letter in self.copy[::2]]
@@ -43,7 +43,16 @@ def cases(mib, is_quick):
         yield from (Case("line", copy, "pageable", size << 20) for size in mib)
     yield Case("rows of 4 B", "H2D", "pinned", 4, (4 << 20) // part, 8, 4)
     yield Case("rows of 64 B", "D2D", "-", 64, (4 << 20) // part, 128, 128)
-    yield Case("pieces of 4 KiB", "H2D", "pinned", 4 << 10, pieces=64 if is_quick else 4096)
+    equal = (4 << 10,) * (64 if is_quick else 4096)
+    yield Case("pieces of 4 KiB", "H2D", "pinned", 4 << 10, pieces=equal)
+    drawn = random.Random(5)
+    mixed = tuple(int(2 ** drawn.uniform(8, 18)) // 4 * 4 for _ in range(150 if is_quick else 1500))
+    layer = [2048, 3 * 2048 * 2048, 2048 * 2048, 2 * 2048 * 5504, 5504 * 2048]  # parameters of a model's layer
+    tensors = tuple(max(2 * parameters // part, 256) for parameters in layer * 24)
+    for copy in ["H2D", "D2H"]:
+        yield Case("pageable pieces of 4 KiB", copy, "pageable", 4 << 10, pieces=equal)
+        yield Case("pageable pieces of 256 B to 256 KiB", copy, "pageable", 0, pieces=mixed)
+        yield Case("120 pageable tensors of a model", copy, "pageable", 0, pieces=tensors)
 
 
 class Torch:
@@ -125,15 +134,15 @@ class Ferry:
             sys.exit(f"ferry: status {c_int32(status).value}")
 
     def way(self, case, source, destination, stream):
-        if case.pieces == 1:
+        if not case.pieces:
             places = [Place(address=end.addresses[0], row_pitch=end.pitch if case.rows > 1 else 0)
                       for end in (source, destination)]
             copy = CopyDesc(*places, case.width, case.rows, 1)
             return lambda: self.check(self.library.ferry_copy_async(self.instance, byref(copy), stream, None, None))
-        numbers = c_uint64 * case.pieces
-        arguments = numbers(*destination.addresses), numbers(*source.addresses), numbers(*[case.width] * case.pieces)
-        return lambda: self.check(self.library.ferry_copy_pieces_async(self.instance, *arguments, case.pieces, 0, stream,
-                                                                       None))
+        count = len(case.pieces)
+        numbers = c_uint64 * count
+        arguments = numbers(*destination.addresses), numbers(*source.addresses), numbers(*case.pieces)
+        return lambda: self.check(self.library.ferry_copy_pieces_async(self.instance, *arguments, count, 0, stream, None))
 
     def close(self):
         self.library.ferry_close(self.instance)
@@ -145,26 +154,30 @@ class End:
     def __init__(self, package, kind, case, pitch):
         self.package, self.kind, self.case, self.pitch = package, kind, case, pitch or case.width
         columns = case.width // float_size
-        if case.pieces == 1:
+        if not case.pieces:
             whole = package.allocate(kind, (case.rows, self.pitch // float_size))
             self.wholes, self.places = [whole], [(0, 0)]
             self.views = [whole[:, :columns]] if pitch else [whole]
             self.size = self.pitch * case.rows
-        else:  # in a random order in 16 allocations, each piece followed by a gap of its own size
-            each = case.pieces // 16
-            self.size = 2 * case.width * each
+        else:  # in a random order in 16 allocations, each piece followed by a gap
+            order = list(range(len(case.pieces)))
+            random.Random(kind).shuffle(order)
+            ends, self.places = [0] * 16, [None] * len(order)
+            for i in order:
+                at = ends.index(min(ends))
+                self.places[i] = at, ends[at]
+                ends[at] += case.pieces[i] + min(case.pieces[i], 4096)
+            self.size = max(ends)
             self.wholes = [package.allocate(kind, (1, self.size // float_size)) for _ in range(16)]
-            self.places = [(i, 2 * case.width * n) for i in range(16) for n in range(each)]
-            random.Random(kind).shuffle(self.places)
             starts = [(self.wholes[i][0], offset // float_size) for i, offset in self.places]
-            self.views = [row[start:start + columns] for row, start in starts]
+            self.views = [row[start:start + size // float_size] for (row, start), size in zip(starts, case.pieces)]
         self.addresses = [package.address(view) for view in self.views]
 
     def hosts(self):
         """Host memory for each whole: the whole itself, or room for a device's."""
         for whole in self.wholes:
-            shape = (self.size // self.pitch, self.pitch // float_size) if self.case.pieces == 1 else (
-                1, self.size // float_size)
+            shape = (1, self.size // float_size) if self.case.pieces else (
+                self.size // self.pitch, self.pitch // float_size)
             yield whole, self.package.allocate("pageable", shape) if self.kind == "device" else whole
 
     def put(self, contents):
@@ -189,9 +202,9 @@ def verify(name, way, case, source, destination):
     way()
     source.package.wait()
     got = list(destination.get())
-    for (_, at), (i, to) in zip(source.places, destination.places):
-        if case.pieces > 1 or source.pitch == destination.pitch == case.width:
-            same = sent[at:at + case.width] == got[i][to:to + case.width]
+    for (_, at), (i, to), size in zip(source.places, destination.places, case.pieces or [case.width * case.rows]):
+        if case.pieces or source.pitch == destination.pitch == case.width:
+            same = sent[at:at + size] == got[i][to:to + size]
         else:  # column by column: far fewer than rows
             same = all(sent[x::source.pitch] == got[i][x::destination.pitch] for x in range(case.width))
         if not same:
