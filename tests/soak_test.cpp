@@ -161,7 +161,8 @@ struct setting {
 };
 
 struct counts {
-    std::atomic<std::uint64_t> copies = 0, bytes = 0, tickets = 0, staged = 0, graphs = 0, launches = 0, checks = 0;
+    std::atomic<std::uint64_t> copies = 0, bytes = 0, tickets = 0, staged = 0, graphs = 0, launches = 0, checks = 0,
+                               batches = 0, changed = 0;
 };
 
 struct soak_run {
@@ -211,7 +212,7 @@ public:
 
     void step() {
         const made_current scope(context_);
-        switch (random_.up_to(31)) {
+        switch (random_.up_to(33)) {
         case 0:
             return check_now();
         case 1:
@@ -231,6 +232,10 @@ public:
             return look_at_a_ticket();
         case 10:
             return go_to(any_stream());
+        case 11:
+            return copy_many();
+        case 12:
+            return copy_and_change_source();
         default:
             return copy();
         }
@@ -364,6 +369,57 @@ private:
         }
         tickets_.push_back({ticket, drawn.width * drawn.height * drawn.depth});
         seen_.tickets = tickets_.size();
+    }
+
+    // Copies the parts of a box as a batch. Most of them are next to each other at neither end.
+    void copy_many() {
+        drawn_copy whole = draw(random_.one_in(2));
+        whole.flags = 0;
+        const std::uint64_t columns = 1 + random_.up_to(whole.height > 1 ? 2 : 40),
+                            bands = 1 + random_.up_to(std::min<std::uint64_t>(whole.height - 1, 30));
+        const std::uint64_t step_x = (whole.width / unit_ + columns - 1) / columns * unit_,
+                            step_y = (whole.height + bands - 1) / bands;
+        std::vector<drawn_copy> parts;
+        for (std::uint64_t y = 0; y < whole.height; y += step_y)
+            for (std::uint64_t x = 0; x < whole.width; x += step_x) {
+                if (random_.one_in(4)) continue;
+                drawn_copy part = whole;
+                for (box *const at : {&part.from_at, &part.to_at}) {
+                    at->x += x;
+                    at->y += y;
+                }
+                part.width = std::min(step_x, whole.width - x);
+                part.height = std::min(step_y, whole.height - y);
+                parts.push_back(part);
+            }
+        std::shuffle(parts.begin(), parts.end(), std::mt19937_64(random_.up_to(1'000'000)));
+        std::vector<ferry_copy_desc> copies;
+        for (const drawn_copy &part : parts)
+            copies.push_back(part.describe());
+        tell("enqueueing a batch");
+        ferry_error_info error = new_error();
+        const std::int32_t status = ferry_copy_batch_async(of_.ferry, copies.data(), copies.size(), 0, on_, &error);
+        if (!is_success(status)) return fail(describe_failure(whole, error));
+        for (const drawn_copy &part : parts) {
+            part.apply();
+            of_.all.bytes += part.width * part.height * part.depth;
+        }
+        of_.all.copies += parts.size();
+        of_.all.batches++;
+        ++seen_.enqueued;
+        is_last_ticketed_ = false;
+    }
+
+    // The source may be written once the call has returned, whatever the stream has yet to do.
+    void copy_and_change_source() {
+        drawn_copy drawn = draw(true);
+        if (!drawn.from->is_pageable() || drawn.from->is_registered_in_part()) return;
+        pass_the_stream(); // earlier work of the lane may write the source
+        if (random_.one_in(2)) hold_up();
+        drawn.flags = FERRY_COPY_SOURCE_READ;
+        enqueue(drawn, false);
+        drawn.from->scribble(random_);
+        of_.all.changed++;
     }
 
     // Copies synchronously. The bytes must then be there for the host and for all later work.
@@ -864,12 +920,13 @@ TEST_F(soak, copies_that_overlap_in_time_arrive_whole_for_as_long_as_asked) {
                                .max_late = std::chrono::microseconds(random.one_in(3) ? 1000 : 0)};
         run(drawn, seed, drawn.largest > 1'000'000 ? 30 : 100, all);
     } while (!HasFailure() && steady_clock::now() < until);
-    std::printf(
-        "%llu rounds: %llu copies of %llu MB, %llu tickets, %llu graphs launched %llu times, %llu looks at all\n",
-        static_cast<unsigned long long>(rounds), static_cast<unsigned long long>(all.copies),
-        static_cast<unsigned long long>(all.bytes / 1'000'000), static_cast<unsigned long long>(all.tickets),
-        static_cast<unsigned long long>(all.graphs), static_cast<unsigned long long>(all.launches),
-        static_cast<unsigned long long>(all.checks));
+    std::printf("%llu rounds: %llu copies of %llu MB, %llu tickets, %llu graphs launched %llu times, %llu batches, "
+                "%llu sources changed, %llu looks at all\n",
+                static_cast<unsigned long long>(rounds), static_cast<unsigned long long>(all.copies),
+                static_cast<unsigned long long>(all.bytes / 1'000'000), static_cast<unsigned long long>(all.tickets),
+                static_cast<unsigned long long>(all.graphs), static_cast<unsigned long long>(all.launches),
+                static_cast<unsigned long long>(all.batches), static_cast<unsigned long long>(all.changed),
+                static_cast<unsigned long long>(all.checks));
 }
 
 constexpr std::uint64_t little = 100'000;
