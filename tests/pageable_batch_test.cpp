@@ -393,6 +393,48 @@ TEST_F(pageable_batch, pages_that_do_not_come_hold_up_no_other_batch) {
     }
 }
 
+// All devices share the threads. Those that are stuck in one device's copy hold up no other device.
+TEST_F(pageable_batch, stuck_copies_of_one_device_hold_up_no_other_device) {
+    if (!on_software_driver()) GTEST_SKIP() << "the driver itself would touch the pages";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    reopen([](ferry_options &options) { options.staging_threads = 2; });
+    constexpr std::size_t parts = 8, size = 64 << 10;
+    for (const way &one : both_ways) {
+        const bool up = one.from == place_kind::pageable;
+        stuck_pages stuck(parts, size, 75);
+        CUcontext other_context = nullptr;
+        ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&other_context, 1));
+        const device_memory device(parts * size);
+        std::deque<scattered> others;
+        for (std::uint64_t i = 0; i < 4; ++i)
+            others.emplace_back(one.from, one.to, 100, 5000, 90 + i, up ? 0 : 1, up ? 1 : 0);
+        std::deque<test_stream> streams(parts);
+        for (std::size_t i = 0; i < parts; ++i) {
+            const auto host = reinterpret_cast<std::uintptr_t>(stuck.data + i * size);
+            ferry_copy_desc copy = {};
+            copy.source.address = up ? host : device + i * size;
+            copy.destination.address = up ? device + i * size : host;
+            copy.width = size;
+            copy.flags = FERRY_COPY_BY_STAGING;
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, streams[i], nullptr, nullptr));
+        }
+        {
+            const made_current there(other_context);
+            const test_stream stream_there;
+            for (scattered &pieces : others) {
+                ASSERT_OK(pieces.batch.copy_async(counted.get(), stream_there));
+                ASSERT_OK(raw().cuStreamSynchronize(stream_there));
+            }
+        }
+        stuck.release();
+        for (const test_stream &of : streams)
+            ASSERT_OK(raw().cuStreamSynchronize(of));
+        for (scattered &pieces : others)
+            pieces.expect_copied();
+        ASSERT_OK(raw().cuDevicePrimaryCtxRelease(1));
+    }
+}
+
 TEST_F(pageable_batch, threads_copy_batches_at_once) {
     std::vector<std::thread> threads;
     for (std::uint64_t i = 0; i < 4; ++i)
