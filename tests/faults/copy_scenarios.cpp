@@ -123,15 +123,15 @@ void cut_small(trial &t, bool refuses_work = false) {
 
 constexpr grid staged_line = {.width = 200'000, .lead = 3};
 
-void staged(trial &t, bool is_asynchronous) {
+void staged(trial &t, bool is_asynchronous, std::uint32_t flags = FERRY_COPY_BY_STAGING) {
     constexpr grid rows = {.width = 1000, .height = 90, .depth = 2, .row_pitch = 1111, .lead = 1};
     test_place host(place_kind::pageable, staged_line), device(place_kind::device, staged_line),
         host_rows(place_kind::pageable, rows), device_rows(place_kind::device, rows);
     host.fill(1), device.fill(2), host_rows.fill(3), device_rows.fill(4);
-    copy_and_compare(t, host, {1}, device, {5}, 190'000, 1, 1, FERRY_COPY_BY_STAGING, is_asynchronous);
-    copy_and_compare(t, device, {7}, host, {}, 190'000, 1, 1, FERRY_COPY_BY_STAGING, is_asynchronous);
-    copy_and_compare(t, host_rows, {3}, device_rows, {1, 2}, 900, 88, 2, FERRY_COPY_BY_STAGING, is_asynchronous);
-    copy_and_compare(t, device_rows, {3}, host_rows, {1, 2}, 900, 88, 2, FERRY_COPY_BY_STAGING, is_asynchronous);
+    copy_and_compare(t, host, {1}, device, {5}, 190'000, 1, 1, flags, is_asynchronous);
+    copy_and_compare(t, device, {7}, host, {}, 190'000, 1, 1, flags, is_asynchronous);
+    copy_and_compare(t, host_rows, {3}, device_rows, {1, 2}, 900, 88, 2, flags, is_asynchronous);
+    copy_and_compare(t, device_rows, {3}, host_rows, {1, 2}, 900, 88, 2, flags, is_asynchronous);
 }
 void staged_synchronously(trial &t) {
     t.open();
@@ -147,6 +147,12 @@ void staged_by_host_functions(trial &t) {
     t.open();
     cut_small(t, true);
     staged(t, true);
+}
+void staged_without_kernels(trial &t) {
+    t.open();
+    cut_small(t);
+    staged(t, true, FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS);
+    staged(t, false, FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS);
 }
 void staged_as_the_plan_says(trial &t) {
     t.open();
@@ -451,6 +457,60 @@ void pieces_with(trial &t, std::uint32_t instance_flags) {
         t.wait_and_compare(t.stream);
     }
 }
+// Pieces of pageable memory, all in one staged copy for each direction.
+void pieces_staged(trial &t) {
+    ferry_options options = t.options();
+    options.copy_flags = FERRY_COPY_BY_STAGING;
+    t.open(options);
+    cut_small(t);
+    constexpr grid shape = {.width = 200'000};
+    test_place up(place_kind::pageable, shape), device(place_kind::device, shape), down(place_kind::pageable, shape),
+        other(place_kind::device, shape);
+    up.fill(1), device.fill(2), down.fill(3), other.fill(4);
+    constexpr std::uint64_t count = 150;
+    pieces all;
+    for (std::uint64_t i = 0; i < count; ++i) {
+        all.add(up, 1300 * i, device, 1301 * i, 1200);
+        all.add(other, 1300 * i, down, 1302 * i, 900);
+    }
+    const auto expect = [&](bool succeeded) {
+        for (std::uint64_t i = 0; i < count; ++i) {
+            t.expect_copy(succeeded, up, {1300 * i}, device, {1301 * i}, 1200);
+            t.expect_copy(succeeded, other, {1300 * i}, down, {1302 * i}, 900);
+        }
+    };
+    expect(CALL(t, ferry_copy_pieces, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
+                all.sizes.size(), 0, t.error()));
+    t.wait_and_compare(t.stream);
+    for (int i = 0; i < 2; ++i) {
+        expect(CALL(t, ferry_copy_pieces_async, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
+                    all.sizes.size(), 0, t.stream, t.error()));
+        t.wait_and_compare(t.stream);
+    }
+}
+
+// Sources that are read before the call returns, small and large, behind other work and not.
+void sources_read_early(trial &t) {
+    t.open();
+    cut_small(t);
+    test_place small(place_kind::pageable, {.width = 5000}), large(place_kind::pageable, staged_line),
+        device(place_kind::device, staged_line), other(place_kind::device, {.width = 5000});
+    small.fill(1), large.fill(2), device.fill(3), other.fill(4);
+    for (int i = 0; i < 2; ++i) {
+        copy_and_compare(t, small, {}, other, {}, 5000, 1, 1, FERRY_COPY_SOURCE_READ, true);
+        ferry_copy_desc both[] = {
+            describe_copy(large.describe(statement::any), device.describe(statement::any), 150'000),
+            describe_copy(small.describe(statement::any), other.describe(statement::any), 4000)};
+        for (ferry_copy_desc &copy : both)
+            copy.flags = FERRY_COPY_SOURCE_READ;
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &both[0], t.stream, nullptr, t.error()), large, {}, device, {},
+                      150'000);
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &both[1], t.stream, nullptr, t.error()), small, {}, other, {},
+                      4000);
+        t.wait_and_compare(t.stream);
+    }
+}
+
 void pieces_by_kernels(trial &t) { pieces_with(t, 0); }
 void pieces_by_the_driver(trial &t) { pieces_with(t, FERRY_COPY_NO_KERNELS); }
 
@@ -795,6 +855,7 @@ const std::vector<scenario> copy_scenarios = {
     {"staged synchronously", staged_synchronously},
     {"staged asynchronously", staged_asynchronously},
     {"staged by host functions", staged_by_host_functions},
+    {"staged without kernels", staged_without_kernels},
     {"staged as the plan says", staged_as_the_plan_says},
     {"staged many", staged_many},
     {"tickets", tickets},
@@ -805,6 +866,8 @@ const std::vector<scenario> copy_scenarios = {
     {"batches", batches},
     {"pieces by kernels", pieces_by_kernels},
     {"pieces by the driver", pieces_by_the_driver},
+    {"pieces staged", pieces_staged},
+    {"sources read early", sources_read_early},
     {"prepared batches", prepared_batches},
     {"fills", fills},
     {"arrays", arrays},
