@@ -1279,7 +1279,7 @@ TEST_F(cpp, batches_take_containers_of_descriptors_and_of_addresses) {
     EXPECT_EQ(back[0], from[240]);
 
     const auto copies_of = [](const ferry_batch_explanation &told) {
-        return told.calls.copies + told.batch_calls.copies + told.kernels.copies + told.staged.copies;
+        return told.singles.copies + told.batch_calls.copies + told.kernels.copies + told.staged.copies;
     };
     const ferry_batch_explanation of_halves = explain_batch_async(gpu, halves, nullptr).or_throw();
     EXPECT_EQ(copies_of(of_halves), 2u);

@@ -182,9 +182,9 @@ TEST_F(pageable_batch, an_explanation_tells_how_many_copies_go_which_way) {
     EXPECT_EQ(told.context_device, 0);
     EXPECT_EQ(told.staged.copies, copies[0] + copies[1]);
     EXPECT_EQ(told.staged.bytes, bytes[0] + bytes[1]);
-    EXPECT_EQ(told.kernels.copies + told.batch_calls.copies + told.calls.copies, copies[2] + copies[3]);
-    EXPECT_EQ(told.kernels.bytes + told.batch_calls.bytes + told.calls.bytes, bytes[2] + bytes[3]);
-    EXPECT_GE(told.calls.copies, copies[3]);
+    EXPECT_EQ(told.kernels.copies + told.batch_calls.copies + told.singles.copies, copies[2] + copies[3]);
+    EXPECT_EQ(told.kernels.bytes + told.batch_calls.bytes + told.singles.bytes, bytes[2] + bytes[3]);
+    EXPECT_GE(told.singles.copies, copies[3]);
     EXPECT_GT(told.threads, 0u);
     EXPECT_GT(told.max_sms, 0u);
     char line[300];

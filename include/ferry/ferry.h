@@ -357,12 +357,14 @@ typedef struct ferry_place {
  * SOURCE_READ  A pageable source may be written or freed as soon as an asynchronous call returns, as after the driver's
  *              own calls. The source is read early, so earlier work on the stream must not write it. Behind other work
  *              the calling thread reads up to 1 MiB into pinned memory (FERRY_ROUTE_BUFFERED) without waiting for the
- *              stream; the call waits if the copy is larger, or if the instance has 32 MiB of such memory in use.
+ *              stream. If the copy is larger, the call waits for that work and until the source has been read; so it
+ *              does if the instance has 32 MiB of such memory in use.
  *              Refused under capture (FERRY_ERROR_CAPTURE). No effect on pinned sources, copies to the host and fills.
- * BY_DRIVER, BY_KERNEL, BY_STAGING  Forces that route or fails with FERRY_ERROR_ROUTE. For a fill BY_DRIVER only
- *              excludes kernels, and BY_STAGING has no effect. Two of them, or NO_KERNELS with BY_KERNEL,
- *              are FERRY_ERROR_FLAGS. NO_KERNELS with BY_STAGING is FERRY_ERROR_LIMIT, with nothing enqueued, while
- *              the staging buffer has no free slot. URGENT has no effect beside NO_KERNELS or BY_DRIVER.
+ * BY_DRIVER, BY_KERNEL, BY_STAGING  Forces that route; a copy that it cannot take fails with FERRY_ERROR_ROUTE. Two of
+ *              these three, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. NO_KERNELS with BY_STAGING
+ *              stages without a kernel; while the staging buffer has no free slot, the copy fails with
+ *              FERRY_ERROR_LIMIT and is not enqueued. For a fill BY_DRIVER only excludes kernels, and BY_STAGING has
+ *              no effect. URGENT has no effect beside NO_KERNELS or BY_DRIVER.
  *
  * The upper 16 bits hold the maximum number of SMs a kernel may use: flags | number << 16. 0: as many as are useful,
  * which are few where a host link is the limit.
@@ -566,11 +568,13 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  * refuse too, and out of a registration of host memory. The context is found as for ferry_copy, for the first copy that
  * has a device.
  *
- * A copy with flags of its own is routed by them, in a call or launch of its own. If the instance has flags, every box
- * of rows gets a call or launch of its own too. Pieces use the instance's flags. All boxes out of arrays that kernels
- * read (FERRY_ARRAY_SURFACE) take one launch together where that is faster. The driver makes copies into arrays.
- * Pieces, and boxes with neither very narrow nor very many rows, between pageable memory and the context's device are
- * staged together, in one launch for each direction and GiB.
+ * A piece is a line of linear memory without flags of its own; any other copy is a box. Pieces use the instance's
+ * flags. A copy with flags of its own is routed by them, in a call or launch of its own. If the instance has flags,
+ * every box of rows gets a call or launch of its own too. All boxes out of arrays that kernels read
+ * (FERRY_ARRAY_SURFACE) take one launch together where that is faster. The driver makes copies into arrays. Between
+ * pageable memory and the context's device, pieces are staged together, with those boxes whose rows are at least 128
+ * bytes wide or at most 16384 in number: in one launch for each direction, or several above 1 GiB. A single one, and
+ * copies with the instance's flags NO_KERNELS or BY_DRIVER, are routed as by ferry_copy_async.
  *
  * Blocking:      until all copies are complete.
  * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
@@ -590,11 +594,13 @@ FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_de
  * Enqueues a batch on `stream`, as for ferry_copy_async: all of it starts after earlier work there, and is complete
  * for later work.
  *
- * Blocking:      does not wait for the GPU, except for copies that wait in ferry_copy_async too; and for the stream if
- *                the driver cannot make an event for a table (see Driver).
- * Ownership:     `copies` is read before return. The memory must live until the stream has passed the batch.
+ * Blocking:      does not wait for the GPU, except for copies that wait in ferry_copy_async too; for pieces that are
+ *                staged together while the instance's flags have SOURCE_READ, until their sources have been read; and
+ *                for the stream if the driver cannot make an event for a table (see Driver).
+ * Ownership:     `copies` is read before return. The memory as for ferry_copy_async, until the stream has passed the
+ *                batch.
  * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the parts before a part that
- *                the driver refuses.
+ *                the driver refuses or that fails with FERRY_ERROR_LIMIT.
  * Driver:        as ferry_copy_batch, without the wait; also cuMemcpyBatchAsync and cuMemcpy3DBatchAsync, on streams
  *                other than the legacy one that are not being captured. A launch of more than 169 pieces, or 46 boxes,
  *                keeps them in a table in pinned memory of the instance: cuMemHostAlloc or cuMemHostRegister to grow
@@ -876,29 +882,34 @@ FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry
  */
 FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
 
-/* The copies of a batch that go one way. Merged neighbours are one copy; a copy cut where memory ends is several. */
+/*
+ * The copies of a batch that go one way. Copies of width 0 do not count, merged neighbours count as one, and a copy
+ * that is cut at the end of an allocation or registration counts as its parts.
+ */
 typedef struct ferry_batch_share {
     uint64_t copies;
     uint64_t bytes;
-    uint64_t predicted_ns; /* from the call until they are complete; 0: not known, or no copies */
+    uint64_t predicted_ns; /* the sum for these copies, without earlier work on the stream; 0: not known for all */
 } ferry_batch_share;
 
 /* What ferry would do with a batch. Set struct_size first. */
 typedef struct ferry_batch_explanation {
     uint32_t struct_size;
     int32_t context_device;        /* the device of the context that the batch runs in; -1 if nothing is to be copied */
-    ferry_batch_share calls;       /* each by itself, by the route that ferry_copy_explain_async tells */
+    ferry_batch_share singles;     /* one by one, by any route: ferry_copy_explain_async tells which */
     ferry_batch_share batch_calls; /* by cuMemcpyBatchAsync and cuMemcpy3DBatchAsync */
     ferry_batch_share kernels;     /* by kernels that copy many in one launch */
     ferry_batch_share staged;      /* together, between pageable memory and the device; rows of boxes count each */
-    uint32_t max_sms;              /* the maximum number of SMs that one of these launches keeps busy */
-    uint32_t threads; /* the maximum number of CPU threads that the staged part keeps busy, a waiting caller included */
+    uint32_t max_sms;              /* the maximum number of SMs that a launch of `kernels` or `staged` keeps busy */
+    uint32_t threads; /* the maximum number of CPU threads that `staged` keeps busy, a waiting caller included */
     uint64_t staging_delay_ns; /* in staged.predicted_ns, as in ferry_explanation */
 } ferry_batch_explanation;
 
 /*
  * Reports what ferry_copy_batch_async would do with a batch now, without doing it: how many copies go which way, and
- * the predicted times. Checks the batch as that call does, and fills `explanation`.
+ * the predicted times. Checks the batch as that call does, and fills `explanation`. Does not tell whether that call
+ * waits: `singles` wait as ferry_copy_explain_async tells for each, and `staged` only to read sources early (Blocking
+ * of ferry_copy_batch_async).
  *
  * Blocking:      as ferry_copy_explain_async.
  * Errors:        as ferry_copy_batch_async.
@@ -922,7 +933,8 @@ FERRY_API int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, cons
 
 /*
  * Writes one readable line about `explanation` to `buffer`, such as "1500 copies staged on 8 SMs and 8 threads,
- * 90.1 MB, 1900.0 us; 3 by a kernel on 2 SMs, 0.1 MB, 12.1 us", as ferry_explanation_format.
+ * 90.1 MB, 1900.0 us; 3 by a kernel on 8 SMs, 0.1 MB, 12.1 us", or "nothing to copy". The SMs are max_sms in both
+ * parts, and a MB is 10^6 bytes. Size and return value as for ferry_explanation_format.
  */
 FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation *explanation, char *buffer,
                                                   uint64_t size);
@@ -988,10 +1000,10 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
  *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
  *              never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
- * staging_threads  Workers that run during staged copies, 1 to 64; 0: 8 for each device that has staged copies, but
- *              at most half the processors available to the program, and at least 2. They serve all devices, sleep when
- *              idle and end in ferry_close. One more thread, the watchdog, starts others for the remaining copies while
- *              workers are stuck in page faults that do not resolve, 64 in all.
+ * staging_threads  The number of worker threads of the instance, for all its devices together, 1 to 64. 0: 8 for each
+ *              device that has staged copies, but at most half the processors available to the program, and at least 2.
+ *              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts spare workers while
+ *              workers are stuck in page faults that do not resolve. Workers and spares are 64 at most.
  * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
  *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its
  *              count. Default: those of the program's main thread at ferry_open, whichever thread copies first. A

@@ -95,7 +95,7 @@ std::uint64_t format_explanation(const ferry_batch_explanation &explanation, cha
     } ways[] = {{explanation.staged, on_both, ""},
                 {explanation.kernels, " by a kernel", on_sms},
                 {explanation.batch_calls, " by a batch call", ""},
-                {explanation.calls, " by calls of their own", ""}};
+                {explanation.singles, " by calls of their own", ""}};
     std::size_t length = 0;
     for (const auto &way : ways) {
         if (way.share.copies == 0) continue;

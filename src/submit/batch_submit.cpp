@@ -94,26 +94,21 @@ public:
 
     error explain(ferry_batch_explanation &found) noexcept {
         if (error failed = look_at_pageable()) return failed;
-        bool is_known = true; // what the single calls take
         for (int group = 0; group < piece_groups; ++group) {
             const batch_plan &plan = request_.plans[group];
             const group_facts &of = request_.pieces.facts(group);
             const batch_route way = way_of(group);
-            if (of.count == 0 || way == batch_route::staged) continue;
+            if (of.count == 0 || plan.way == batch_route::staged) continue;
             ferry_batch_share &share = way == batch_route::kernel       ? found.kernels
                                        : way == batch_route::batch_call ? found.batch_calls
-                                                                        : found.calls;
-            const std::uint64_t ns = way == plan.way ? plan.predicted_ns : 0;
-            add(share, of.count, of.bytes, ns);
-            is_known &= ns != 0 || way != batch_route::calls || plan.way == batch_route::staged;
+                                                                        : found.singles;
+            add(share, of.count, of.bytes, way == plan.way ? plan.predicted_ns : 0);
             if (way == batch_route::kernel) found.max_sms = std::max<std::uint32_t>(found.max_sms, plan.blocks);
         }
         for (const batch_box &box : request_.boxes) {
-            if (box.way == box_route::kernel && !is_called(box)) continue;
-            if (box.way == box_route::staged && !is_called(box)) continue;
+            if (box.way == box_route::staged || (box.way == box_route::kernel && !is_called(box))) continue;
             const bool is_in_batch = box.way == box_route::batch_call && !is_called(box);
-            add(is_in_batch ? found.batch_calls : found.calls, 1, box.bytes(), 0);
-            is_known &= is_in_batch || box.way == box_route::staged;
+            add(is_in_batch ? found.batch_calls : found.singles, 1, box.bytes(), 0);
         }
         for (const auto &launches : request_.box_launches)
             for (const box_launch &launch : launches) {
@@ -128,17 +123,29 @@ public:
             if (are_staged_[i])
                 add(found.staged, of.pieces.size(), of.bytes, expected.staged_ns);
             else
-                found.calls.predicted_ns += expected.calls_ns;
+                add(found.singles, count_together(i), of.bytes, expected.calls_ns);
         }
-        if (!is_known) found.calls.predicted_ns = 0;
+        for (ferry_batch_share *const share : {&found.singles, &found.batch_calls, &found.kernels, &found.staged})
+            if (share->predicted_ns == unknown) share->predicted_ns = 0;
         return {};
     }
 
 private:
+    // The copies of request_.pageable[of], where each box counts once.
+    std::uint64_t count_together(int of) const noexcept {
+        const auto group = of == 0 ? piece_group::pageable_up : piece_group::pageable_down;
+        std::uint64_t count = request_.pieces.facts(static_cast<int>(group)).count;
+        for (const batch_box &box : request_.boxes)
+            count += box.way == box_route::staged && box.group == group;
+        return count;
+    }
+
+    // A time of 0 is not known, and so is any sum with it.
+    static constexpr std::uint64_t unknown = UINT64_MAX;
     static void add(ferry_batch_share &to, std::uint64_t copies, std::uint64_t bytes, std::uint64_t ns) noexcept {
         to.copies += copies;
         to.bytes += bytes;
-        to.predicted_ns += ns;
+        to.predicted_ns = ns == 0 || to.predicted_ns == unknown ? unknown : to.predicted_ns + ns;
     }
 
     batch_route way_of(int group) const noexcept {

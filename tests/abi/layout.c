@@ -225,8 +225,8 @@ LAST(ferry_batch_share, predicted_ns, 24);
 
 FIRST(ferry_batch_explanation, struct_size);
 NEXT(ferry_batch_explanation, struct_size, context_device, 4);
-NEXT(ferry_batch_explanation, context_device, calls, 8);
-NEXT(ferry_batch_explanation, calls, batch_calls, 32);
+NEXT(ferry_batch_explanation, context_device, singles, 8);
+NEXT(ferry_batch_explanation, singles, batch_calls, 32);
 NEXT(ferry_batch_explanation, batch_calls, kernels, 56);
 NEXT(ferry_batch_explanation, kernels, staged, 80);
 NEXT(ferry_batch_explanation, staged, max_sms, 104);
