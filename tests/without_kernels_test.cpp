@@ -10,6 +10,7 @@
 #include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
+#include "support/stuck_pages.h"
 #include "support/waiting_free.h"
 
 namespace ferry::test {
@@ -159,6 +160,25 @@ TEST_F(without_kernels, copies_without_a_slot_go_another_way) {
     bytes to(from.size());
     ASSERT_OK(raw().cuMemcpyDtoH(to.data(), device, to.size()));
     EXPECT_TRUE(to == from);
+}
+
+// The driver reads a short row of pinned memory inside the call if the stream is idle. Here the stream waits.
+TEST_F(without_kernels, a_short_last_chunk_is_not_read_before_it_is_filled) {
+    ferry_options options = driver.options();
+    options.staging_threads = 1; // stuck in the first chunk
+    counted = open_or_fail(options);
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+    constexpr std::size_t size = (128 << 10) + 4096;
+    const device_memory device(size);
+    for (int round = 0; round < 3; ++round) {
+        stuck_pages stuck(1, size, 20 + static_cast<std::uint64_t>(round));
+        ASSERT_OK(copy_async(device, reinterpret_cast<std::uintptr_t>(stuck.data), size, by_copies, stream));
+        stuck.release();
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        bytes there(size);
+        ASSERT_OK(raw().cuMemcpyDtoH(there.data(), device, size));
+        EXPECT_EQ(std::memcmp(there.data(), stuck.data, size), 0);
+    }
 }
 
 TEST_F(without_kernels, any_operation_that_the_driver_refuses_leaves_nothing_waiting) {

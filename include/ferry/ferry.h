@@ -572,9 +572,9 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  * flags. A copy with flags of its own is routed by them, in a call or launch of its own. If the instance has flags,
  * every box of rows gets a call or launch of its own too. All boxes out of arrays that kernels read
  * (FERRY_ARRAY_SURFACE) take one launch together where that is faster. The driver makes copies into arrays. Between
- * pageable memory and the context's device, pieces are staged together, with those boxes whose rows are at least 128
- * bytes wide or at most 16384 in number: in one launch for each direction, or several above 1 GiB. A single one, and
- * copies with the instance's flags NO_KERNELS or BY_DRIVER, are routed as by ferry_copy_async.
+ * pageable memory and the context's device, pieces are staged together, with boxes of at most 16384 rows: in one launch
+ * for each direction, or several above 1 GiB. A single one, and copies with the instance's flags NO_KERNELS or
+ * BY_DRIVER, are routed as by ferry_copy_async.
  *
  * Blocking:      until all copies are complete.
  * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.

@@ -27,11 +27,11 @@ pageable_forecast predict_pageable(const pageable_facts &facts) noexcept;
 // Whether to stage them, where staging can serve.
 bool are_pieces_staged(const pageable_facts &facts) noexcept;
 
-// Rows of a box are pieces too. Whether they may go along with others: a record for each row costs less than a copy of
-// its own would.
-constexpr bool are_rows_pieces(std::uint64_t width, std::uint64_t rows) noexcept {
-    constexpr std::uint64_t wide = 128, few = 16384;
-    return width >= wide || rows <= few;
+// Rows of a box are pieces too. Whether they may go along with others: a record for each of them costs less than a copy
+// of its own would, and little memory.
+constexpr bool are_rows_pieces(std::uint64_t rows) noexcept {
+    constexpr std::uint64_t most = 16384;
+    return rows <= most;
 }
 
 } // namespace ferry

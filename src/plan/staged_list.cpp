@@ -6,8 +6,12 @@ namespace ferry {
 
 bool staged_list::take(staged_cursor &from, std::uint64_t bytes, std::uint64_t slot_size) noexcept {
     pieces_.clear();
-    if (!pieces_.reserve(static_cast<std::size_t>(from.end - from.piece))) return false;
     std::uint64_t taken = 0;
+    std::size_t count = 0;
+    for (const staged_piece *piece = from.piece; piece != from.end && taken < bytes + from.done; ++piece, ++count)
+        taken += piece->size;
+    if (!pieces_.reserve(count)) return false;
+    taken = 0;
     for (; from.piece != from.end && taken != bytes; ++from.piece, from.done = 0) {
         const staged_piece &piece = *from.piece;
         const std::uint64_t size = std::min(piece.size - from.done, bytes - taken);

@@ -80,7 +80,7 @@ error staging_engine::hold_buffers(const staged_copy &copy, device_buffers *&of)
 }
 
 error staging_engine::take_launches(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept {
-    while (!(taken = scheduler_.take(count, copy.is_captured))) {
+    while (!(taken = scheduler_.take(count, copy.is_captured, static_cast<bool>(copy.pieces)))) {
         const std::lock_guard lock(mutex_);
         if (error failed = add_launches(copy.device)) return failed;
     }

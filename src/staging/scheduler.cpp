@@ -23,9 +23,9 @@ void staging_scheduler::add(staging_launch &made) noexcept {
     launches_.add(made);
 }
 
-staging_launch *staging_scheduler::take(std::uint64_t count, bool is_captured) noexcept {
+staging_launch *staging_scheduler::take(std::uint64_t count, bool is_captured, bool have_lists) noexcept {
     const lock held = acquire();
-    if (launches_.count(launch_state::unused) < count) recycle();
+    if (have_lists || launches_.count(launch_state::unused) < count) recycle();
     if (launches_.count(launch_state::unused) < count) return nullptr;
     staging_launch *taken = nullptr;
     (is_captured ? captured_ : pending_) += count;

@@ -52,7 +52,8 @@ public:
     void add(staging_launch &made) noexcept; // a new one, to the free list
     // Takes `count` launches from the free list, for a stream or for a graph, and links them by `next_of_copy`. Returns
     // null where fewer are left.
-    staging_launch *take(std::uint64_t count, bool is_captured) noexcept;
+    // `have_lists`: those that ended last come first, so that few launches keep memory for a list.
+    staging_launch *take(std::uint64_t count, bool is_captured, bool have_lists) noexcept;
     // Releases a launch whose kernel was not launched. `will_be_announced`: its host function was enqueued all the same,
     // and will announce the launch or has already done so.
     void withdraw(staging_launch &launch, bool will_be_announced) noexcept;

@@ -34,6 +34,13 @@ bool add_piece(const batch_piece &piece, const known_ranges &ranges, pageable_co
     return to.pieces.append({device + alias, to.to_device ? piece.source : piece.destination, piece.size});
 }
 
+std::uint64_t count_copies(const batch_request &request, piece_group group) noexcept {
+    std::uint64_t count = request.pieces.facts(static_cast<int>(group)).count;
+    for (const batch_box &box : request.boxes)
+        count += box.way == box_route::call && box.group == group;
+    return count;
+}
+
 error gather(batch_request &request, piece_group group, pageable_copies &to) noexcept {
     const int number = static_cast<int>(group);
     if (!to.pieces.reserve(request.pieces.facts(number).count)) return no_memory;
@@ -74,7 +81,7 @@ bool are_readable(const growing<staged_piece> &pieces) noexcept {
 
 } // namespace
 
-error plan_pageable(ferry_instance &instance, batch_request &request) noexcept {
+void plan_pageable(ferry_instance &instance, batch_request &request) noexcept {
     const copy_preferences wanted = preferences_of(instance.copy_flags);
     for (pageable_copies &of : request.pageable) {
         of.pieces.clear();
@@ -84,10 +91,9 @@ error plan_pageable(ferry_instance &instance, batch_request &request) noexcept {
         batch_plan &plan = request.plans[static_cast<int>(group)];
         plan.way = batch_route::calls;
         if (!may_be_staged(instance, wanted)) continue;
-        if (error failed = gather(request, group, of)) return failed;
-        const bool is_one = of.pieces.size() < 2 && wanted.forced != route_kind::staged;
-        // One piece is planned as a single copy.
-        if (of.pieces.size() == 0 || is_one || instance.kernels.load_into(request.context.wanted)) {
+        const std::uint64_t count = count_copies(request, group);
+        const bool is_one = count < 2 && wanted.forced != route_kind::staged; // planned as a single copy
+        if (count == 0 || is_one || gather(request, group, of) || instance.kernels.load_into(request.context.wanted)) {
             of.pieces.clear();
             continue;
         }
@@ -95,7 +101,6 @@ error plan_pageable(ferry_instance &instance, batch_request &request) noexcept {
         for (batch_box &box : request.boxes)
             if (box.way == box_route::call && box.group == group) box.way = box_route::staged;
     }
-    return {};
 }
 
 bool takes_staging(ferry_instance &instance, const pageable_copies &of, const batch_request &request,

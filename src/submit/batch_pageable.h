@@ -8,8 +8,8 @@
 namespace ferry {
 
 // Decides whether these copies may be staged at all, and gathers them if so. Sets the ways of their pieces and boxes.
-// Part of choose_batch_routes.
-error plan_pageable(ferry_instance &instance, batch_request &request) noexcept;
+// Without memory to gather them each takes a call of its own. Part of choose_batch_routes.
+void plan_pageable(ferry_instance &instance, batch_request &request) noexcept;
 
 // Whether a submission stages them. `is_behind_earlier_work`: earlier work of the program on the stream is complete.
 bool takes_staging(ferry_instance &instance, const pageable_copies &of, const batch_request &request,

@@ -106,7 +106,7 @@ error choose_batch_routes(ferry_instance &instance, bool takes_batch_calls, cons
     plan_with_kernels(instance, request.context.wanted, site,
                       [&]() noexcept { return plan_boxes(site, request.boxes, request.box_launches); });
     find_surfaces(instance, request);
-    if (error failed = plan_pageable(instance, request)) return failed;
+    plan_pageable(instance, request);
     return plan_box_calls(instance, takes_batch_calls, request);
 }
 

@@ -120,9 +120,12 @@ public:
             const pageable_copies &of = request_.pageable[i];
             if (of.pieces.size() == 0) continue;
             const pageable_forecast expected = predict_pageable(instance_, of, request_, site_);
-            if (are_staged_[i])
+            const std::uint32_t blocks = blocks_for_threads(instance_.staging_threads, of.to_device);
+            const std::uint32_t limit = preferences_of(instance_.copy_flags).max_blocks;
+            if (are_staged_[i]) {
                 add(found.staged, of.pieces.size(), of.bytes, expected.staged_ns);
-            else
+                found.max_sms = std::max(found.max_sms, limit ? std::min(limit, blocks) : blocks);
+            } else
                 add(found.singles, count_together(i), of.bytes, expected.calls_ns);
         }
         for (ferry_batch_share *const share : {&found.singles, &found.batch_calls, &found.kernels, &found.staged})
@@ -357,7 +360,9 @@ private:
             if (!are_staged_[i]) continue;
             const pageable_copies &of = request_.pageable[i];
             staged_progress *const helped = is_helped(of) ? &progress[i] : nullptr;
-            failed = run_pageable(instance_, of, request_, site_, is_idle_[i], helped);
+            // The delay of its start counts only if nothing of the batch is in front.
+            const bool is_alone = count_together(i) == request_.pieces.size() + request_.boxes.size();
+            failed = run_pageable(instance_, of, request_, site_, is_idle_[i] && is_alone, helped);
             if (lacks_memory(failed) && !is_staging_forced()) failed = call_staged(i);
         }
         for (staged_progress &one : progress) { // nobody writes to them any more when this is over
@@ -469,9 +474,6 @@ error explain_submission(ferry_instance &instance, const batch_request &request,
     if (error failed = batch_submitter(instance, request, copy_form::asynchronous, site).explain(found)) return failed;
     if (found.staged.copies == 0) return {};
     const copy_preferences wanted = preferences_of(instance.copy_flags);
-    const std::uint32_t blocks = blocks_for_threads(instance.staging_threads, request.pageable[0].pieces.size() != 0);
-    found.max_sms = std::max<std::uint32_t>(
-        found.max_sms, wanted.max_blocks ? std::min<std::uint32_t>(wanted.max_blocks, blocks) : blocks);
     found.threads = instance.staging_threads + (wanted.source_read ? 1u : 0u);
     const staging_engine::delays late = instance.staging.delays_on(request.context_device);
     found.staging_delay_ns = late.start_ns + late.threads_ns;

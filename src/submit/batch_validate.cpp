@@ -192,7 +192,7 @@ piece_group batch_validator::group_of(const batch_box &box) const noexcept {
 
 piece_group batch_validator::group_of_pageable(const batch_box &box) const noexcept {
     const shape &shape = box.shape;
-    if (shape.source.array || shape.destination.array || !are_rows_pieces(shape.width, shape.height * shape.depth))
+    if (shape.source.array || shape.destination.array || !are_rows_pieces(shape.height * shape.depth))
         return piece_group::apart;
     const piece_group group = ferry::group_of(request_.ranges[box.from], request_.ranges[box.to]);
     if (!is_pageable(group)) return piece_group::apart;

@@ -347,7 +347,9 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
         copy_plan with_kernel = plan;
         with_kernel.by_copies = false;
         error failed = run(facts.is_captured ? with_kernel : plan);
-        if (lacks_memory(failed) && plan.by_copies && can_be_in_graph(plan)) failed = run(with_kernel);
+        // Copies on the stream that the driver refuses half-way still count on the progress.
+        const bool is_free = !progress || failed.status == FERRY_ERROR_LIMIT;
+        if (lacks_memory(failed) && is_free && plan.by_copies && can_be_in_graph(plan)) failed = run(with_kernel);
         if (!lacks_memory(failed) || progress || facts.preferences.forced == route_kind::staged) return failed;
         // The driver copies everything again, including the part that was staged.
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
