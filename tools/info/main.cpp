@@ -381,10 +381,10 @@ void print_staging(const machine &machine) {
         std::printf("staging              none: copies of pageable memory block\n");
         return;
     }
-    std::printf(
-        "staging              threads for each device: %u, running: %u; %.1f MiB for each, pinned now: %.1f MiB\n",
-        report.staging_threads, machine.staging.threads, static_cast<double>(report.staging_bytes) / (1 << 20),
-        static_cast<double>(machine.staging.staging_bytes) / (1 << 20));
+    std::printf("staging              threads: %u for each device, running: %u; %.1f MiB for each device, pinned now: "
+                "%.1f MiB\n",
+                report.staging_threads, machine.staging.threads, static_cast<double>(report.staging_bytes) / (1 << 20),
+                static_cast<double>(machine.staging.staging_bytes) / (1 << 20));
 }
 
 void print(const machine &machine) {
