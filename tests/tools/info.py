@@ -2,6 +2,7 @@
 """Runs ferry-info on the software driver. The JSON must describe that driver, and the table must say the same.
 Usage: info.py PROGRAM"""
 import json
+import os
 import subprocess
 import sys
 
@@ -33,7 +34,8 @@ for peer in told["peers"]:
 assert told["kernels"] == {"when": "at_open", "loaded": True, "contexts": 2}, told["kernels"]
 staging = told["staging"]
 assert staging["when"] == "at_open" and 1 <= staging["threads"] <= 8, staging
-assert staging["threads"] <= staging["threads_running"] <= 2 * staging["threads"], "for two devices"
+half = len(os.sched_getaffinity(0)) // 2
+assert staging["threads"] == max(2, min(half, 8)) and staging["threads_running"] == max(2, min(half, 16)), staging
 assert staging["bytes_per_device"] == 16 << 20, staging
 assert 2 * 16 << 20 <= staging["bytes_pinned"] < 2 * 17 << 20, "the rings of both devices, whole"
 untested = json.loads(run("--json", "--no-probe"))
