@@ -1,4 +1,6 @@
 // Scenarios for everything that moves bytes: each route and each form of call.
+#include <functional>
+
 #include "faults/trial.h"
 #include "submit/instance.h"
 #include "support/gate.h"
@@ -427,6 +429,18 @@ struct pieces {
     }
 };
 
+// Synchronously, then twice on the stream. `expect` is told whether a call succeeded.
+void copy_three_times(trial &t, const pieces &all, const std::function<void(bool)> &expect) {
+    expect(CALL(t, ferry_copy_pieces, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
+                all.sizes.size(), 0, t.error()));
+    t.wait_and_compare(t.stream);
+    for (int i = 0; i < 2; ++i) {
+        expect(CALL(t, ferry_copy_pieces_async, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
+                    all.sizes.size(), 0, t.stream, t.error()));
+        t.wait_and_compare(t.stream);
+    }
+}
+
 void pieces_with(trial &t, std::uint32_t instance_flags) {
     ferry_options options = t.options();
     options.copy_flags = instance_flags;
@@ -448,14 +462,7 @@ void pieces_with(trial &t, std::uint32_t instance_flags) {
         for (std::uint64_t i = 0; i < large; ++i)
             t.expect_copy(succeeded, pageable, {20'000 * i}, other, {20'011 * i}, 9000);
     };
-    expect(CALL(t, ferry_copy_pieces, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
-                all.sizes.size(), 0, t.error()));
-    t.wait_and_compare(t.stream);
-    for (int i = 0; i < 2; ++i) {
-        expect(CALL(t, ferry_copy_pieces_async, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
-                    all.sizes.size(), 0, t.stream, t.error()));
-        t.wait_and_compare(t.stream);
-    }
+    copy_three_times(t, all, expect);
 }
 // Pieces of pageable memory, all in one staged copy for each direction.
 void pieces_staged(trial &t) {
@@ -479,14 +486,7 @@ void pieces_staged(trial &t) {
             t.expect_copy(succeeded, other, {1300 * i}, down, {1302 * i}, 900);
         }
     };
-    expect(CALL(t, ferry_copy_pieces, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
-                all.sizes.size(), 0, t.error()));
-    t.wait_and_compare(t.stream);
-    for (int i = 0; i < 2; ++i) {
-        expect(CALL(t, ferry_copy_pieces_async, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
-                    all.sizes.size(), 0, t.stream, t.error()));
-        t.wait_and_compare(t.stream);
-    }
+    copy_three_times(t, all, expect);
 }
 
 // Sources that are read before the call returns, small and large, behind other work and not.
