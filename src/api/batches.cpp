@@ -3,7 +3,6 @@
 
 #include "base/explanation.h"
 #include "base/sized.h"
-
 #include "submit/instance.h"
 #include "submit/prepared_batch.h"
 

@@ -32,12 +32,15 @@ constexpr bool is_pageable(piece_group group) noexcept {
 inline piece_group group_of(range_use from, range_use to) noexcept {
     constexpr auto apart = piece_group::apart, up = piece_group::up, down = piece_group::down;
     constexpr auto within = piece_group::within, between = piece_group::between, managed = piece_group::managed;
-    constexpr auto rising = piece_group::pageable_up, falling = piece_group::pageable_down;
+    constexpr auto pageable_up = piece_group::pageable_up, pageable_down = piece_group::pageable_down;
     static constexpr piece_group groups[range_uses][range_uses] = {
         // columns: to none, pinned, the device, a peer, managed, pageable; rows: from the same
-        {apart, apart, apart, apart, apart, apart},         {apart, apart, up, between, managed, apart},
-        {apart, down, within, between, managed, falling},   {apart, between, between, between, managed, apart},
-        {apart, managed, managed, managed, managed, apart}, {apart, apart, rising, apart, apart, apart},
+        {apart, apart, apart, apart, apart, apart},
+        {apart, apart, up, between, managed, apart},
+        {apart, down, within, between, managed, pageable_down},
+        {apart, between, between, between, managed, apart},
+        {apart, managed, managed, managed, managed, apart},
+        {apart, apart, pageable_up, apart, apart, apart},
     };
     return groups[static_cast<int>(from)][static_cast<int>(to)];
 }
