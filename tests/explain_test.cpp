@@ -63,8 +63,11 @@ TEST_F(explanations, name_the_driver_call_that_the_copy_makes) {
                         ASSERT_OK(is_synchronous ? ferry_copy(instance.get(), &copy, nullptr)
                                                  : ferry_copy_async(instance.get(), &copy, stream, nullptr, nullptr));
                         ASSERT_OK(raw().cuStreamSynchronize(stream));
-                        for (const char *const call : calls)
-                            EXPECT_EQ(driver.calls(call), std::strcmp(call, told.driver_call) == 0) << call;
+                        for (const char *const call : calls) {
+                            // On an idle stream one more kernel shows first whether the device has room for kernels.
+                            const int once = is_staged ? 2 : 1;
+                            EXPECT_EQ(driver.calls(call), std::strcmp(call, told.driver_call) == 0 ? once : 0) << call;
+                        }
                         EXPECT_EQ(driver.calls("cuStreamSynchronize"), told.synchronises);
                     }
             }

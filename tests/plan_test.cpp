@@ -357,7 +357,14 @@ TEST(staged_plan, beside_copies_of_its_batch_only_a_source_read_in_the_call_goes
 }
 
 TEST(staged_plan, a_source_that_must_have_been_read_is_buffered_behind_other_work_up_to_1_mib) {
-    for (const std::uint64_t size : {std::uint64_t{1}, 64 * KiB, MiB, MiB + 1, 16 * MiB}) {
+    plan_facts reading = staging_facts(on_a_stream);
+    reading.preferences.source_read = true;
+    for (const std::uint64_t size : {std::uint64_t{1}, 4 * KiB})
+        EXPECT_EQ(plan_copy(pageable_line(ends::h2d, size), reading).route, route_kind::driver) << size;
+    shape rows = pageable_line(ends::h2d, 64);
+    rows.height = 2;
+    EXPECT_EQ(plan_copy(rows, reading).route, route_kind::buffered);
+    for (const std::uint64_t size : {4 * KiB + 1, 64 * KiB, MiB, MiB + 1, 16 * MiB}) {
         const shape there = pageable_line(ends::h2d, size), back = pageable_line(ends::d2h, size);
         plan_facts facts = staging_facts(on_a_stream);
         facts.preferences.source_read = true;

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <thread>
 
+#include "kernels/parameters.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
@@ -208,6 +210,166 @@ TEST_F(without_kernels, any_operation_that_the_driver_refuses_leaves_nothing_wai
     driver.fail("cuStreamBatchMemOp", CUDA_ERROR_NOT_SUPPORTED, 1, true);
     ASSERT_OK(copy_async(device, at(from), from.size(), FERRY_COPY_NO_KERNELS, stream)) << "the driver copies";
     driver.heal();
+}
+
+// ---- Kernels that do not start
+
+// A driver that runs no kernel of a staged copy while it is full, as a device whose SMs others use.
+class full_device {
+public:
+    explicit full_device(const ferry_options &inner) : inner_(inner) { current_ = this; }
+    ~full_device() { current_ = nullptr; }
+    full_device(const full_device &) = delete;
+    full_device &operator=(const full_device &) = delete;
+
+    ferry_options options() {
+        ferry_options options = inner_;
+        options.get_proc_user = this;
+        options.get_proc = [](void *self, const char *name, std::int32_t version) -> void * {
+            full_device &mine = *static_cast<full_device *>(self);
+            void *const found = mine.inner_.get_proc(mine.inner_.get_proc_user, name, version);
+            if (std::strcmp(name, "cuLaunchKernel") != 0) return found;
+            mine.launch_ = reinterpret_cast<PFN_cuLaunchKernel_v4000>(found);
+            return reinterpret_cast<void *>(&launch);
+        };
+        return options;
+    }
+    void fill() { is_full_ = true; }
+    // Now the kernels that were launched run.
+    void make_room() {
+        is_full_ = false;
+        for (late_launch &one : late_) {
+            void *parameters[] = {&one.given};
+            EXPECT_OK(launch_(one.function, one.blocks, 1, 1, one.threads, 1, 1, 0, one.stream, parameters, nullptr));
+        }
+        late_.clear();
+    }
+    int launches() const { return launches_; }
+
+private:
+    struct late_launch {
+        CUfunction function;
+        unsigned blocks, threads;
+        CUstream stream;
+        gpu::ring_parameters given;
+    };
+    static CUresult CUDAAPI launch(CUfunction function, unsigned blocks, unsigned grid_y, unsigned grid_z,
+                                   unsigned threads, unsigned block_y, unsigned block_z, unsigned shared,
+                                   CUstream stream, void **parameters, void **extra) {
+        full_device &mine = *current_;
+        ++mine.launches_;
+        if (!mine.is_full_)
+            return mine.launch_(function, blocks, grid_y, grid_z, threads, block_y, block_z, shared, stream, parameters,
+                                extra);
+        mine.late_.push_back(
+            {function, blocks, threads, stream, *static_cast<const gpu::ring_parameters *>(parameters[0])});
+        return CUDA_SUCCESS;
+    }
+
+    static full_device *current_;
+    const ferry_options inner_;
+    PFN_cuLaunchKernel_v4000 launch_ = nullptr;
+    std::vector<late_launch> late_;
+    bool is_full_ = false;
+    int launches_ = 0;
+};
+full_device *full_device::current_ = nullptr;
+
+class on_a_full_device : public without_kernels {
+protected:
+    void SetUp() override {
+        without_kernels::SetUp();
+        if (IsSkipped()) return;
+        counted = open_or_fail(device.options());
+        ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+        memory.emplace(from.size());
+        there = *memory;
+    }
+    void TearDown() override {
+        device.make_room();
+        memory.reset();
+        counted.reset();
+        without_kernels::TearDown();
+    }
+
+    full_device device{driver.options()};
+    const bytes from = random_bytes(3'000'001, 5);
+    bytes to = bytes(from.size());
+    std::optional<device_memory> memory;
+    CUdeviceptr there = 0;
+};
+
+TEST_F(on_a_full_device, asynchronous_copies_arrive_all_the_same) {
+    device.fill();
+    for (const std::uint32_t flags : {0u, std::uint32_t{FERRY_COPY_BY_STAGING}, std::uint32_t{FERRY_COPY_SOURCE_READ}})
+        for (int round = 0; round < 3; ++round) {
+            std::fill(to.begin(), to.end(), std::byte{0});
+            ASSERT_OK(copy_async(there, at(from), from.size(), flags, stream));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            ASSERT_OK(copy_async(at(to), there, to.size(), flags & FERRY_COPY_BY_STAGING, stream));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            ASSERT_TRUE(to == from) << flags << ", round " << round;
+        }
+    EXPECT_GT(device.launches(), 0);
+}
+
+TEST_F(on_a_full_device, synchronous_copies_and_tickets_arrive_all_the_same) {
+    device.fill();
+    const ferry_copy_desc up = line(there, at(from), from.size(), 0), down = line(at(to), there, to.size(), 0);
+    ASSERT_OK(ferry_copy(counted.get(), &up, nullptr));
+    ASSERT_OK(ferry_copy(counted.get(), &down, nullptr));
+    ASSERT_TRUE(to == from);
+    std::fill(to.begin(), to.end(), std::byte{0});
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_copy_async(counted.get(), &down, stream, &ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket));
+    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_TRUE(to == from);
+}
+
+TEST_F(on_a_full_device, batches_arrive_all_the_same) {
+    device.fill();
+    constexpr std::size_t count = 30, size = 100'000;
+    std::vector<ferry_copy_desc> copies;
+    for (std::size_t i = 0; i < count; ++i)
+        copies.push_back(line(there + i * size, at(from) + i * size, size, 0));
+    ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), count, 0, stream, nullptr));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    ASSERT_OK(raw().cuMemcpyDtoH(to.data(), there, count * size));
+    EXPECT_EQ(std::memcmp(to.data(), from.data(), count * size), 0);
+}
+
+TEST_F(on_a_full_device, copies_go_by_kernels_again_once_there_is_room) {
+    device.fill();
+    ASSERT_OK(copy_async(there, at(from), from.size(), 0, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    const auto is_by_kernel = [&] { return explain(line(there, at(from), from.size(), 0)).max_sms != 0; };
+    EXPECT_FALSE(is_by_kernel());
+    device.make_room();
+    const auto begun = std::chrono::steady_clock::now();
+    while (!is_by_kernel()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        ASSERT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
+    }
+    const int before = device.launches();
+    ASSERT_OK(copy_async(there, at(from), from.size(), 0, stream));
+    ASSERT_OK(raw().cuMemcpyDtoHAsync(to.data(), there, to.size(), stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(to == from);
+    EXPECT_EQ(device.launches(), before + 2) << "one shows that there is room";
+}
+
+// The kernel runs on another stream, and what follows on the program's stream must wait for it.
+TEST_F(on_a_full_device, later_work_waits_for_a_copy_whose_pages_come_late) {
+    stuck_pages stuck(1, from.size(), 3);
+    ASSERT_OK(copy_async(there, reinterpret_cast<std::uintptr_t>(stuck.data), from.size(), 0, stream));
+    const device_memory behind(from.size());
+    ASSERT_OK(raw().cuMemcpyDtoDAsync(behind, there, from.size(), stream));
+    EXPECT_EQ(raw().cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    stuck.release();
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    ASSERT_OK(raw().cuMemcpyDtoH(to.data(), behind, to.size()));
+    EXPECT_EQ(std::memcmp(to.data(), stuck.data, to.size()), 0);
 }
 
 } // namespace

@@ -9,6 +9,31 @@ namespace ferry {
 
 namespace {
 
+// Whether the driver sends the bytes along with its commands, so that they wait in no copy engine's queue: beside a copy
+// of 512 MiB such a line took 15 to 39 us, and lines of 256 KiB waited 9.5 ms (H200).
+bool is_sent_with_commands(const shape &shape) noexcept {
+    constexpr std::uint64_t longest = 65536;
+    return shape.source.kind == memory_kind::pageable && shape.destination.kind == memory_kind::device &&
+           shape.is_line() && shape.width <= longest;
+}
+
+} // namespace
+
+// Longer lines fill the driver's memory for commands, 4 MiB, and calls then wait for the stream (H200).
+bool goes_with_commands(const shape &shape, const plan_facts &facts) noexcept {
+    constexpr std::uint64_t longest = 4096;
+    return facts.preferences.forced == route_kind::none && is_read_early(shape, facts) &&
+           is_sent_with_commands(shape) && shape.width <= longest;
+}
+
+// Longer copies would fill the queue of a stream with their operations.
+bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
+    constexpr std::uint64_t longest = std::uint64_t{256} << 20;
+    return facts.has_stream_waits && is_pageable(shape) && !facts.is_captured && shape.bytes() <= longest;
+}
+
+namespace {
+
 bool is_obstacle(obstacle why) noexcept { return why != obstacle::none; }
 
 // Managed memory counts as the device's, because both the driver and kernels fetch what is elsewhere.
@@ -37,12 +62,6 @@ obstacle kernel_obstacle(const shape &shape, const plan_facts &facts) noexcept {
 bool scatters_rows(const shape &shape) noexcept {
     const shape_end &to = shape.destination;
     return is_pinned(to.kind) && !to.array && shape.height > 1 && to.row_pitch != shape.width;
-}
-
-// Whether staging can do without a kernel. Longer copies would fill the queue of a stream with their operations.
-bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
-    constexpr std::uint64_t longest = std::uint64_t{256} << 20;
-    return facts.has_stream_waits && is_pageable(shape) && !facts.is_captured && shape.bytes() <= longest;
 }
 
 // Whether staging has to do without a kernel.
@@ -210,14 +229,6 @@ private:
     bool is_made_ = false;
 };
 
-// Whether the driver sends the bytes along with its commands, so that they wait in no copy engine's queue: beside a copy
-// of 512 MiB such a line took 15 to 39 us, and lines of 256 KiB waited 9.5 ms (H200).
-bool is_sent_with_commands(const shape &shape) noexcept {
-    constexpr std::uint64_t longest = 65536;
-    return shape.source.kind == memory_kind::pageable && shape.destination.kind == memory_kind::device &&
-           shape.is_line() && shape.width <= longest;
-}
-
 // Whether to stage a copy of pageable memory that can be staged. Behind other work on a stream it always is, because the
 // driver would make the caller wait for that work, and the work may wait for the caller. On an idle stream the driver
 // makes the caller wait for the copy itself, which is worth it for little memory, and where staging is late.
@@ -270,6 +281,7 @@ ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept 
         return ranked.add(is_obstacle(why_not_staged) ? refuse_plan(why_not_staged) : plan_for_staging(shape, facts));
     if (preferences.forced == route_kind::kernel && is_obstacle(why_not_kernel))
         return ranked.add(refuse_plan(why_not_kernel));
+    if (goes_with_commands(shape, facts)) return ranked.add(plan_for_driver(shape, facts));
     if (preferences.forced == route_kind::none && is_read_early(shape, facts) && !facts.is_stream_idle &&
         shape.bytes() <= largest_buffered)
         ranked.add(plan_for_buffer());

@@ -172,6 +172,13 @@ struct ranked_routes {
 // kernels may not or cannot serve, or lately were late to start.
 copy_plan plan_for_staging(const shape &shape, const plan_facts &facts) noexcept;
 
+// Whether the driver's call is the fastest way to read the source early, even behind other work: it copies a short line
+// into its commands, and waits for nothing.
+bool goes_with_commands(const shape &shape, const plan_facts &facts) noexcept;
+
+// Whether staging can do without a kernel.
+bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept;
+
 // Why a route that was ranked cannot serve after all, now that everything has been asked.
 obstacle veto(const shape &shape, const plan_facts &facts, route_kind route) noexcept;
 copy_plan refuse_plan(obstacle why) noexcept;

@@ -54,6 +54,7 @@ struct staging_buffers {
     std::uint32_t reserved = 0;                            // slots of launches by copies, even before these run
     std::atomic<std::uint32_t> share = 0;                  // slots for each running launch
     recent_delay start_delay; // until the device runs a kernel at the head of its stream: others fill its SMs
+    std::atomic<std::uint32_t> called_off = 0; // launches that were called off, and whose kernels have not come yet
 
     // Returns whether every slot could be in the hand of a worker whose pages do not come. If so, workers touch the
     // pages of a chunk before they take a slot in hand.

@@ -181,6 +181,10 @@ bool has_come(const staging_launch &launch) noexcept {
     return false;
 }
 
+bool has_come_since(const launch_record &record, std::uint32_t ended) noexcept {
+    return high_half(std::atomic_ref(record.shared->seen[0]).load(std::memory_order_acquire)) != ended << 1;
+}
+
 bool has_left(const staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block <= door_of(launch, launch.work.blocks - 1); ++block)
         if (!is_left(seen_by(launch, block), launch.record.channels[block])) return false;

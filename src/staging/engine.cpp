@@ -37,12 +37,13 @@ error staging_engine::help(staged_progress &progress) noexcept {
 
 // ---- Delays
 
-staging_engine::delays staging_engine::delays_on(int device) const noexcept {
+staging_engine::delays staging_engine::delays_on(int device) noexcept {
     const recent_delay &of_threads = scheduler_.thread_delay();
     const device_buffers *const of = buffers_[device].load(std::memory_order_acquire);
     if (!of_threads.is_any() && (!of || !of->buffers.start_delay.is_any())) return {};
     const std::uint64_t now = clock_ns();
-    return {of_threads.at(now), of ? of->buffers.start_delay.at(now) : 0};
+    if (!of) return {of_threads.at(now), 0};
+    return {of_threads.at(now), std::max(of->buffers.start_delay.at(now), scheduler_.longest_wait(of->buffers, now))};
 }
 
 void staging_engine::measure_thread_delay() noexcept {
@@ -115,6 +116,7 @@ void staging_engine::close() noexcept {
         for (staged_memory &lot : of->buffers.memory)
             lot.free(pinned_);
     }
+    sides_.close();
     tracked_.close();
 }
 

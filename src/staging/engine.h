@@ -11,6 +11,7 @@
 #include "memory/pinned.h"
 #include "staging/graph_launches.h"
 #include "staging/scheduler.h"
+#include "staging/side_streams.h"
 
 namespace ferry {
 
@@ -51,14 +52,16 @@ struct staged_pieces {
 };
 
 struct staged_copy {
-    staged_box box;                        // with pieces only its direction counts
-    staged_pieces pieces = {};             // in place of the box, if there are any
-    int device = 0;                        // whose staging buffer is used
-    CUcontext context = nullptr;           // of the stream
-    std::uint32_t blocks = 0;              // maximum; 0: as many as pay off
-    bool is_captured = false;              // the stream is being captured
-    bool caller_helps = false;             // the caller calls help() at once, so no other worker is needed
-    bool is_stream_idle = false;           // the stream's earlier work is known to be complete
+    staged_box box;              // with pieces only its direction counts
+    staged_pieces pieces = {};   // in place of the box, if there are any
+    int device = 0;              // whose staging buffer is used
+    CUcontext context = nullptr; // of the stream
+    std::uint32_t blocks = 0;    // maximum; 0: as many as pay off
+    bool is_captured = false;    // the stream is being captured
+    bool caller_helps = false;   // the caller calls help() at once, so no other worker is needed
+    bool is_stream_idle = false; // the stream's earlier work is known to be complete
+    // If other kernels fill the device, enqueue() returns FERRY_ERROR_LIMIT, and nothing has been enqueued.
+    bool must_start_soon = false;
     const shape_end *device_end = nullptr; // for a copy by copies: see staged_box
 };
 
@@ -67,7 +70,7 @@ public:
     staging_engine(const driver_table &cu, device_contexts &contexts, kernel_set &kernels, pinned_memory &pinned,
                    const device_facts *devices, const allocator &memory) noexcept
         : cu_(cu), contexts_(contexts), kernels_(kernels), pinned_(pinned), devices_(devices), memory_(memory),
-          tracked_(cu, memory), scheduler_(), graphs_(cu, scheduler_), pages_(memory) {}
+          tracked_(cu, memory), scheduler_(), graphs_(cu, scheduler_), sides_(cu), pages_(memory) {}
     // Must follow close(), except in the child of a fork, which has no driver and no threads. No pinned memory is
     // released there.
     ~staging_engine();
@@ -111,7 +114,7 @@ public:
     struct delays {
         std::uint64_t threads_ns = 0, start_ns = 0;
     };
-    delays delays_on(int device) const noexcept;
+    delays delays_on(int device) noexcept;
     // Call where a copy goes another way because of the threads' delay. Measures it again, now and then.
     void measure_thread_delay() noexcept;
     std::uint64_t staging_bytes() const noexcept {
@@ -158,6 +161,7 @@ private:
     }
     error hold_buffers(const staged_copy &copy, device_buffers *&of) noexcept;
     error take_launches(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept;
+    bool has_room_for_kernels(const staged_copy &copy, const tracked_context &context, device_buffers &of) noexcept;
     launch_work work_of_all(const staged_copy &copy, const tracked_context &context, device_buffers &of,
                             staged_progress *progress) const noexcept;
     // Share the copy among the launches it has taken. `per_launch`: chunks of a box, bytes of pieces.
@@ -201,6 +205,7 @@ private:
         staging_scheduler scheduler_; // not destroyed in the child of a fork
     };
     graph_launches graphs_;
+    side_streams sides_;
 
     std::mutex mutex_; // guards what is set up; workers never wait for it
     std::atomic<device_buffers *> buffers_[device_contexts::max_devices] = {};

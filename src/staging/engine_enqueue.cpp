@@ -34,6 +34,10 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
     if (error failed = tracked_.track(copy.context, context)) return failed;
     device_buffers *of = nullptr;
     if (error failed = hold_buffers(copy, of)) return failed;
+    if (copy.must_start_soon && !has_room_for_kernels(copy, *context, *of)) {
+        scheduler_.let_go();
+        return {.status = FERRY_ERROR_LIMIT};
+    }
     const std::uint64_t largest = devices_[copy.device].has_watchdog
                                       ? std::min(options_.largest_launch, largest_watched_launch)
                                       : options_.largest_launch;
@@ -199,6 +203,40 @@ void staging_engine::announce(staging_launch &launch) noexcept {
     constexpr std::uint64_t between_tries_ns = 1'000'000;
     while (!start_substitute() && !is_draining_ && !ask_for_visitors(1))
         rest_for(between_tries_ns);
+}
+
+// Launches a kernel that finds nothing to do, on a stream of ferry's own, and waits a while until it has come. Meanwhile
+// threads wake up for the copy.
+bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked_context &context,
+                                          device_buffers &of) noexcept {
+    // An idle H200 starts a kernel within 10 us. Kernels of the software driver are threads, which may be late.
+    const std::uint64_t patience_ns = devices_[copy.device].info.is_software ? 1'000'000'000 : 100'000;
+    // Nobody knows how late a kernel is that has not come. Those that fill a device often take as long as this.
+    constexpr std::uint64_t supposed_delay_ns = 1'000'000;
+    if (scheduler_.longest_wait(of.buffers, clock_ns()) >= patience_ns) return false;
+    side_stream *const aside = sides_.take(context);
+    staging_launch *launch = nullptr;
+    bool has_come = !aside || take_launches(copy, 1, launch);
+    if (!has_come) {
+        const staging nothing({{}, {}, 1, 1, 1, copy.box.to_device}, smallest_slot);
+        set_work(*launch, work_of_all(copy, context, of, nullptr), nothing, 0, 1);
+        scheduler_.prepare_for_run(copy.blocks);
+        gpu::ring_parameters given = nothing.parameters();
+        const launch_record &record = launch->record;
+        given.record = record.device_address;
+        const std::uint32_t ended = record.channels[0].ended;
+        const error failed = launch_ring(cu_, kernels_, nothing.kernel(), given, 1, aside->handle);
+        if (failed)
+            scheduler_.withdraw(*launch, false);
+        else
+            scheduler_.call_off(*launch);
+        has_come = static_cast<bool>(failed); // the copy's own kernel reports what is wrong
+        for (const std::uint64_t begun = clock_ns(); !has_come && clock_ns() - begun < patience_ns; relax_processor())
+            has_come = has_come_since(record, ended);
+        if (!has_come) of.buffers.start_delay.add(supposed_delay_ns, clock_ns());
+    }
+    if (aside) side_streams::release(*aside);
+    return has_come;
 }
 
 } // namespace ferry

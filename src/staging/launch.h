@@ -76,7 +76,7 @@ enum class launch_state : std::uint8_t {
     launched,  // behind a host function that will announce the run, or in a graph
     expected,  // announced: the kernel runs soon
     running,   // a block has come. Only now the launch gets slots
-    leaving,   // all bytes have arrived, or the graph has gone; blocks may still be there
+    leaving,   // all bytes have arrived, the graph has gone, or the run was called off; blocks may still be there
     withdrawn, // the kernel was not launched, but its host function will run
     losing,    // lost with its context, and workers have not noticed
     lost,      // without workers; the blocks may still use its slots
@@ -99,6 +99,7 @@ struct staging_launch {
     bool is_captured = false;               // may run many times, also concurrently
     std::uint32_t runs_expected = 0;        // and not ended
     std::uint64_t announced_ns = 0;         // when a run was last announced
+    std::uint64_t missed_ns = 0;            // once called off: when its kernel was last seen not to have come; else 0
     staging_launch *next_of_copy = nullptr; // the launches of a copy
     std::int32_t loss = FERRY_SUCCESS;      // why the launch is lost
     std::uint64_t lost_ns = 0;
@@ -133,6 +134,8 @@ inline slot_share compare_with_share(const staging_launch &launch, const staging
 
 // Returns whether any block is present for the run that ends next.
 bool has_come(const staging_launch &launch) noexcept;
+// The same for the first block of a run that may be over: `ended` counts the runs that had ended before.
+bool has_come_since(const launch_record &record, std::uint32_t ended) noexcept;
 // Returns whether all blocks have left all runs that have ended.
 bool has_left(const staging_launch &launch) noexcept;
 // Returns whether any block has not reported that it has completed all published messages.

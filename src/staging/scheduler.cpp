@@ -44,7 +44,9 @@ staging_launch *staging_scheduler::take(std::uint64_t count, bool is_captured, b
 
 void staging_scheduler::recycle() noexcept {
     launches_.for_each({launch_state::leaving}, [&](staging_launch &launch) noexcept {
-        if (has_left(launch)) launches_.move(launch, launch_state::unused);
+        if (!has_left(launch)) return;
+        if (launch.missed_ns) note_arrival(launch);
+        launches_.move(launch, launch_state::unused);
     });
 }
 
@@ -74,6 +76,38 @@ void staging_scheduler::cut_short(staging_launch &launch, std::uint64_t arriving
     // The launch is dead after this, not another copy's.
     for (std::uint32_t block = 0; !launch.work.is_to_device() && block < launch.work.blocks; ++block)
         launch.record.channels[block].wait_until_back();
+}
+
+// ---- Launches that are called off
+
+void staging_scheduler::call_off(staging_launch &launch) noexcept {
+    const lock held = acquire();
+    launch.announced_ns = launch.missed_ns = clock_ns();
+    ++launch.work.buffers->called_off;
+    publish_end(launch);
+    pending_ -= 1;
+    launches_.move(launch, launch_state::leaving);
+}
+
+// The kernel of a launch that was called off has come and gone, or never will.
+void staging_scheduler::note_arrival(staging_launch &launch) noexcept {
+    staging_buffers &buffers = *launch.work.buffers;
+    --buffers.called_off;
+    const std::uint64_t seen_ns = std::exchange(launch.missed_ns, 0);
+    buffers.start_delay.add(seen_ns - launch.announced_ns, seen_ns);
+}
+
+std::uint64_t staging_scheduler::longest_wait(const staging_buffers &buffers, std::uint64_t now) noexcept {
+    if (buffers.called_off.load(std::memory_order_relaxed) == 0) return 0;
+    std::uint64_t longest = 0;
+    const lock held = acquire();
+    recycle();
+    launches_.for_each({launch_state::leaving}, [&](staging_launch &launch) noexcept {
+        if (launch.work.buffers != &buffers || !launch.missed_ns) return;
+        launch.missed_ns = std::max(launch.missed_ns, now);
+        longest = std::max(longest, launch.missed_ns - launch.announced_ns);
+    });
+    return longest;
 }
 
 void staging_scheduler::keep(staging_launch &launch, std::uint64_t use) noexcept {
@@ -116,16 +150,23 @@ void staging_scheduler::expect_one(staging_launch &launch, std::uint64_t now) no
         launches_.move(launch, launch_state::expected);
 }
 
-// Calls a server to look for work, unless one will see the new run soon. A server that is awake but not idle rests, or
+// Calls servers to look for work, unless as many will see a new run soon. A server that is awake but not idle rests, or
 // works and may be stuck before it looks again.
-void staging_scheduler::call_watcher() noexcept {
-    if (servers_.looking() == 0) servers_.call(1);
+void staging_scheduler::call_servers(std::uint32_t wanted) noexcept {
+    const std::uint32_t looking = servers_.looking();
+    if (wanted > looking) servers_.call(wanted - looking);
+}
+
+void staging_scheduler::prepare_for_run(std::uint32_t blocks) noexcept {
+    lock held = acquire();
+    call_servers(blocks);
+    servers_.unlock(held);
 }
 
 void staging_scheduler::expect(staging_launch &launch) noexcept {
     lock held = acquire();
     expect_one(launch, clock_ns());
-    call_watcher();
+    call_servers(1);
     servers_.unlock(held);
 }
 
@@ -134,7 +175,7 @@ void staging_scheduler::expect_all(staging_launch &first) noexcept {
     const std::uint64_t now = clock_ns();
     for (staging_launch *launch = &first; launch; launch = launch->next_of_copy)
         expect_one(*launch, now);
-    call_watcher();
+    call_servers(1);
     servers_.unlock(held);
 }
 
@@ -164,8 +205,7 @@ void staging_scheduler::begin_run(staging_launch &launch) noexcept {
     if (!launch.work.by_copies) launch.count_chunks(); // else they were counted before the first copy was enqueued
     ++launch.work.buffers->copies;
     launch.work.buffers->update_share();
-    const std::uint32_t others = launch.work.blocks - 1, looking = servers_.looking();
-    if (others > looking) servers_.call(others - looking);
+    call_servers(launch.work.blocks - 1);
 }
 
 // Leaves the state `running`.

@@ -65,6 +65,10 @@ public:
     // Workers may still serve the next one. From now on none writes to the program's memory, as the stream does not
     // wait for them. The launch's slots and record are never used again: the stream may still come to a copy.
     void cut_short(staging_launch &launch, std::uint64_t arriving) noexcept;
+    // Ends a launch that was taken and whose kernel was launched, before it begins: its blocks find nothing to do.
+    void call_off(staging_launch &launch) noexcept;
+    // Wakes servers for a run that will be announced within microseconds.
+    void prepare_for_run(std::uint32_t blocks) noexcept;
     // Announces a run: the kernel is about to run, or will be launched.
     void expect(staging_launch &launch) noexcept;
     void expect_all(staging_launch &first) noexcept; // all launches of a copy
@@ -120,6 +124,8 @@ public:
     void help_until(const staged_progress *one, function_ref<bool()> is_over) noexcept;
     // Wakes all servers and the watchdog, so that they check is_over() again.
     void wake_all() noexcept;
+    // How late the kernels of launches are that were called off, and have not come yet.
+    std::uint64_t longest_wait(const staging_buffers &buffers, std::uint64_t now) noexcept;
     // How late the workers lately were, because the system ran other threads.
     const recent_delay &thread_delay() const noexcept { return thread_delay_; }
     // Measures that again, if a server sleeps: wakes it. Returns at once.
@@ -159,8 +165,9 @@ private:
 
     lock acquire() noexcept;
     void recycle() noexcept;
+    static void note_arrival(staging_launch &launch) noexcept;
     void expect_one(staging_launch &launch, std::uint64_t now) noexcept;
-    void call_watcher() noexcept;
+    void call_servers(std::uint32_t wanted) noexcept;
     void look_for_arrivals(std::uint64_t now) noexcept;
     void measure_start(staging_launch &launch, std::uint64_t now) noexcept;
     void begin_run(staging_launch &launch) noexcept;

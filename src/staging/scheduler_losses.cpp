@@ -36,6 +36,7 @@ void staging_scheduler::lose(const tracked_context &context, std::int32_t status
         launch.loss = status;
         switch (launch.state) {
         case launch_state::leaving: // it has all bytes and no slots
+            if (launch.missed_ns) note_arrival(launch);
             return launches_.move(launch, launch_state::dead);
         case launch_state::running:
             end_run(launch, launch_state::losing);

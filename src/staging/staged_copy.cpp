@@ -48,6 +48,7 @@ error run_staged_copy(const driver_table &cu, staging_engine &engine, const shap
                               .is_captured = site.is_captured,
                               .caller_helps = plan.synchronise_after || plan.wait_until_read,
                               .is_stream_idle = site.is_stream_idle,
+                              .must_start_soon = site.must_start_soon,
                               .device_end = is_host(shape.source.kind) ? &shape.destination : &shape.source};
     if (!copy.caller_helps) return engine.enqueue(copy, stream, progress);
     staged_progress of_call;

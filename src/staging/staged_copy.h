@@ -12,6 +12,7 @@ struct staged_site {
     int device;        // of that context
     bool is_captured;  // the stream is being captured
     bool is_stream_idle;
+    bool must_start_soon; // see ferry::staged_copy
 };
 
 // The plan's route must be the staged one. `view` is the kernel's view of the device's end. `progress` receives the

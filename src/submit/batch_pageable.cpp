@@ -1,5 +1,6 @@
 #include "submit/batch_pageable.h"
 
+#include "device/stream_order.h"
 #include "memory/pages.h"
 #include "submit/copy_steps.h"
 #include "submit/staging_setup.h"
@@ -119,15 +120,18 @@ pageable_forecast predict_pageable(ferry_instance &instance, const pageable_copi
 
 error run_pageable(ferry_instance &instance, const pageable_copies &of, const batch_request &request,
                    const launch_site &site, bool is_behind_earlier_work, staged_progress *progress) noexcept {
+    const copy_preferences wanted = preferences_of(instance.copy_flags);
+    const bool may_driver_serve = !site.is_captured && wanted.forced != route_kind::staged;
     const staged_copy copy = {
         .box = {.device = {}, .host = {}, .width = 0, .height = 0, .depth = 0, .to_device = of.to_device},
         .pieces = {of.pieces.begin(), of.pieces.size(), of.bytes},
         .device = request.context_device,
         .context = site.context,
-        .blocks = preferences_of(instance.copy_flags).max_blocks,
+        .blocks = wanted.max_blocks,
         .is_captured = site.is_captured,
         .caller_helps = progress != nullptr,
-        .is_stream_idle = is_behind_earlier_work};
+        .is_stream_idle = is_behind_earlier_work,
+        .must_start_soon = may_driver_serve && is_idle(instance.cu, site.stream, true)};
     return instance.staging.enqueue(copy, site.stream, progress);
 }
 

@@ -141,7 +141,7 @@ error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends 
     return {};
 }
 
-void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept {
+void begin_choice(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept {
     facts.profile = instance.profiles.of(facts.context_device);
     facts.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded;
     const bool is_read = !shape.source.array || instance.surfaces.may_serve(shape.source.array, context);
@@ -181,7 +181,7 @@ bool is_idle_soon(const recent_copies &recent, CUstream stream, function_ref<boo
 error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, plan_facts &facts) noexcept {
     if (facts.form == copy_form::synchronous) return {};
     if (error failed = query_capture(instance.cu, stream, facts.is_captured)) return failed;
-    if (facts.is_captured || !is_pageable(shape)) return {};
+    if (facts.is_captured || !is_pageable(shape) || goes_with_commands(shape, facts)) return {};
     // The driver's call to the host would wait for the program's own work on the legacy stream too.
     const bool legacy_counts = copies_in_flight::are_any() || !is_read_in_the_call(shape);
     const auto ask = [&]() noexcept { return is_idle(instance.cu, stream, legacy_counts); };
@@ -324,6 +324,41 @@ error run_buffered(ferry_instance &instance, const planned_copy &copy, const cop
 
 } // namespace
 
+namespace {
+
+// Stages with a kernel or without. A program's kernel that fills the device may wait for the copy, so ferry's kernel is
+// not put behind it.
+error run_staged(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
+                 staged_progress *progress) noexcept {
+    const plan_facts &facts = copy.facts;
+    const kernel_view &view = is_host(copy.shape.source.kind) ? copy.views.destination : copy.views.source;
+    const auto run = [&](bool by_copies, bool must_start_soon) noexcept {
+        copy_plan as = copy.plan;
+        as.by_copies = by_copies;
+        const staged_site staged = {site.context, facts.context_device, facts.is_captured, facts.is_stream_idle,
+                                    must_start_soon};
+        return run_staged_copy(instance.cu, instance.staging, copy.shape, as, view, staged, site.stream, progress);
+    };
+    if (facts.is_captured) return run(false, false);
+    bool is_late = false;
+    if (!copy.plan.by_copies) {
+        const bool is_first_on_stream =
+            facts.form == copy_form::synchronous ? is_idle(instance.cu, site.stream, true) : facts.is_stream_idle;
+        const bool must_start_soon = is_first_on_stream && can_stage_by_copies(copy.shape, facts);
+        const error failed = run(false, must_start_soon);
+        is_late = must_start_soon && failed.status == FERRY_ERROR_LIMIT;
+        if (!is_late) return failed;
+    }
+    const error failed = run(true, false);
+    // Copies on the stream that the driver refuses half-way still count on the progress.
+    const bool is_untouched = failed.status == FERRY_ERROR_LIMIT || (lacks_memory(failed) && !progress);
+    const bool may_driver_serve = !progress && facts.preferences.forced != route_kind::staged;
+    const bool is_kernel_left = can_be_in_graph(copy.plan) && !(is_late && may_driver_serve);
+    return is_untouched && is_kernel_left ? run(false, false) : failed;
+}
+
+} // namespace
+
 error run_planned(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
                   staged_progress *progress) noexcept {
     const ferry::shape &shape = copy.shape;
@@ -339,17 +374,7 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
     }
     if (plan.route == route_kind::staged && (!facts.is_captured || can_be_in_graph(plan))) {
         if (is_in_parts(instance, shape)) return run_in_parts(instance, shape, facts, site);
-        const kernel_view &view = is_host(shape.source.kind) ? views.destination : views.source;
-        const staged_site staged = {site.context, facts.context_device, facts.is_captured, facts.is_stream_idle};
-        const auto run = [&](const copy_plan &as) noexcept {
-            return run_staged_copy(instance.cu, instance.staging, shape, as, view, staged, site.stream, progress);
-        };
-        copy_plan with_kernel = plan;
-        with_kernel.by_copies = false;
-        error failed = run(facts.is_captured ? with_kernel : plan);
-        // Copies on the stream that the driver refuses half-way still count on the progress.
-        const bool is_free = !progress || failed.status == FERRY_ERROR_LIMIT;
-        if (lacks_memory(failed) && is_free && plan.by_copies && can_be_in_graph(plan)) failed = run(with_kernel);
+        const error failed = run_staged(instance, copy, site, progress);
         if (!lacks_memory(failed) || progress || facts.preferences.forced == route_kind::staged) return failed;
         // The driver copies everything again, including the part that was staged.
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);

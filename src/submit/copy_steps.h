@@ -70,7 +70,7 @@ inline error know_kind(const driver_table &cu, const shape_end &end, resolved_pl
                                        plan_facts &facts) noexcept;
 
 // The planning inputs that need no driver query.
-void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;
+void begin_choice(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;
 
 // Chooses the route of a copy that has a choice. Ranks the routes, makes the driver queries if the first one is not the
 // driver route, and takes the first route without a veto. Call look_at_stream before.

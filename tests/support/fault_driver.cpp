@@ -121,9 +121,11 @@ void note_object(const object_call &call, const std::uint64_t *arguments, bool i
         return;
     }
     objects.erase(objects.begin() + static_cast<std::ptrdiff_t>(found));
-    // Events end with their context. The list does not know their contexts, so it drops all events.
+    // Streams and events end with their context. The list does not know their contexts, so it drops them all.
     if (std::strcmp(call.kind, "context") == 0)
-        std::erase_if(objects, [](const auto &one) { return std::strcmp(one.kind, "event") == 0; });
+        std::erase_if(objects, [](const auto &one) {
+            return std::strcmp(one.kind, "event") == 0 || std::strcmp(one.kind, "stream") == 0;
+        });
 }
 
 // One wrapper function per row, with the row's own signature.

@@ -87,11 +87,22 @@ effort effort_of(const session &session, std::size_t size) {
     return {10, 200, size > 64 * MiB ? 1.5e9 : 0.6e9};
 }
 
+// Runs the contest beside something that is there for its time alone.
+template <class Beside>
+std::vector<samples> interleave_beside(const environment &environment, std::span<const contender> both,
+                                       const effort &effort) {
+    const Beside beside(environment);
+    return interleave(both, effort);
+}
+std::vector<samples> interleave_alone(const environment &, std::span<const contender> both, const effort &effort) {
+    return interleave(both, effort);
+}
+
 // The most that ferry may take, as a multiple of the driver's time.
 double most_of(std::size_t size, double small) { return size <= MiB ? small : 1.0; }
 
 void measure_sizes(session &session, const std::string &beside, std::span<const std::size_t> sizes, double small,
-                   case_result &result) {
+                   case_result &result, decltype(&interleave_alone) contest = interleave_alone) {
     const environment &environment = session.environment;
     for (const direction &direction : pageable_directions(session.workspace))
         for (const std::size_t size : sizes) {
@@ -101,7 +112,8 @@ void measure_sizes(session &session, const std::string &beside, std::span<const 
                                       ferry_line(environment, direction, form::async, size)};
             const box copied = line(direction, size);
             verify_each(session.workspace, {&copied, 1}, both);
-            const std::vector<samples> taken = interleave(both, effort_of(session, size));
+            const std::vector<samples> taken =
+                contest(environment, std::span<const contender>(both), effort_of(session, size));
             const comparison times = compare(taken[0], taken[1]);
             result.rows.push_back({.labels = {beside, direction.name},
                                    .bytes = size,
@@ -169,13 +181,17 @@ case_result run_pageable_cold(session &session) {
 case_result run_pageable_busy_gpu(session &session) {
     if (const std::string why = why_no_computing(session.environment); !why.empty()) return skipped(why);
     case_result result = begin_result(
-        "kernels that fill the device run back to back on another stream, 1.5 ms each; raw: "
+        "kernels that fill the device run back to back on another stream, 1.5 ms each, or one kernel all the time; "
+        "raw: "
         "cuMemcpy*Async; ferry: ferry_copy_async;\nboth until cuStreamSynchronize has returned. The median "
         "may be 1.3 times the driver's up to 1 MiB, and the driver's beyond",
         "beside");
     constexpr std::size_t sizes[] = {64 * KiB, MiB, 16 * MiB, 128 * MiB};
-    const computing_device beside(session.environment);
-    measure_sizes(session, "kernels", sizes, 1.3, result);
+    {
+        const computing_device beside(session.environment);
+        measure_sizes(session, "kernels", sizes, 1.3, result);
+    }
+    measure_sizes(session, "one kernel", sizes, 1.3, result, interleave_beside<persistent_kernel>);
     return result;
 }
 

@@ -1,12 +1,16 @@
 #include "compute.h"
 
+#include <chrono>
+#include <thread>
+
 namespace bench {
 
 namespace {
 
 // compute(rounds, nowhere): 8 fused multiply-adds a round, in four chains. The compiler must keep them, because it
 // cannot know that the result is never the number that would be stored.
-constexpr const char *compute_ptx = R"(
+// wait_for(flag, longest_ns): until the number at `flag` is not 0.
+constexpr const char *kernels_ptx = R"(
 .version 6.4
 .target sm_75
 .address_size 64
@@ -44,9 +48,49 @@ again:
     @%p st.global.f32 [%to], %a;
     ret;
 }
+.visible .entry wait_for(.param .u64 flag, .param .u64 longest_ns)
+{
+    .reg .pred %p;
+    .reg .u32 %value;
+    .reg .u64 %at, %now, %until;
+    ld.param.u64 %at, [flag];
+    ld.param.u64 %until, [longest_ns];
+    mov.u64 %now, %globaltimer;
+    add.u64 %until, %until, %now;
+again:
+    nanosleep.u32 500;
+    ld.volatile.global.u32 %value, [%at];
+    setp.ne.u32 %p, %value, 0;
+    @%p bra done;
+    mov.u64 %now, %globaltimer;
+    setp.lt.u64 %p, %now, %until;
+    @%p bra again;
+done:
+    ret;
+}
 )";
 
 constexpr unsigned threads_of_block = 256, blocks_at_once = 8; // these fill an SM of 2048 threads
+
+owned<CUlibrary> load_kernels(const environment &environment) {
+    CUlibrary library = nullptr;
+    check(environment.cu.cuLibraryLoadData(&library, kernels_ptx, nullptr, nullptr, 0, nullptr, nullptr, 0),
+          "cuLibraryLoadData");
+    return owned<CUlibrary>(library, environment.cu.cuLibraryUnload);
+}
+
+void launch_kernel(const environment &environment, CUlibrary library, const char *name, unsigned blocks, void **given,
+                   CUstream stream) {
+    CUkernel kernel = nullptr;
+    check(environment.cu.cuLibraryGetKernel(&kernel, library, name), "cuLibraryGetKernel");
+    check(environment.cu.cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), blocks, 1, 1, threads_of_block, 1, 1, 0,
+                                        stream, given, nullptr),
+          "cuLaunchKernel");
+}
+
+unsigned blocks_of_all_sms(const environment &environment) {
+    return static_cast<unsigned>(environment.device_info.sm_count) * blocks_at_once;
+}
 
 } // namespace
 
@@ -59,24 +103,37 @@ std::string why_no_computing(const environment &environment) {
 }
 
 compute_kernel::compute_kernel(const environment &environment, unsigned waves, std::uint32_t rounds)
-    : cu_(environment.cu), library_([&] {
-          CUlibrary library = nullptr;
-          check(cu_.cuLibraryLoadData(&library, compute_ptx, nullptr, nullptr, 0, nullptr, nullptr, 0),
-                "cuLibraryLoadData");
-          return owned<CUlibrary>(library, cu_.cuLibraryUnload);
-      }()),
-      nowhere_(allocate_device(environment, sizeof(float))),
-      blocks_(static_cast<unsigned>(environment.device_info.sm_count) * blocks_at_once * waves), rounds_(rounds) {
-    check(cu_.cuLibraryGetKernel(&kernel_, library_.get(), "compute"), "cuLibraryGetKernel");
-}
+    : environment_(environment), library_(load_kernels(environment)),
+      nowhere_(allocate_device(environment, sizeof(float))), blocks_(blocks_of_all_sms(environment) * waves),
+      rounds_(rounds) {}
 
 void compute_kernel::launch(CUstream stream) const {
     std::uint32_t rounds = rounds_;
     CUdeviceptr nowhere = nowhere_.get();
     void *given[] = {&rounds, &nowhere};
-    check(cu_.cuLaunchKernel(reinterpret_cast<CUfunction>(kernel_), blocks_, 1, 1, threads_of_block, 1, 1, 0, stream,
-                             given, nullptr),
-          "cuLaunchKernel");
+    launch_kernel(environment_, library_.get(), "compute", blocks_, given, stream);
+}
+
+persistent_kernel::persistent_kernel(const environment &environment)
+    : environment_(environment), library_(load_kernels(environment)),
+      flag_(allocate_device(environment, sizeof(std::uint32_t))), stream_(make_stream(environment)),
+      releasing_(make_stream(environment)) {
+    write(0);
+    CUdeviceptr flag = flag_.get();
+    std::uint64_t longest_ns = 60'000'000'000;
+    void *given[] = {&flag, &longest_ns};
+    launch_kernel(environment, library_.get(), "wait_for", blocks_of_all_sms(environment), given, stream_.get());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10)); // until it runs
+}
+
+persistent_kernel::~persistent_kernel() {
+    write(1);
+    check(environment_.cu.cuStreamSynchronize(stream_.get()), "cuStreamSynchronize");
+}
+
+void persistent_kernel::write(std::uint32_t flag) const {
+    check(environment_.cu.cuMemcpyHtoDAsync(flag_.get(), &flag, sizeof flag, releasing_.get()), "cuMemcpyHtoDAsync");
+    check(environment_.cu.cuStreamSynchronize(releasing_.get()), "cuStreamSynchronize");
 }
 
 stopwatch::stopwatch(const environment &environment, int count) : environment_(environment) {

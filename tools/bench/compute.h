@@ -21,12 +21,29 @@ public:
     void launch(CUstream stream) const;
 
 private:
-    const ferry::driver_table &cu_;
+    const environment &environment_;
     const owned<CUlibrary> library_;
     const owned<CUdeviceptr> nowhere_;
     const unsigned blocks_;
     const std::uint32_t rounds_;
-    CUkernel kernel_ = nullptr;
+};
+
+// One kernel that fills the device from the constructor to the destructor, but for a minute at most. Other kernels do
+// not start meanwhile, nor do memsets.
+class persistent_kernel {
+public:
+    explicit persistent_kernel(const environment &environment);
+    ~persistent_kernel();
+    persistent_kernel(const persistent_kernel &) = delete;
+    persistent_kernel &operator=(const persistent_kernel &) = delete;
+
+private:
+    void write(std::uint32_t flag) const;
+
+    const environment &environment_;
+    const owned<CUlibrary> library_;
+    const owned<CUdeviceptr> flag_;
+    const owned<CUstream> stream_, releasing_;
 };
 
 // Events that are recorded again and again.
