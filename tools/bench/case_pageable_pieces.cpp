@@ -29,12 +29,12 @@ std::vector<std::size_t> mixed_sizes(std::size_t count) {
     return sizes;
 }
 
-// Five tensors of each of 24 layers of a language model of 0.8 billion parameters, in half precision.
+// Five tensors of each of 24 layers of a language model of 0.3 billion parameters, in half precision.
 std::vector<std::size_t> tensors_of_a_model(std::size_t part) {
     std::vector<std::size_t> sizes;
     for (int layer = 0; layer < 24; ++layer)
-        for (const std::size_t parameters : {std::size_t{2048}, std::size_t{3 * 2048 * 2048}, std::size_t{2048 * 2048},
-                                             std::size_t{2 * 2048 * 5504}, std::size_t{5504 * 2048}})
+        for (const std::size_t parameters : {std::size_t{1024}, std::size_t{3 * 1024 * 1024}, std::size_t{1024 * 1024},
+                                             std::size_t{2 * 1024 * 2752}, std::size_t{2752 * 1024}})
             sizes.push_back(std::max<std::size_t>(2 * parameters / part, 256));
     return sizes;
 }

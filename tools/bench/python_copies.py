@@ -47,7 +47,7 @@ def cases(mib, is_quick):
     yield Case("pieces of 4 KiB", "H2D", "pinned", 4 << 10, pieces=equal)
     drawn = random.Random(5)
     mixed = tuple(int(2 ** drawn.uniform(8, 18)) // 4 * 4 for _ in range(150 if is_quick else 1500))
-    layer = [2048, 3 * 2048 * 2048, 2048 * 2048, 2 * 2048 * 5504, 5504 * 2048]  # parameters of a model's layer
+    layer = [1024, 3 * 1024 * 1024, 1024 * 1024, 2 * 1024 * 2752, 2752 * 1024]  # parameters of a model's layer
     tensors = tuple(max(2 * parameters // part, 256) for parameters in layer * 24)
     for copy in ["H2D", "D2H"]:
         yield Case("pageable pieces of 4 KiB", copy, "pageable", 4 << 10, pieces=equal)
