@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "memory/readable.h"
 #include "staging/engine.h"
 #include "support/raw_objects.h"
 #include "support/surface_array.h"

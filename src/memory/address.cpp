@@ -2,14 +2,6 @@
 
 #include "driver/result.h"
 
-#if defined(__linux__)
-#include <cerrno>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-#endif
-
 namespace ferry {
 
 error look_up_address(const driver_table &cu, std::uint64_t address, address_query query,
@@ -83,29 +75,5 @@ bool can_driver_copy(const driver_table &cu, std::uint64_t address, bool is_on_d
     void *values[] = {&owner, &seen};
     return cu.cuPointerGetAttributes(2, attributes, values, address) == CUDA_SUCCESS && (owner || seen);
 }
-
-#if defined(__linux__)
-namespace {
-
-// FUTEX_WAIT with a timeout of zero compares the word at the address with another and returns at once. It fails with
-// EFAULT where a plain read would crash the process. It is the cheapest system call that reads memory this way, above
-// all after a pause.
-bool is_readable(std::uint64_t address) noexcept {
-    const timespec no_time = {};
-    const std::uint64_t word = address & ~std::uint64_t{3};
-    return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0x5eed, &no_time, nullptr, 0) == 0 || errno != EFAULT;
-}
-
-} // namespace
-
-bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept {
-    const int kept = errno;
-    const bool both = is_readable(first) && is_readable(last);
-    errno = kept;
-    return both;
-}
-#else
-bool host_range_is_readable(std::uint64_t, std::uint64_t) noexcept { return true; }
-#endif
 
 } // namespace ferry

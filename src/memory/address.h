@@ -94,7 +94,4 @@ constexpr bool is_reached_by_kernels(const address_facts &facts, CUcontext conte
 // a capture has allocated, but the memory's own device will reach it.
 bool can_driver_copy(const driver_table &cu, std::uint64_t address, bool is_on_device_of_context) noexcept;
 
-// Returns whether the process may read the first and the last byte of a host range. True where the system cannot tell.
-bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept;
-
 } // namespace ferry

@@ -1,7 +1,7 @@
 #include "submit/batch_pageable.h"
 
 #include "device/stream_order.h"
-#include "memory/pages.h"
+#include "memory/readable.h"
 #include "submit/copy_steps.h"
 #include "submit/staging_setup.h"
 
@@ -69,15 +69,10 @@ pageable_facts facts_of(ferry_instance &instance, const pageable_copies &of, con
 
 // The driver refuses unreadable memory with an error. A staging thread that touched it would end the process.
 bool are_readable(const growing<staged_piece> &pieces) noexcept {
-    const std::uint64_t page = page_size();
-    std::uint64_t last_page = UINT64_MAX; // of those known to be readable
-    for (const staged_piece &piece : pieces) {
-        const std::uint64_t first = piece.host, last = piece.host + (piece.size - 1);
-        if (first / page == last_page && last / page == last_page) continue;
-        if (!host_range_is_readable(first, last)) return false;
-        last_page = last / page;
-    }
-    return true;
+    return host_ranges_are_readable(pieces.size(), [&](std::size_t at) noexcept {
+        const staged_piece &piece = pieces[at];
+        return address_span{piece.host, piece.host + (piece.size - 1)};
+    });
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 
 #include "device/stream_order.h"
 #include "exec/driver_parts.h"
+#include "memory/readable.h"
 #include "submit/staging_setup.h"
 
 namespace ferry {

@@ -1,0 +1,115 @@
+#include "memory/readable.h"
+
+#if defined(__linux__)
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+#include <utility>
+
+#include "memory/pages.h"
+#endif
+
+namespace ferry {
+
+#if !defined(__linux__)
+
+bool host_range_is_readable(std::uint64_t, std::uint64_t) noexcept { return true; }
+bool host_ranges_are_readable(std::size_t, function_ref<address_span(std::size_t)>) noexcept { return true; }
+
+#else
+
+namespace {
+
+// FUTEX_WAIT with a timeout of zero compares the word at the address with another and returns at once. It fails with
+// EFAULT where a plain read would crash the process. It is the cheapest system call that reads memory this way, above
+// all after a pause.
+bool is_readable(std::uint64_t address) noexcept {
+    const timespec no_time = {};
+    const std::uint64_t word = address & ~std::uint64_t{3};
+    return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0x5eed, &no_time, nullptr, 0) == 0 || errno != EFAULT;
+}
+
+// Tests many addresses at once: a write to a pipe fails if one of its bytes cannot be read. Each call has its own pipe,
+// because a write locks the pipe even while it waits for a page.
+class address_tests {
+public:
+    address_tests() noexcept = default;
+    ~address_tests() {
+        for (const int end : pipe_)
+            if (end >= 0) close(end);
+    }
+    address_tests(const address_tests &) = delete;
+    address_tests &operator=(const address_tests &) = delete;
+
+    // Returns false only if an address added so far is not readable.
+    bool add(std::uint64_t address) noexcept {
+        bytes_[count_++] = {reinterpret_cast<void *>(address), 1};
+        return count_ < at_once || finish();
+    }
+
+    // Returns whether all addresses are readable that were added since the last tests.
+    bool finish() noexcept {
+        const std::size_t count = std::exchange(count_, 0);
+        if (count > few && can_write(count)) return true;
+        return std::all_of(bytes_, bytes_ + count, [](const iovec &byte) noexcept {
+            return is_readable(reinterpret_cast<std::uintptr_t>(byte.iov_base));
+        });
+    }
+
+private:
+    // Returns false also if the system refuses the pipe.
+    bool can_write(std::size_t count) noexcept {
+        if (pipe_[0] < 0 && pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0) return false;
+        // The sanitizers would take a call of libc's writev for reads by the program itself.
+        char written[at_once];
+        return syscall(SYS_writev, pipe_[1], bytes_, count) == static_cast<long>(count) &&
+               read(pipe_[0], written, count) == static_cast<ssize_t>(count);
+    }
+
+    // Measured on a virtual machine, Linux 6.18: a futex call takes 0.7 us, the pipe 7 us and each of its bytes 0.1 us.
+    static constexpr std::size_t few = 16;
+    static constexpr std::size_t at_once = 256; // 1024 are not faster
+
+    int pipe_[2] = {-1, -1};
+    std::size_t count_ = 0;
+    iovec bytes_[at_once];
+};
+
+} // namespace
+
+bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept {
+    const int kept = errno;
+    const bool both = is_readable(first) && is_readable(last);
+    errno = kept;
+    return both;
+}
+
+bool host_ranges_are_readable(std::size_t count, function_ref<address_span(std::size_t)> range) noexcept {
+    const int kept = errno;
+    const int page_bits = std::countr_zero(page_size());
+    std::uint64_t last_page = UINT64_MAX; // of the address added last
+    address_tests tests;
+    bool all = true;
+    const auto add = [&](std::uint64_t address) noexcept {
+        const std::uint64_t page = address >> page_bits;
+        if (all && std::exchange(last_page, page) != page) all = tests.add(address);
+    };
+    for (std::size_t i = 0; i < count && all; ++i) {
+        const address_span one = range(i);
+        add(one.first);
+        add(one.last);
+    }
+    all = all && tests.finish();
+    errno = kept;
+    return all;
+}
+
+#endif
+
+} // namespace ferry

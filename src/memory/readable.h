@@ -1,0 +1,17 @@
+// Tests whether the process may read host memory. Such a test reads as the program would, and waits for pages that have
+// yet to arrive, but a wrong address does not crash the process.
+#pragma once
+
+#include "base/function_ref.h"
+#include "memory/resolve.h"
+
+namespace ferry {
+
+// Returns whether the process may read the first and the last byte of a host range. True where the system cannot tell.
+bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept;
+
+// Returns whether host_range_is_readable holds for every range. Takes a system call for hundreds of ranges, where the
+// system permits. `range` returns the range of an index.
+bool host_ranges_are_readable(std::size_t count, function_ref<address_span(std::size_t)> range) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,142 @@
+// Which host memory the process may read: one range, and many ranges with few system calls.
+#include <cerrno>
+#include <filesystem>
+#include <iterator>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "memory/pages.h"
+#include "memory/readable.h"
+
+namespace ferry::test {
+namespace {
+
+struct mapped_pages {
+    explicit mapped_pages(std::size_t count) : size(count * page) {
+        void *const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        EXPECT_NE(mapped, MAP_FAILED);
+        first = reinterpret_cast<std::uintptr_t>(mapped);
+    }
+    ~mapped_pages() { munmap(at(0), size); }
+    mapped_pages(const mapped_pages &) = delete;
+    void *at(std::size_t index) const { return reinterpret_cast<void *>(first + index * page); }
+
+    const std::size_t page = page_size(), size;
+    std::uint64_t first = 0;
+};
+
+bool are_readable(const std::vector<address_span> &ranges) {
+    errno = EDOM;
+    const bool all = host_ranges_are_readable(ranges.size(), [&](std::size_t at) noexcept { return ranges[at]; });
+    EXPECT_EQ(errno, EDOM);
+    bool each = true;
+    for (const address_span &range : ranges)
+        each = each && host_range_is_readable(range.first, range.last);
+    EXPECT_EQ(all, each);
+    return all;
+}
+
+// Two ranges of half a page in each page.
+std::vector<address_span> halves_of(const mapped_pages &pages) {
+    std::vector<address_span> ranges;
+    for (std::uint64_t at = pages.first; at < pages.first + pages.size; at += pages.page / 2)
+        ranges.push_back({at, at + pages.page / 2 - 1});
+    return ranges;
+}
+
+std::size_t open_files() {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+constexpr std::size_t counts[] = {1, 2, 16, 17, 255, 256, 257, 1500, 4096}; // of pages, thus of addresses to test
+
+TEST(readable, no_ranges_are_readable) { EXPECT_TRUE(are_readable({})); }
+
+TEST(readable, pages_are_readable_before_the_program_has_touched_them) {
+    for (const std::size_t count : counts)
+        EXPECT_TRUE(are_readable(halves_of(mapped_pages(count)))) << count;
+}
+
+TEST(readable, one_unreadable_page_is_found_wherever_it_is) {
+    for (const std::size_t count : counts)
+        for (const std::size_t bad : {std::size_t{0}, count / 2, count - 1})
+            for (const bool is_unmapped : {false, true}) {
+                const mapped_pages pages(count);
+                if (is_unmapped)
+                    ASSERT_EQ(munmap(pages.at(bad), pages.page), 0);
+                else
+                    ASSERT_EQ(mprotect(pages.at(bad), pages.page, PROT_NONE), 0);
+                EXPECT_FALSE(are_readable(halves_of(pages))) << bad << " of " << count;
+            }
+}
+
+TEST(readable, only_the_ends_of_a_range_count) {
+    const mapped_pages pages(600);
+    for (std::size_t i = 1; i < 600; i += 3)
+        ASSERT_EQ(mprotect(pages.at(i), pages.page, PROT_NONE), 0);
+    std::vector<address_span> ranges;
+    for (std::size_t i = 0; i < 600; i += 3)
+        ranges.push_back({pages.first + i * pages.page, pages.first + (i + 3) * pages.page - 1});
+    EXPECT_TRUE(are_readable(ranges));
+    ranges[150].last -= pages.page;
+    EXPECT_FALSE(are_readable(ranges));
+}
+
+TEST(readable, a_range_at_either_end_of_the_address_space_is_unreadable) {
+    EXPECT_FALSE(are_readable({{0, 7}}));
+    EXPECT_FALSE(are_readable({{UINT64_MAX - 7, UINT64_MAX}}));
+}
+
+TEST(readable, the_tests_leave_no_file_open) {
+    const std::size_t before = open_files();
+    const mapped_pages pages(600);
+    EXPECT_TRUE(are_readable(halves_of(pages)));
+    EXPECT_EQ(mprotect(pages.at(300), pages.page, PROT_NONE), 0);
+    EXPECT_FALSE(are_readable(halves_of(pages)));
+    EXPECT_EQ(open_files(), before);
+}
+
+TEST(readable, without_file_descriptors_each_address_is_tested_by_itself) {
+    const mapped_pages pages(600);
+    rlimit files = {};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+    const rlimit none = {0, files.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    EXPECT_LT(open("/dev/null", O_RDONLY), 0);
+    EXPECT_TRUE(are_readable(halves_of(pages)));
+    EXPECT_EQ(mprotect(pages.at(599), pages.page, PROT_NONE), 0);
+    EXPECT_FALSE(are_readable(halves_of(pages)));
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+}
+
+TEST(readable, a_page_that_does_not_arrive_holds_up_only_its_own_call) {
+    const mapped_pages stuck(600), others(600);
+    const auto faults = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC));
+    uffdio_api api = {.api = UFFD_API, .features = 0, .ioctls = 0};
+    uffdio_register all = {.range = {stuck.first, stuck.size}, .mode = UFFDIO_REGISTER_MODE_MISSING, .ioctls = 0};
+    if (faults < 0 || ioctl(faults, UFFDIO_API, &api) != 0 || ioctl(faults, UFFDIO_REGISTER, &all) != 0) {
+        close(faults);
+        GTEST_SKIP() << "the system refuses userfaultfd";
+    }
+    std::thread waiting([&] { EXPECT_TRUE(are_readable(halves_of(stuck))); });
+    uffd_msg fault = {};
+    EXPECT_EQ(read(faults, &fault, sizeof fault), static_cast<ssize_t>(sizeof fault)); // the thread waits
+    EXPECT_TRUE(are_readable(halves_of(others)));
+    uffdio_zeropage zeros = {.range = {stuck.first, stuck.size}, .mode = 0, .zeropage = 0};
+    EXPECT_EQ(ioctl(faults, UFFDIO_ZEROPAGE, &zeros), 0);
+    waiting.join();
+    close(faults);
+}
+
+} // namespace
+} // namespace ferry::test
