@@ -14,6 +14,7 @@ error known_ranges::begin(const driver_table &cu, CUcontext context, int context
     context_ = context;
     context_device_ = context_device;
     stream_ = stream;
+    pageable_in_a_row_ = 0;
     ranges_.clear();
     facts_.clear();
     sorted_.clear();
@@ -71,7 +72,13 @@ std::uint32_t known_ranges::search_and_remember(std::uint64_t address, std::uint
 
 error known_ranges::query(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range,
                           address_facts &facts) noexcept {
-    if (error failed = look_up_address(*cu_, address, address_query::everything_and_access, facts)) return failed;
+    // After some pageable pieces the next piece is likely pageable too, and its kind is all there is to know.
+    constexpr unsigned some = 4;
+    if (pageable_in_a_row_ >= some)
+        if (error failed = look_up_address(*cu_, address, address_query::kind_only, facts)) return failed;
+    if (pageable_in_a_row_ < some || facts.kind != memory_kind::pageable)
+        if (error failed = look_up_address(*cu_, address, address_query::everything_and_access, facts)) return failed;
+    pageable_in_a_row_ = facts.kind == memory_kind::pageable ? pageable_in_a_row_ + 1 : 0;
     range.kind = kind_to_context(facts);
     range.device = facts.device;
     range.first = facts.range_size ? facts.range_start : address;

@@ -94,6 +94,7 @@ private:
     CUcontext context_ = nullptr;
     int context_device_ = -1;
     CUstream stream_ = nullptr;
+    unsigned pageable_in_a_row_ = 0; // the driver's last answers
     growing<known_range> ranges_;
     growing<address_facts> facts_;            // the driver's answers, parallel to ranges_, which loops over pieces read
     growing<place> sorted_;                   // all ranges but the unknown one, by address
