@@ -358,7 +358,9 @@ typedef struct ferry_place {
  *              own calls. The source is read early, so earlier work on the stream must not write it. Behind other work
  *              the calling thread reads up to 1 MiB into pinned memory (FERRY_ROUTE_BUFFERED) without waiting for the
  *              stream. If the copy is larger, the call waits for that work and until the source has been read; so it
- *              does if the instance has 32 MiB of such memory in use.
+ *              does if the instance has 32 MiB of such memory in use. A line of up to 4 KiB to linear memory goes by
+ *              the driver, which copies it into its commands; a thousand of them waiting on a stream make the next
+ *              call wait.
  *              Refused under capture (FERRY_ERROR_CAPTURE). No effect on pinned sources, copies to the host and fills.
  * BY_DRIVER, BY_KERNEL, BY_STAGING  Forces that route; a copy that it cannot take fails with FERRY_ERROR_ROUTE. Two of
  *              these three, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. NO_KERNELS with BY_STAGING
@@ -471,10 +473,12 @@ typedef struct ferry_ticket ferry_ticket;
  *                synchronises reports later failures.
  * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync. By a kernel or staged: cuPointerGetAttributes and
  *                cuLaunchKernel. Staged also: cuStreamIsCapturing and cuCtxGetId before; under capture and with
- *                ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. For pageable memory
- *                cuStreamQuery; for a buffered copy cuEventRecord behind it and later cuEventQuery; before the driver's
- *                own copy of pageable memory cuStreamSynchronize, or cuEventRecord and cuEventSynchronize. With a
- *                ticket cuEventCreate before the copy and cuEventRecord behind it.
+ *                ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. Staged on an idle
+ *                stream: cuLaunchKernel on a stream of ferry's own before (cuStreamCreateWithPriority for the first in
+ *                a context), and cuMemcpy3DAsync and cuStreamBatchMemOp where the device has no room for kernels. For
+ *                pageable memory cuStreamQuery; for a buffered copy cuEventRecord behind it and later cuEventQuery;
+ *                before the driver's own copy of pageable memory cuStreamSynchronize, or cuEventRecord and
+ *                cuEventSynchronize. With a ticket cuEventCreate before the copy and cuEventRecord behind it.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
                                    ferry_ticket **ticket, ferry_error_info *error);
