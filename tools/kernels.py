@@ -56,9 +56,18 @@ def check(nvcc):
     return 1
 
 
+def shorten(text):
+    """Shortens what only people read."""
+    text = re.sub(r"\w+_param_0", "p", text)  # the one parameter of each kernel
+    text = re.sub(r"\$L__BB", "L", text)
+    return re.sub(r"[ \t]+", " ", text).replace(", ", ",")
+
+
 def native(ptxas, fatbinary, output):
     with tempfile.TemporaryDirectory() as folder:
-        images = [f"--image3=kind=ptx,sm=75,file={PTX}"]
+        short = Path(folder, "short.ptx")
+        short.write_text(shorten(PTX.read_text()))
+        images = [f"--image3=kind=ptx,sm=75,file={short}"]
         for architecture in NATIVE:
             code = Path(folder, f"sm_{architecture}.cubin")
             made = subprocess.run([ptxas, f"-arch=sm_{architecture}", "-O3", PTX, "-o", code], capture_output=True)

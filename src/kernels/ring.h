@@ -54,13 +54,6 @@ FERRY_KERNEL_CODE ring_message next_message(u64 record, u64 mailbox, u64 seen, r
     return {record + static_cast<u64>(static_cast<long long>(read.slot) >> 1), read.first >> 1, read.count >> 1};
 }
 
-template <class Word> FERRY_KERNEL_CODE void copy_rows_of(const strided_parameters &box, bool whole, u64 first_window) {
-    if (whole)
-        copy_windows_from<Word, true>(box, first_window);
-    else
-        copy_windows_from<Word, false>(box, first_window);
-}
-
 FERRY_KERNEL_CODE void copy_rows(const ring_parameters &of, const ring_message &told, u32 thread) {
     const u64 slice = divide(told.first, of.over.by_slice);
     const position first = {0, told.first - slice * of.over.rows_per_slice, slice};
@@ -69,17 +62,19 @@ FERRY_KERNEL_CODE void copy_rows(const ring_parameters &of, const ring_message &
     strided_parameters box = {of.to_device ? of.device : slot, of.to_device ? slot : of.device, of.width, of.over};
     box.over.count = (told.first + told.count) * of.over.per_row;
     const u64 window = told.first * of.over.per_row + thread;
+    // The bus is slower than the checks for parts of words, so only the most frequent word is spared them.
     switch (of.word_shift) {
     case 0:
-        return copy_rows_of<u8>(box, true, window);
+        return copy_windows_from<u8, true>(box, window);
     case 1:
-        return copy_rows_of<u16>(box, of.is_whole, window);
+        return copy_windows_from<u16, false>(box, window);
     case 2:
-        return copy_rows_of<u32>(box, of.is_whole, window);
+        return copy_windows_from<u32, false>(box, window);
     case 3:
-        return copy_rows_of<u64>(box, of.is_whole, window);
+        return copy_windows_from<u64, false>(box, window);
     default:
-        return copy_rows_of<sixteen_bytes>(box, of.is_whole, window);
+        return of.is_whole ? copy_windows_from<sixteen_bytes, true>(box, window)
+                           : copy_windows_from<sixteen_bytes, false>(box, window);
     }
 }
 
@@ -121,27 +116,31 @@ FERRY_KERNEL_CODE place_in_chunk find_in_chunk(const ring_parameters &of, const 
             told.slot + row * of.slot.row_pitch + x};
 }
 
-// The bus is slower than the array in both directions, so threads walk along rows and ignore the array's tiles.
+// The bus is slower than the array in both directions, so threads walk along rows and ignore the array's tiles. Words
+// that come over the bus are waited for together. Few suffice where words are only sent: loads of an array take less
+// time than the bus takes for them.
 template <class Word, bool to_array>
 FERRY_KERNEL_CODE void copy_array_words(const ring_parameters &of, const ring_message &told, const thread_index &me) {
+    constexpr u32 together = to_array && sizeof(Word) <= 4 ? in_flight : 2;
     const u64 count = of.by_rows ? told.count * of.over.per_row : told.count / sizeof(Word);
     FERRY_NOT_UNROLLED
-    for (u64 first = me.thread; first < count; first += u64{in_flight} * me.threads) {
-        Word words[in_flight];
+    for (u64 first = me.thread; first < count; first += u64{together} * me.threads) {
+        place_in_chunk at[together];
+        Word words[together];
         FERRY_UNROLLED
-        for (u32 i = 0; i < in_flight; ++i) {
+        for (u32 i = 0; i < together; ++i) {
             if (first + i * me.threads >= count) break;
-            const place_in_chunk at = find_in_chunk<Word>(of, told, first + i * me.threads);
-            words[i] = to_array ? load<Word>(at.slot) : read_surface(of.surface, of.form, at.x, at.y, at.z, Word{});
+            at[i] = find_in_chunk<Word>(of, told, first + i * me.threads);
+            words[i] = to_array ? load<Word>(at[i].slot)
+                                : read_surface(of.surface, of.form, at[i].x, at[i].y, at[i].z, Word{});
         }
         FERRY_UNROLLED
-        for (u32 i = 0; i < in_flight; ++i) {
+        for (u32 i = 0; i < together; ++i) {
             if (first + i * me.threads >= count) break;
-            const place_in_chunk at = find_in_chunk<Word>(of, told, first + i * me.threads);
             if (to_array)
-                write_surface(of.surface, of.form, at.x, at.y, at.z, words[i]);
+                write_surface(of.surface, of.form, at[i].x, at[i].y, at[i].z, words[i]);
             else
-                store(at.slot, words[i]);
+                store(at[i].slot, words[i]);
         }
     }
 }
