@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <cuda.h>
+#include "driver/cuda_api.h"
 
 namespace ferry {
 

@@ -3,9 +3,8 @@
 
 #include <cstdint>
 
-#include <cuda.h>
-
 #include "base/status.h"
+#include "driver/cuda_api.h"
 
 namespace ferry {
 

@@ -2,8 +2,13 @@
 // names. An optional entry point that is missing is null.
 #pragma once
 
-#include <cuda.h>
-#include <cudaTypedefs.h>
+#include "driver/cuda_api.h"
+
+// The type of each entry point, by CUDA's name.
+#define FERRY_DRIVER_SYMBOL(need, name, version, parameters)                                                           \
+    using PFN_##name##_v##version = CUresult(CUDAAPI *) parameters;
+#include "driver/symbols.inc"
+#undef FERRY_DRIVER_SYMBOL
 
 namespace ferry {
 
@@ -18,8 +23,8 @@ struct resolver {
 
 // The field of an older signature has the version in its name.
 struct driver_table {
-#define FERRY_DRIVER_SYMBOL(need, name, version) PFN_##name##_v##version name = nullptr;
-#define FERRY_DRIVER_OLDER_SYMBOL(need, name, version) PFN_##name##_v##version name##_v##version = nullptr;
+#define FERRY_DRIVER_SYMBOL(need, name, version, parameters) PFN_##name##_v##version name = nullptr;
+#define FERRY_DRIVER_OLDER_SYMBOL(need, name, version, parameters) PFN_##name##_v##version name##_v##version = nullptr;
 #include "driver/symbols.inc"
 #undef FERRY_DRIVER_SYMBOL
 };
@@ -31,7 +36,7 @@ struct driver_symbol {
     bool required;
 };
 inline constexpr driver_symbol driver_symbols[] = {
-#define FERRY_DRIVER_SYMBOL(need, name, version) {#name, version, #need[0] == 'r'},
+#define FERRY_DRIVER_SYMBOL(need, name, version, parameters) {#name, version, #need[0] == 'r'},
 #include "driver/symbols.inc"
 #undef FERRY_DRIVER_SYMBOL
 };

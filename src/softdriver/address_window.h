@@ -2,7 +2,7 @@
 // distance. Everything that runs "on a device" goes through reach(); nothing else adds the distance.
 #pragma once
 
-#include <cuda.h>
+#include "driver/cuda_api.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -97,7 +97,6 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned *flags, int *acti
     });
 }
 
-// The signature of CUDA 3.2, not the one that the macro in cuda.h names now.
 CUresult cuCtxCreate(CUcontext *handle, unsigned flags, CUdevice ordinal) {
     return enter([&](driver &cu) {
         require(handle && !(flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)));

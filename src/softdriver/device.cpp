@@ -10,7 +10,8 @@ namespace ferry::softdriver {
 
 namespace {
 
-constexpr int first_pci_bus = 0xf0; // beyond the buses of real machines
+constexpr int first_pci_bus = 0xf0;    // beyond the buses of real machines
+constexpr int end_of_attributes = 148; // of devices, in CUDA 13.0
 
 struct fact {
     CUdevice_attribute attribute;
@@ -167,7 +168,7 @@ CUresult cuDeviceTotalMem(size_t *bytes, CUdevice ordinal) {
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice ordinal) {
     return enter([&](driver &cu) {
-        require(value && attribute > 0 && attribute < CU_DEVICE_ATTRIBUTE_MAX);
+        require(value && attribute > 0 && attribute < end_of_attributes);
         find_device(cu, ordinal);
         *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID      ? first_pci_bus
                  : attribute == CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID ? ordinal & 31

@@ -8,7 +8,7 @@
 
 namespace ferry::softdriver {
 
-#define FERRY_DRIVER_SYMBOL(need, name, version) std::remove_pointer_t<PFN_##name##_v##version> name;
+#define FERRY_DRIVER_SYMBOL(need, name, version, parameters) std::remove_pointer_t<PFN_##name##_v##version> name;
 #include "driver/symbols.inc"
 #undef FERRY_DRIVER_SYMBOL
 

@@ -78,7 +78,7 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
         put(out, int{on_device && !of.is_stream_ordered() && !of.imported});
         return known;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        put(out, std::uint64_t{of.pool ? of.pool->handle_types : CU_MEM_HANDLE_TYPE_NONE});
+        put(out, static_cast<std::uint64_t>(of.pool ? of.pool->handle_types : CU_MEM_HANDLE_TYPE_NONE));
         return known;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         put(out, of.pool ? of.pool->handle : nullptr);

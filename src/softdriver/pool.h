@@ -6,8 +6,6 @@
 #include "softdriver/operations.h"
 #include "softdriver/sharing.h"
 
-#include <cuda.h>
-
 #include <map>
 #include <vector>
 

@@ -19,7 +19,7 @@ const char software_driver_mark = 0;
 
 void *get_proc(const char *name, int version) noexcept {
     static void *const functions[driver_symbol_count] = {
-#define FERRY_DRIVER_SYMBOL(need, name, version) address_of<PFN_##name##_v##version>(&softdriver::name),
+#define FERRY_DRIVER_SYMBOL(need, name, version, parameters) address_of<PFN_##name##_v##version>(&softdriver::name),
 #include "driver/symbols.inc"
 #undef FERRY_DRIVER_SYMBOL
     };

@@ -2,7 +2,7 @@
 // names the process, its file descriptor and a slot of that page. Other processes open the file through /proc.
 #pragma once
 
-#include <cuda.h>
+#include "driver/cuda_api.h"
 
 #include <array>
 #include <atomic>

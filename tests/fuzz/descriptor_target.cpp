@@ -1,13 +1,11 @@
 // libFuzzer's target for descriptors: copies, batches, prepared batches, fills and options with arbitrary bytes.
 // Addresses come from a table of small buffers or lie where there is no memory. A call that succeeds must change
 // exactly the bytes that the descriptor names. A call that is refused must change none.
+#include "driver/table.h"
 #include "fuzz/target.h"
 
 #include <algorithm>
 #include <iterator>
-
-#include <cuda.h>
-#include <cudaTypedefs.h>
 
 namespace ferry::fuzzing {
 namespace {

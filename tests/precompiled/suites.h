@@ -13,6 +13,3 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-
-#include <cuda.h>
-#include <cudaTypedefs.h>

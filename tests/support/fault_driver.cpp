@@ -147,14 +147,14 @@ template <int row, class... Arguments> struct thunk<row, CUresult(CUDAAPI *)(Arg
 
 struct row_number {
     enum {
-#define FERRY_DRIVER_SYMBOL(need, name, version) row_of_##name##_##version,
+#define FERRY_DRIVER_SYMBOL(need, name, version, parameters) row_of_##name##_##version,
 #include "driver/symbols.inc"
 #undef FERRY_DRIVER_SYMBOL
     };
 };
 
 void *const thunks[] = {
-#define FERRY_DRIVER_SYMBOL(need, name, version)                                                                       \
+#define FERRY_DRIVER_SYMBOL(need, name, version, parameters)                                                           \
     reinterpret_cast<void *>(&thunk<row_number::row_of_##name##_##version, PFN_##name##_v##version>::call),
 #include "driver/symbols.inc"
 #undef FERRY_DRIVER_SYMBOL
