@@ -1,7 +1,7 @@
 // The part of CUDA's driver API that ferry, its tests and its tools use, so that none of them needs CUDA's headers. The
 // names, values and layouts are those of cuda.h and cudaTypedefs.h 13.0. driver/symbols.inc has the signatures of the
-// entry points, driver/results.inc the results. tests/abi/cuda_api.py compares all of them with CUDA's own headers, and
-// reads this file line by line: it accepts only the forms of declarations that are here already.
+// entry points, driver/results.inc the results. tests/abi/cuda_api.py compares all of them with CUDA's own headers. It
+// parses this file, and refuses declarations of other forms than those below.
 #pragma once
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds and runs a Meson project that has ferry as a subproject, shared and then static.
 
-as_subproject.py MESON FERRY_SOURCE CONSUMER TOOLKIT_INCLUDE
+as_subproject.py MESON FERRY_SOURCE CONSUMER
 """
 import shutil
 import sys
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from staged import check_linkage, run
 
-meson, source, consumer, toolkit_include = sys.argv[1:]
+meson, source, consumer = sys.argv[1:]
 
 with tempfile.TemporaryDirectory() as folder:
     project, build = Path(folder, "consumer"), Path(folder, "build")
     shutil.copytree(consumer, project)
     (project / "subprojects").mkdir()
     (project / "subprojects" / "ferry").symlink_to(source)
-    run(meson, "setup", str(build), str(project), f"-Dferry:toolkit_include={toolkit_include}")
+    run(meson, "setup", str(build), str(project))
     for library in "shared", "static":
         run(meson, "configure", str(build), f"-Dferry:default_library={library}")
         run(meson, "compile", "-C", str(build))

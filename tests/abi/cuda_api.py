@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compares all that src/driver/cuda_api.h, symbols.inc and results.inc declare with CUDA's headers: sizes, offsets,
+"""Compares every declaration of src/driver/cuda_api.h, symbols.inc and results.inc with CUDA's headers: sizes, offsets,
 values and types.
 
-cuda_api.py SRC TOOLKIT_INCLUDE CXX FOLDER...
+cuda_api.py SRC TOOLKIT_INCLUDE CXX FOLDER...   (skipped if TOOLKIT_INCLUDE is empty)
 
-One program prints every fact. It is compiled twice, with ferry's header and with CUDA's, and both must print the same.
-The list of facts comes from ferry's header, and a line of that header that is not understood is an error. So is a
-declaration whose name no source in the folders uses.
+A program prints these facts. It is compiled twice, with ferry's header and with CUDA's headers, and must print the same
+both times. The list of facts is read from ferry's header. Errors are a line of that header that is not understood, a
+declaration that no source in the folders uses, and a source that includes a header of CUDA.
 """
 import re
 import subprocess
@@ -19,7 +19,6 @@ PROGRAM = r"""
 #include <cxxabi.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <typeinfo>
 #include <utility>
 
@@ -45,7 +44,7 @@ int main() {
 """
 OWN, CUDA = '#include "driver/table.h"\n', "#include <cuda.h>\n#include <cudaTypedefs.h>\n"
 
-# What the header may contain: (pattern, the name of the fact).
+# The forms that ferry's header may have. The first group of a declaration is its name.
 PREPROCESSOR = re.compile(
     r'#pragma once|#include <std(?:def|int)\.h>|#ifdef CUDA_VERSION|#error ".*"|#if defined\(_WIN32\)|#else|#endif'
     r'|#define FERRY_DRIVER_RESULT\(number, name, traits, text\) name = number,'
@@ -60,6 +59,8 @@ STRUCT = re.compile(r"(?:struct|union) (\w+) \{(.*)\}")
 ENUMERATOR = re.compile(r"(\w+) = \w+")
 MEMBER = re.compile(r"(?:const )?(?:unsigned )?\w+[ *]+((?:\w+, )*\w+)(?:\[\d+\])?")
 NESTED = re.compile(r"(?:struct|union) \{(.*)\}((?: \w+,)* \w+)?")
+INCLUDE = re.compile(r"^\s*#\s*include <cuda", re.MULTILINE)
+SKIPPED = 77
 
 problems = []
 
@@ -138,27 +139,34 @@ def printed_by(cxx, options, headers, facts, source, folder):
     return {key: re.sub(r"\w+", lambda word: tags.get(word[0], word[0]), text) for key, text in said if key != "tag"}
 
 
+def check_use(facts, header, folders):
+    files = [file for folder in folders for file in Path(folder).rglob("*") if file.suffix in {".h", ".cpp", ".inc"}]
+    text = {file: file.read_text() for file in files}
+    problems.extend(f"{file} includes a header of CUDA" for file in files if INCLUDE.search(text[file]))
+    here = Counter(re.findall(r"\w+", header.read_text()))
+    elsewhere = set(re.findall(r"\w+", "".join(text[file] for file in files if file != header)))
+    for name in sorted({name for kind, name, _ in facts if kind != "ENUM"}):  # an enum is used by its values
+        # Macros make the types of entry points from their names.
+        if here[name] == 1 and re.sub(r"^PFN_(\w+)_v\d+$", r"\1", name) not in elsewhere:
+            problems.append(f"nothing uses {name}")
+
+
 def main(source, include, cxx, *folders):
     header = Path(source, "driver", "cuda_api.h")
     facts = list(facts_of(header.read_text()))
-    with tempfile.TemporaryDirectory() as folder:
-        own = printed_by(cxx, [], OWN, facts, source, folder)
-        cuda = printed_by(cxx, ["-isystem", include], CUDA, facts, source, folder)
-    for name, text in own.items():
-        if text != cuda[name]:
-            problems.append(f"{name}: {text} in ferry, {cuda[name]} in CUDA")
-
-    files = [file for folder in folders for file in Path(folder).rglob("*") if file.suffix in {".h", ".cpp", ".inc"}]
-    used = set(re.findall(r"\w+", "".join(file.read_text() for file in files if file != header)))
-    here = Counter(re.findall(r"\w+", header.read_text()))
-    for name in sorted({name for kind, name, _ in facts if kind != "ENUM"}):  # an enum is used by its values
-        # Macros make the types of entry points from their names.
-        if here[name] == 1 and re.sub(r"^PFN_(\w+)_v\d+$", r"\1", name) not in used:
-            problems.append(f"nothing uses {name}")
-
-    print(f"{len(own)} facts, {len(problems)} problems")
+    check_use(facts, header, folders)
+    if include:
+        with tempfile.TemporaryDirectory() as folder:
+            own = printed_by(cxx, [], OWN, facts, source, folder)
+            cuda = printed_by(cxx, ["-isystem", include], CUDA, facts, source, folder)
+        for name, text in own.items():
+            if text != cuda[name]:
+                problems.append(f"{name}: {text} in ferry, {cuda[name]} in CUDA")
+        print(f"{len(own)} facts, {len(problems)} problems")
+    else:
+        print("skipped: -Dtoolkit_include names no CUDA headers to compare with")
     print(*problems, sep="\n")
-    return 1 if problems or not own else 0
+    return 1 if problems or not facts else 0 if include else SKIPPED
 
 
 sys.exit(main(*sys.argv[1:]))
