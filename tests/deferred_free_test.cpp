@@ -327,6 +327,7 @@ TEST_F(deferred_frees, the_only_worker_frees_arrays_while_a_copy_waits_for_it) {
         ASSERT_TRUE(returns([waited_for] { EXPECT_OK(raw().cuStreamSynchronize(waited_for)); }));
         EXPECT_OK(given);
         EXPECT_TRUE(read_back(target, size) == picture);
+        ASSERT_OK(raw().cuStreamSynchronize(stream)); // for the free, which may have begun after that wait
     }
     EXPECT_EQ(1, driver.calls("cuArray3DCreate"));
     counted.reset();
