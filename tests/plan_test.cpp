@@ -364,6 +364,9 @@ TEST(staged_plan, a_source_that_must_have_been_read_is_buffered_behind_other_wor
     shape rows = pageable_line(ends::h2d, 64);
     rows.height = 2;
     EXPECT_EQ(plan_copy(rows, reading).route, route_kind::buffered);
+    shape elsewhere = pageable_line(ends::h2d, 64);
+    elsewhere.destination.device = reading.context_device + 1;
+    EXPECT_EQ(plan_copy(elsewhere, reading).route, route_kind::buffered);
     for (const std::uint64_t size : {4 * KiB + 1, 64 * KiB, MiB, MiB + 1, 16 * MiB}) {
         const shape there = pageable_line(ends::h2d, size), back = pageable_line(ends::d2h, size);
         plan_facts facts = staging_facts(on_a_stream);

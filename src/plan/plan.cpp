@@ -23,7 +23,8 @@ bool is_sent_with_commands(const shape &shape) noexcept {
 bool goes_with_commands(const shape &shape, const plan_facts &facts) noexcept {
     constexpr std::uint64_t longest = 4096;
     return facts.preferences.forced == route_kind::none && is_read_early(shape, facts) &&
-           is_sent_with_commands(shape) && shape.width <= longest;
+           is_sent_with_commands(shape) && shape.width <= longest &&
+           !is_elsewhere(shape.destination, facts.context_device);
 }
 
 // Longer copies would fill the queue of a stream with their operations.
