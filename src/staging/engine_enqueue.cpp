@@ -219,8 +219,9 @@ bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked
     bool has_come = !aside || take_launches(copy, 1, launch);
     if (!has_come) {
         const staging nothing({{}, {}, 1, 1, 1, copy.box.to_device}, smallest_slot);
-        set_work(*launch, work_of_all(copy, context, of, nullptr), nothing, 0, 1);
-        scheduler_.prepare_for_run(copy.blocks);
+        const launch_work work = work_of_all(copy, context, of, nullptr);
+        scheduler_.prepare_for_run(work.blocks);
+        set_work(*launch, work, nothing, 0, 1);
         gpu::ring_parameters given = nothing.parameters();
         const launch_record &record = launch->record;
         given.record = record.device_address;
