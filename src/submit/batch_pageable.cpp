@@ -100,10 +100,10 @@ void plan_pageable(ferry_instance &instance, batch_request &request) noexcept {
 }
 
 bool takes_staging(ferry_instance &instance, const pageable_copies &of, const batch_request &request,
-                   const launch_site &site, bool is_behind_earlier_work) noexcept {
+                   const launch_site &site, bool is_earlier_work_done) noexcept {
     if (of.pieces.size() == 0) return false;
     pageable_facts facts = facts_of(instance, of, request, site);
-    facts.is_stream_idle = is_behind_earlier_work;
+    facts.is_stream_idle = is_earlier_work_done;
     if (!are_pieces_staged(facts) || !are_readable(of.pieces)) return false;
     return site.is_waited_for || is_ready_to_stage(instance, request.context_device);
 }
@@ -114,7 +114,7 @@ pageable_forecast predict_pageable(ferry_instance &instance, const pageable_copi
 }
 
 error run_pageable(ferry_instance &instance, const pageable_copies &of, const batch_request &request,
-                   const launch_site &site, bool is_behind_earlier_work, staged_progress *progress) noexcept {
+                   const launch_site &site, bool is_earlier_work_done, staged_progress *progress) noexcept {
     const copy_preferences wanted = preferences_of(instance.copy_flags);
     const bool may_driver_serve = !site.is_captured && wanted.forced != route_kind::staged;
     const staged_copy copy = {
@@ -125,7 +125,7 @@ error run_pageable(ferry_instance &instance, const pageable_copies &of, const ba
         .blocks = wanted.max_blocks,
         .is_captured = site.is_captured,
         .caller_helps = progress != nullptr,
-        .is_stream_idle = is_behind_earlier_work,
+        .is_stream_idle = is_earlier_work_done,
         .must_start_soon = may_driver_serve && is_idle(instance.cu, site.stream, true)};
     return instance.staging.enqueue(copy, site.stream, progress);
 }

@@ -238,7 +238,7 @@ private:
         const error failed = run_planned(instance_, {one.shape, facts, plan, views}, site());
         // From here on the stream's earlier work is complete. Later work belongs to this batch, whose copies have no
         // order among themselves.
-        is_behind_earlier_work_ |= facts.is_stream_idle || (!failed && plan.wait_before);
+        is_earlier_work_done_ |= facts.is_stream_idle || (!failed && plan.wait_before);
         return failed;
     }
 
@@ -257,7 +257,7 @@ private:
                               copy_plan &plan) noexcept {
         const shape &shape = one.shape;
         facts.preferences = one.preferences;
-        if (is_behind_earlier_work_)
+        if (is_earlier_work_done_)
             facts.is_source_final = true;
         else if (error failed = look_at_stream(instance_, shape, stream_, facts))
             return failed;
@@ -456,9 +456,9 @@ private:
     // These hold for this submission: a prepared request is planned for other streams too. In a context other than that
     // of the request, kernels find neither its memory nor its surfaces.
     const bool takes_batches_, is_at_home_;
-    bool are_staged_[2] = {};             // the copies of request_.pageable
-    bool is_idle_[2] = {};                // as is_behind_earlier_work_, when they were looked at
-    bool is_behind_earlier_work_ = false; // the stream's earlier work is complete
+    bool are_staged_[2] = {};           // the copies of request_.pageable
+    bool is_idle_[2] = {};              // as is_earlier_work_done_, when they were looked at
+    bool is_earlier_work_done_ = false; // the program's on the stream, not the batch's own
 };
 
 } // namespace

@@ -323,10 +323,6 @@ error run_buffered(ferry_instance &instance, const planned_copy &copy, const cop
     return failed;
 }
 
-} // namespace
-
-namespace {
-
 // Stages with a kernel or without. A program's kernel that fills the device may wait for the copy, so ferry's kernel is
 // not put behind it.
 error run_staged(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
