@@ -433,7 +433,8 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  *                driver refuses a copy because its host memory was registered in pieces, ferry splits it, with one
  *                call for each part; if one part fails, the parts before it were copied. By a kernel:
  *                cuPointerGetAttributes for both ends, cuLaunchKernel and cuStreamSynchronize; before the first such
- *                copy, see ferry_options.kernels. Staged: the same, and the calling thread helps.
+ *                copy, see ferry_options.kernels. Staged: the same, the calling thread helps, and as ferry_copy_async
+ *                on an idle stream.
  */
 FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
 
@@ -453,11 +454,12 @@ typedef struct ferry_ticket ferry_ticket;
  *                while staging is late because the machine is busy. Such a call waits for earlier work on the stream
  *                (not with FERRY_COPY_SOURCE_READ), and until a pageable source has been read or, with a host
  *                destination, until the copy is complete. A small upload waits up to 30 us for one of ferry's just
- *                before it on the stream. ferry_copy_explain_async reports what applies. Memory of a host pool does
- *                not count as host memory here if the device has access to the pool. The first copy by a kernel in a
- *                context may wait while the kernel is loaded; the first staged or buffered copy, while threads start
- *                or memory is pinned (ferry_options.kernels and staging). Like every call that enqueues, it waits for
- *                the driver's lock while another thread frees (see Memory).
+ *                before it on the stream, and a staged copy on an idle stream up to 0.1 ms until the device has started
+ *                a kernel, some 10 us if it is idle. ferry_copy_explain_async reports what applies. Memory of a host
+ *                pool does not count as host memory here if the device has access to the pool. The first copy by a
+ *                kernel in a context may wait while the kernel is loaded; the first staged or buffered copy, while
+ *                threads start or memory is pinned (ferry_options.kernels and staging). Like every call that enqueues,
+ *                it waits for the driver's lock while another thread frees (see Memory).
  * Ownership:     `copy` is read before return. The memory must live until the stream has passed the copy, and the
  *                source must not change until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the
  *                return. Memory that is unmapped while a copy runs cannot be made safe.
@@ -599,8 +601,9 @@ FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_de
  * for later work.
  *
  * Blocking:      does not wait for the GPU, except for copies that wait in ferry_copy_async too; for pieces that are
- *                staged together while the instance's flags have SOURCE_READ, until their sources have been read; and
- *                for the stream if the driver cannot make an event for a table (see Driver).
+ *                staged together while the instance's flags have SOURCE_READ, until their sources have been read;
+ *                for pieces that the driver copies one by one because kernels of others fill the device; and for the
+ *                stream if the driver cannot make an event for a table (see Driver).
  * Ownership:     `copies` is read before return. The memory as for ferry_copy_async, until the stream has passed the
  *                batch.
  * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the parts before a part that
