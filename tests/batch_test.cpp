@@ -11,6 +11,7 @@
 #include "support/gate.h"
 #include "support/piece_batch.h"
 #include "support/raw_objects.h"
+#include "support/system.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -78,7 +79,7 @@ TEST_F(batch, pieces_of_host_pool_memory_may_overlap_and_run_past_each_other) {
     constexpr std::size_t size = 4096;
     for (const bool has_access : {false, true}) {
         if (has_access) {
-            const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+            const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
             ASSERT_OK(raw().cuMemPoolSetAccess(pool, &access, 1));
         }
         CUdeviceptr host = 0;
@@ -793,11 +794,11 @@ struct counting_allocator {
         auto &of = *static_cast<counting_allocator *>(self);
         if (++of.calls == of.fail_at) return nullptr;
         ++of.live;
-        return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+        return allocate_aligned(size, alignment);
     }
     static void deallocate(void *self, void *memory, std::uint64_t) {
         --static_cast<counting_allocator *>(self)->live;
-        std::free(memory);
+        free_aligned(memory);
     }
 };
 

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "support/fault_driver.h"
+#include "support/system.h"
 #include "support/test_place.h"
 
 namespace {
@@ -17,13 +18,20 @@ extern "C" {
 void *__real_malloc(std::size_t size);
 void *__real_calloc(std::size_t count, std::size_t size);
 void *__real_realloc(void *memory, std::size_t size);
-void *__real_aligned_alloc(std::size_t alignment, std::size_t size);
 void *__wrap_malloc(std::size_t size) { return ++allocations, __real_malloc(size); }
 void *__wrap_calloc(std::size_t count, std::size_t size) { return ++allocations, __real_calloc(count, size); }
 void *__wrap_realloc(void *memory, std::size_t size) { return ++allocations, __real_realloc(memory, size); }
+#if defined(_WIN32)
+void *__real__aligned_malloc(std::size_t size, std::size_t alignment);
+void *__wrap__aligned_malloc(std::size_t size, std::size_t alignment) {
+    return ++allocations, __real__aligned_malloc(size, alignment);
+}
+#else
+void *__real_aligned_alloc(std::size_t alignment, std::size_t size);
 void *__wrap_aligned_alloc(std::size_t alignment, std::size_t size) {
     return ++allocations, __real_aligned_alloc(alignment, size);
 }
+#endif
 }
 void *operator new(std::size_t size) {
     ++allocations;
@@ -174,9 +182,9 @@ TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) 
     ferry_options options = driver.options();
     options.allocate = [](void *, std::uint64_t size, std::uint64_t alignment) {
         ++own_allocations;
-        return __real_aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+        return allocate_aligned(size, alignment);
     };
-    options.deallocate = [](void *, void *memory, std::uint64_t) { std::free(memory); };
+    options.deallocate = [](void *, void *memory, std::uint64_t) { free_aligned(memory); };
     options.staging_bytes = 4 * 4096; // so few slots that no thread adds any later
     const instance_owner instance = open_or_fail(options);
     if (!ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000))

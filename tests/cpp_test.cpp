@@ -6,12 +6,12 @@
 #include <span>
 #include <string>
 
-#include <unistd.h>
-
 #include "ferry/ferry.hpp"
+#include "support/emulator.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/second_process.h"
+#include "support/system.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -1042,6 +1042,7 @@ TEST_F(cpp_pools, memory_of_a_host_pool_is_host_memory) {
 constexpr std::uint32_t event_flags = FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING;
 
 TEST_F(cpp, an_export_covers_what_its_view_names) {
+    FERRY_NEEDS_SECOND_PROCESS();
     auto memory = device_memory<std::uint32_t>::create(gpu, 0, 1000).or_throw();
     const result<ferry_ipc_handle> handle = export_memory(gpu, memory.view().sub(100, 50));
     ASSERT_OK(handle);
@@ -1077,6 +1078,7 @@ TEST_F(cpp, an_export_covers_what_its_view_names) {
 }
 
 TEST_F(cpp, an_imported_event_works_as_an_event) {
+    FERRY_NEEDS_SECOND_PROCESS();
     const event made = event::create(gpu, 0, event_flags).or_throw();
     const result<ferry_ipc_handle> handle = export_event(gpu, made);
     ASSERT_OK(handle);
@@ -1104,7 +1106,7 @@ FERRY_SECOND_PROCESS(doubles_what_it_is_given) {
     const imported_event filled = imported_event::open(gpu, given.filled).or_throw();
     const auto source = imported_memory<std::uint32_t>::open(gpu, given.memory, own).or_throw();
     const imported_pool pool = imported_pool::open(gpu, given.pool, descriptor).or_throw();
-    close(descriptor);
+    close_descriptor(descriptor);
     EXPECT_EQ(pool.location(), FERRY_LOCATION_DEVICE);
     EXPECT_EQ(pool.info()->is_imported, 1);
     auto destination = imported_memory<std::uint32_t>::open(gpu, given.pool_memory, own).or_throw();
@@ -1120,6 +1122,7 @@ FERRY_SECOND_PROCESS(doubles_what_it_is_given) {
 }
 
 TEST_F(cpp_pools, two_processes_share_memory_pools_and_events) {
+    SKIP_WITHOUT(start_times);
     if (!(info.pool_handle_types & FERRY_HANDLE_POSIX_FD)) GTEST_SKIP() << "the driver cannot share pools";
     ferry_pool_desc desc = {};
     desc.handle_types = FERRY_HANDLE_POSIX_FD;
@@ -1138,7 +1141,7 @@ TEST_F(cpp_pools, two_processes_share_memory_pools_and_events) {
         ASSERT_OK(filled.record(own));
         other->send(given);
         other->send_descriptor(static_cast<int>(exported->os_handle));
-        close(static_cast<int>(exported->os_handle));
+        close_descriptor(static_cast<int>(exported->os_handle));
         ASSERT_EQ(other.wait(), 0);
     }
     ASSERT_OK(copy(gpu, doubled, back));

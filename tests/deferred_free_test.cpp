@@ -9,13 +9,12 @@
 #include <thread>
 #include <vector>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
+#include "support/emulator.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
+#include "support/system.h"
 
 namespace ferry::test {
 namespace {
@@ -607,22 +606,20 @@ TEST_F(deferred_frees, threads_free_allocate_and_trim_at_once) {
 }
 
 TEST_F(deferred_frees, the_child_of_a_fork_is_refused) {
+    FERRY_NEEDS_FORK();
+    SKIP_WITHOUT(pages_wiped_in_children);
     const CUarray array = make();
     ASSERT_OK(give_up(array));
-    const pid_t child = fork();
-    if (child == 0) {
+    const int status = run_in_child([&] {
         ferry_deferred_info info = {};
         info.struct_size = sizeof info;
         constexpr std::int32_t refused = -1000 - CUDA_ERROR_NOT_INITIALIZED;
         const bool is_refused = give_up(array) == refused && give_up(std::uint64_t{1}) == refused &&
                                 trim() == refused && ferry_deferred_get_info(counted.get(), 0, &info) == refused;
         ferry_close(counted.get());
-        _exit(is_refused ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(child, waitpid(child, &status, 0));
-    EXPECT_EQ(0, WEXITSTATUS(status));
-    EXPECT_TRUE(WIFEXITED(status));
+        return is_refused ? 0 : 1;
+    });
+    EXPECT_EQ(0, status);
 }
 
 } // namespace

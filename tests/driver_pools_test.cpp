@@ -2,6 +2,7 @@
 // and on a real GPU. Each expectation is documented by CUDA or was seen on two H200 (docs/driver.md).
 #include "support/gate.h"
 #include "support/raw_objects.h"
+#include "support/system.h"
 
 #include <cstring>
 #include <numeric>
@@ -312,6 +313,7 @@ TEST_F(driver_pools_test, trimming_keeps_memory_in_use) {
 }
 
 TEST_F(driver_pools_test, a_pool_for_other_processes_releases_memory_like_any_other) {
+    FERRY_NEEDS_SECOND_PROCESS();
     CUmemPoolProps props = props_of_device(0);
     props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     test_stream stream;
@@ -431,6 +433,7 @@ TEST_F(driver_pools_test, impossible_pools_are_refused) {
 // ---- Pools on the host
 
 TEST_F(driver_pools_test, a_pool_on_a_numa_node_may_be_for_other_processes) {
+    FERRY_NEEDS_SECOND_PROCESS();
     int supported = 0;
     ASSERT_OK(raw().cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 0));
     if (!supported) GTEST_SKIP() << "no pools on NUMA nodes";

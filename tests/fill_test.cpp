@@ -7,6 +7,7 @@
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
 #include "support/raw_objects.h"
+#include "support/system.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -407,7 +408,7 @@ TEST_F(fills, a_pattern_that_only_a_kernel_fills_does_not_cross_registrations) {
     ferry_options options = driver.options();
     options.register_chunk = page;
     const instance_owner instance = open_or_fail(options);
-    void *const memory = std::aligned_alloc(page, 2 * page);
+    void *const memory = allocate_aligned(2 * page, page);
     ASSERT_OK(ferry_host_register(instance.get(), memory, 2 * page, 0, nullptr));
     std::memset(memory, 7, 2 * page);
     ferry_place place;
@@ -421,7 +422,7 @@ TEST_F(fills, a_pattern_that_only_a_kernel_fills_does_not_cross_registrations) {
     fill.pattern_size = 4;
     EXPECT_OK(ferry_fill(instance.get(), &fill, &error)) << "the driver fills it in parts";
     EXPECT_OK(ferry_host_unregister(instance.get(), memory));
-    std::free(memory);
+    free_aligned(memory);
 }
 
 TEST_F(fills, a_failed_launch_is_reported_and_fills_nothing) {

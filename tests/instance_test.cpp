@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "support/fault_driver.h"
+#include "support/system.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -191,11 +192,11 @@ TEST_F(instance, allocator_callbacks_serve_the_instance_and_get_everything_back)
         std::uint64_t given = 0, returned = 0;
         static void *allocate(void *self, std::uint64_t size, std::uint64_t alignment) {
             static_cast<counts *>(self)->given += size;
-            return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+            return allocate_aligned(size, alignment);
         }
         static void deallocate(void *self, void *memory, std::uint64_t size) {
             static_cast<counts *>(self)->returned += size;
-            std::free(memory);
+            free_aligned(memory);
         }
     } counts;
     ferry_options options = options_under_test();
@@ -447,7 +448,7 @@ TEST_F(memory, address_info_describes_every_kind_of_memory) {
     std::vector<std::byte> own(3 * 4096);
     ASSERT_OK(ferry_device_alloc(basic.get(), device_count() - 1, 10000, &device, nullptr));
     ASSERT_OK(allocate_pinned(basic.get(), 10000, 0, &pinned));
-    void *const pages = std::aligned_alloc(4096, 2 * 4096);
+    void *const pages = allocate_aligned(2 * 4096, 4096);
     ASSERT_OK(ferry_host_register(basic.get(), pages, 2 * 4096, 0, nullptr));
 
     ferry_address_info info = ask(device + 9999);
@@ -474,7 +475,7 @@ TEST_F(memory, address_info_describes_every_kind_of_memory) {
 
     ASSERT_OK(ferry_host_unregister(basic.get(), pages));
     EXPECT_EQ(ask(registered).memory, FERRY_MEMORY_PAGEABLE);
-    std::free(pages);
+    free_aligned(pages);
     ASSERT_OK(ferry_host_free(basic.get(), pinned));
     ASSERT_OK(ferry_device_free(basic.get(), device));
 }
@@ -707,6 +708,36 @@ TEST_F(memory, exhausted_device_memory_gives_the_drivers_status_and_is_worth_a_r
     EXPECT_EQ(status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_RETRY);
     EXPECT_EQ(address, 0u);
+}
+
+// The software driver on Windows shares nothing. Elsewhere the driver is made to refuse.
+TEST_F(memory, what_the_driver_cannot_share_is_refused_by_name) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner counted = open_or_fail(driver.options());
+    constexpr std::uint32_t shared = FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING;
+    std::uint64_t address = 0;
+    CUevent_st *event = nullptr;
+    ferry_ipc_handle handle = {};
+    ferry_error_info error = new_error();
+    const auto refuse = [&](const char *entry) {
+        if (has_second_process) driver.fail(entry, CUDA_ERROR_NOT_SUPPORTED);
+    };
+    ASSERT_OK(ferry_device_alloc(counted.get(), 0, 4096, &address, nullptr));
+    refuse("cuIpcGetMemHandle");
+    EXPECT_EQ(ferry_ipc_export_memory(counted.get(), address, 0, &handle, &error), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(error.field, FERRY_FIELD_ADDRESS);
+    refuse("cuEventCreate");
+    EXPECT_EQ(ferry_event_create(counted.get(), 0, shared, &event, &error), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(error.field, FERRY_FIELD_FLAGS);
+    EXPECT_EQ(event, nullptr);
+    if (has_second_process) {
+        ASSERT_OK(ferry_event_create(counted.get(), 0, shared, &event, nullptr));
+        refuse("cuIpcGetEventHandle");
+        EXPECT_EQ(ferry_ipc_export_event(counted.get(), event, &handle, &error), FERRY_ERROR_UNSUPPORTED);
+        EXPECT_EQ(error.field, FERRY_FIELD_EVENT);
+        EXPECT_OK(ferry_event_destroy(counted.get(), event));
+    }
+    EXPECT_OK(ferry_device_free(counted.get(), address));
 }
 
 TEST_F(memory, threads_share_one_instance) {

@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "memory/ipc_handle.h"
+#include "support/emulator.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
 #include "support/second_process.h"
+#include "support/system.h"
 
 namespace ferry::test {
 namespace {
@@ -209,6 +211,14 @@ void let_each_call_fail(fault_driver &driver, const std::function<std::int32_t()
 }
 
 class ipc : public ferry_test {};
+
+// Handles of another process: ferry tells by the start time whether that process is still there.
+class ipc_between_processes : public ipc {
+    void SetUp() override {
+        ipc::SetUp();
+        SKIP_WITHOUT(start_times);
+    }
+};
 
 // ---- Handles
 
@@ -547,7 +557,7 @@ FERRY_SECOND_PROCESS(imports_parts_of_one_allocation) {
     return 0;
 }
 
-TEST_F(ipc, handles_carry_offset_and_size_and_share_one_mapping_per_allocation) {
+TEST_F(ipc_between_processes, handles_carry_offset_and_size_and_share_one_mapping_per_allocation) {
     ferry_memory before(basic.get(), 1000), memory(basic.get(), small);
     fill(memory, 1, small);
     fill(memory + 5000, 2, 1000);
@@ -573,7 +583,7 @@ FERRY_SECOND_PROCESS(imports_through_two_instances) {
     return 0;
 }
 
-TEST_F(ipc, instances_of_one_process_count_their_own_imports) {
+TEST_F(ipc_between_processes, instances_of_one_process_count_their_own_imports) {
     ferry_memory memory(basic.get(), small);
     fill(memory, 1, small);
     second_process other("imports_through_two_instances");
@@ -602,7 +612,7 @@ FERRY_SECOND_PROCESS(imports_without_a_context) {
     return 0;
 }
 
-TEST_F(ipc, a_thread_without_a_context_can_export_and_import) {
+TEST_F(ipc_between_processes, a_thread_without_a_context_can_export_and_import) {
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
     {
         std::uint64_t address = 0;
@@ -660,7 +670,7 @@ FERRY_SECOND_PROCESS(fills_in_another_context) {
     return 0;
 }
 
-TEST_F(ipc, imported_memory_is_filled_in_the_context_that_opened_it) {
+TEST_F(ipc_between_processes, imported_memory_is_filled_in_the_context_that_opened_it) {
     ferry_memory memory(basic.get(), small);
     fill(memory, 1, small);
     second_process other("fills_in_another_context");
@@ -690,7 +700,7 @@ FERRY_SECOND_PROCESS(imports_memory_of_the_second_device) {
     return 0;
 }
 
-TEST_F(ipc, a_handle_names_its_device) {
+TEST_F(ipc_between_processes, a_handle_names_its_device) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     std::uint64_t address = 0;
     ASSERT_OK(ferry_device_alloc(basic.get(), 1, small, &address, nullptr));
@@ -719,7 +729,7 @@ FERRY_SECOND_PROCESS(exports_and_lives_until_told) {
     return 0;
 }
 
-TEST_F(ipc, the_death_of_an_exporter_during_copies_takes_no_memory_away) {
+TEST_F(ipc_between_processes, the_death_of_an_exporter_during_copies_takes_no_memory_away) {
     constexpr std::size_t size = 16 << 20;
     second_process other("exports_and_lives_until_told");
     const std::uint64_t address = import_memory(basic.get(), other->receive<ferry_ipc_handle>());
@@ -740,6 +750,7 @@ TEST_F(ipc, the_death_of_an_exporter_during_copies_takes_no_memory_away) {
 
 // A killed process keeps its number until its parent has waited for it.
 TEST(process_identity, a_dead_process_is_gone_and_so_is_an_earlier_one_with_its_number) {
+    SKIP_WITHOUT(start_times);
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
     const pid_t child = fork();
@@ -787,7 +798,7 @@ FERRY_SECOND_PROCESS(imports_into_a_context_that_ends) {
     return 0;
 }
 
-TEST_F(ipc, imports_end_with_the_context_that_opened_them) {
+TEST_F(ipc_between_processes, imports_end_with_the_context_that_opened_them) {
     ferry_memory memory(basic.get(), small);
     fill(memory, 1, small);
     ferry_event event(basic.get());
@@ -797,7 +808,7 @@ TEST_F(ipc, imports_end_with_the_context_that_opened_them) {
     EXPECT_EQ(other.wait(), 0);
 }
 
-TEST_F(ipc, handles_of_a_dead_exporter_are_refused) {
+TEST_F(ipc_between_processes, handles_of_a_dead_exporter_are_refused) {
     second_process other("exports_and_lives_until_told");
     const auto of_memory = other->receive<ferry_ipc_handle>(), of_event = other->receive<ferry_ipc_handle>();
     fault_driver driver(raw_entry_points());
@@ -827,7 +838,7 @@ FERRY_SECOND_PROCESS(exports_what_it_has_freed) {
     return 0;
 }
 
-TEST_F(ipc, memory_that_its_exporter_has_freed_is_refused) {
+TEST_F(ipc_between_processes, memory_that_its_exporter_has_freed_is_refused) {
     second_process other("exports_what_it_has_freed");
     const auto handle = other->receive<ferry_ipc_handle>();
     std::uint64_t address = 0;
@@ -907,7 +918,7 @@ FERRY_SECOND_PROCESS(imports_memory_of_a_pool) {
     return 0;
 }
 
-TEST_F(ipc, memory_of_a_pool_is_imported_through_its_pool_and_counted) {
+TEST_F(ipc_between_processes, memory_of_a_pool_is_imported_through_its_pool_and_counted) {
     if (!has_pools(basic.get())) GTEST_SKIP() << "the driver cannot share pools";
     shared_pool pool(basic.get());
     const std::uint64_t before = pool.allocate(1000), address = pool.allocate(small);
@@ -942,7 +953,7 @@ FERRY_SECOND_PROCESS(imports_a_pool_under_two_names) {
     return 0;
 }
 
-TEST_F(ipc, a_pool_exported_by_two_instances_is_one_pool_to_the_importer) {
+TEST_F(ipc_between_processes, a_pool_exported_by_two_instances_is_one_pool_to_the_importer) {
     if (!has_pools(basic.get())) GTEST_SKIP() << "the driver cannot share pools";
     shared_pool pool(basic.get());
     const std::uint64_t address = pool.allocate(small);
@@ -999,7 +1010,7 @@ FERRY_SECOND_PROCESS(frees_what_is_not_its_own) {
     return 0;
 }
 
-TEST_F(ipc, imported_objects_can_neither_be_freed_nor_used_as_own_ones) {
+TEST_F(ipc_between_processes, imported_objects_can_neither_be_freed_nor_used_as_own_ones) {
     ferry_memory memory(basic.get(), small);
     fill(memory, 1, small);
     ferry_event event(basic.get());
@@ -1040,7 +1051,7 @@ FERRY_SECOND_PROCESS(consumes_what_is_produced) {
     return 0;
 }
 
-TEST_F(ipc, events_order_both_directions) {
+TEST_F(ipc_between_processes, events_order_both_directions) {
     std::uint64_t address = 0;
     ASSERT_OK(ferry_device_alloc(basic.get(), 0, small, &address, nullptr));
     ferry_event filled(basic.get()), copied(basic.get());
@@ -1083,14 +1094,14 @@ FERRY_SECOND_PROCESS(shares_an_event_again) {
     return 0;
 }
 
-TEST_F(ipc, an_imported_event_has_no_timing_and_cannot_be_shared_again) {
+TEST_F(ipc_between_processes, an_imported_event_has_no_timing_and_cannot_be_shared_again) {
     ferry_event event(basic.get());
     second_process other("shares_an_event_again");
     other->send(export_event(basic.get(), event));
     EXPECT_EQ(other.wait(), 0);
 }
 
-TEST_F(ipc, an_event_made_without_ferry_can_be_shared_too) {
+TEST_F(ipc_between_processes, an_event_made_without_ferry_can_be_shared_too) {
     test_event event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
     const ferry_ipc_handle handle = export_event(basic.get(), event);
     ferry_ipc_info info = {};
@@ -1164,7 +1175,7 @@ FERRY_SECOND_PROCESS(imports_while_calls_fail) {
     return 0;
 }
 
-TEST_F(ipc, each_failing_driver_call_of_an_import_is_reported_and_leaves_nothing_open) {
+TEST_F(ipc_between_processes, each_failing_driver_call_of_an_import_is_reported_and_leaves_nothing_open) {
     ferry_memory memory(basic.get(), small);
     fill(memory, 1, small);
     ferry_event event(basic.get());
@@ -1213,11 +1224,11 @@ struct failing_allocator {
             auto *const memory = static_cast<failing_allocator *>(self);
             if (memory->is_empty) return nullptr;
             ++memory->live;
-            return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+            return allocate_aligned(size, alignment);
         };
         options.deallocate = [](void *self, void *block, std::uint64_t) {
             --static_cast<failing_allocator *>(self)->live;
-            std::free(block);
+            free_aligned(block);
         };
     }
     bool is_empty = false;
@@ -1245,7 +1256,7 @@ FERRY_SECOND_PROCESS(imports_without_memory) {
     return 0;
 }
 
-TEST_F(ipc, without_memory_for_its_records_an_import_leaves_nothing_open) {
+TEST_F(ipc_between_processes, without_memory_for_its_records_an_import_leaves_nothing_open) {
     ferry_memory memory(basic.get(), small);
     ferry_event event(basic.get());
     second_process other("imports_without_memory");
@@ -1328,7 +1339,7 @@ FERRY_SECOND_PROCESS(imports_in_many_threads) {
     return 0;
 }
 
-TEST_F(ipc, threads_import_and_close_one_handle) {
+TEST_F(ipc_between_processes, threads_import_and_close_one_handle) {
     ferry_memory memory(basic.get(), small);
     fill(memory, 1, small);
     ferry_event event(basic.get());
@@ -1362,7 +1373,7 @@ FERRY_SECOND_PROCESS(imports_beside_a_capture) {
     return 0;
 }
 
-TEST_F(ipc, a_capture_survives_exports_and_imports_beside_it) {
+TEST_F(ipc_between_processes, a_capture_survives_exports_and_imports_beside_it) {
     ferry_memory memory(basic.get(), small);
     ferry_event event(basic.get());
     device_memory target(small);

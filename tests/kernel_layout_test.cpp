@@ -15,6 +15,8 @@
 #include "plan/kernel_pieces.h"
 #include "plan/staged_chunks.h"
 #include "staging/host_copy.h"
+#include "support/system.h"
+#include "system/pages.h"
 
 namespace ferry {
 namespace {
@@ -438,6 +440,32 @@ TEST(kernel_layout, a_slot_is_whole_when_it_is_published) {
     }
     reader.join();
     EXPECT_EQ(torn, 0u);
+}
+
+// A compiler may replace an atomic operation that changes nothing by a load, or by nothing.
+TEST(kernel_layout, touching_a_destination_writes_to_each_page_and_changes_no_byte) {
+    constexpr int count = 5;
+    const std::size_t page = page_size();
+    const test::mapped_memory host(count * page);
+    for (std::size_t i = 0; i < host.size(); ++i)
+        host.data()[i] = static_cast<std::byte>(i % 251);
+    host.allow(0, host.size(), test::page_access::read);
+    int writes = 0; // that faulted
+    const test::fault_handler handler([&](std::byte *at) {
+        if (at < host.data() || at >= host.data() + host.size()) return false;
+        ++writes;
+        host.allow(static_cast<std::size_t>(at - host.data()) / page * page, page, test::page_access::read_write);
+        return true;
+    });
+    const staging cut({{base, 0, 0}, {host.address(), 0, 0}, host.size(), 1, 1, false}, host.size());
+    for (std::uint64_t i = 0; i < cut.chunk_count(); ++i)
+        touch_source(cut, cut.chunk(i));
+    EXPECT_EQ(writes, 0);
+    for (std::uint64_t i = 0; i < cut.chunk_count(); ++i)
+        touch_destination(cut, cut.chunk(i));
+    EXPECT_EQ(writes, count);
+    for (std::size_t i = 0; i < host.size(); ++i)
+        ASSERT_EQ(host.data()[i], static_cast<std::byte>(i % 251)) << i;
 }
 
 TEST(kernel_layout, large_copies_fill_their_slots_and_small_copies_are_cut_finer) {

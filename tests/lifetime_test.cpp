@@ -5,13 +5,12 @@
 #include <future>
 #include <thread>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include "support/emulator.h"
 #include "support/fault_driver.h"
 #include "support/ferry_array.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
+#include "support/system.h"
 
 namespace ferry::test {
 namespace {
@@ -276,6 +275,7 @@ struct slow_driver {
 // Trap 17: another thread may hold any lock when the process forks. That thread does not exist in the child, so nobody
 // releases the lock there.
 TEST_F(lifetimes, a_forked_child_can_close_an_instance_that_another_thread_was_using) {
+    FERRY_NEEDS_FORK();
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     ferry_options options = this->options();
     options.get_proc = slow_driver::get_proc;
@@ -293,19 +293,14 @@ TEST_F(lifetimes, a_forked_child_can_close_an_instance_that_another_thread_was_u
         EXPECT_OK(ferry_device_free(slow.get(), address));
     });
     has_begun.get_future().wait();
-    const pid_t child = fork();
-    if (child == 0) {
-        alarm(5); // ends a child that hangs
+    const int status = run_in_child([&] {
         ferry_close(slow.get());
-        _exit(17);
-    }
+        return 17;
+    });
     may_end.set_value();
     at_work.join();
     slow_driver::has_begun = nullptr;
-    ASSERT_GE(child, 0);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << status;
+    EXPECT_EQ(status, 17);
 }
 
 // The program's allocator. It blocks the thread that next frees memory inside the library until the test lets it
@@ -318,7 +313,7 @@ struct stopping_allocator {
     void install(ferry_options &options) {
         options.allocate_user = this;
         options.allocate = [](void *, std::uint64_t size, std::uint64_t alignment) -> void * {
-            return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+            return allocate_aligned(size, alignment);
         };
         options.deallocate = [](void *self, void *memory, std::uint64_t) {
             auto &of = *static_cast<stopping_allocator *>(self);
@@ -327,7 +322,7 @@ struct stopping_allocator {
                 of.has_stopped.set_value();
                 of.may_go_on.get_future().wait();
             }
-            std::free(memory);
+            free_aligned(memory);
         };
     }
 };
@@ -335,6 +330,8 @@ struct stopping_allocator {
 // While a list grows, it refers for a moment to memory that has been freed already. So the child frees no list, ticket
 // or job: their memory ends with the child.
 TEST_F(lifetimes, closing_in_a_forked_child_frees_nothing_that_another_thread_may_have_been_changing) {
+    FERRY_NEEDS_FORK();
+    SKIP_WITHOUT(pages_wiped_in_children);
     stopping_allocator memory;
     ferry_options options = this->options();
     memory.install(options);
@@ -356,7 +353,7 @@ TEST_F(lifetimes, closing_in_a_forked_child_frees_nothing_that_another_thread_ma
     ASSERT_OK(raw().cuStreamSynchronize(stream));
 
     constexpr std::size_t page = 4096, ranges = 8;
-    void *const pages = std::aligned_alloc(page, 2 * ranges * page);
+    void *const pages = allocate_aligned(2 * ranges * page, page);
     const auto range = [&](std::size_t at) { return static_cast<std::byte *>(pages) + 2 * at * page; };
     memory.stops_next = true;
     std::thread at_work([&] {
@@ -366,20 +363,15 @@ TEST_F(lifetimes, closing_in_a_forked_child_frees_nothing_that_another_thread_ma
             EXPECT_OK(ferry_host_unregister(instance.get(), range(at)));
     });
     memory.has_stopped.get_future().wait();
-    const pid_t child = fork();
-    if (child == 0) {
-        alarm(5); // ends a child that hangs
+    const int status = run_in_child([&] {
         memory.frees = 0;
         ferry_close(instance.get());
-        _exit(memory.frees == 0 ? 17 : 1);
-    }
+        return memory.frees == 0 ? 17 : 1;
+    });
     memory.may_go_on.set_value();
     at_work.join();
-    std::free(pages);
-    ASSERT_GE(child, 0);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << status;
+    free_aligned(pages);
+    EXPECT_EQ(status, 17);
 }
 
 TEST_F(lifetimes, kernels_that_fail_to_load_in_a_dead_context_still_serve_others) {

@@ -5,14 +5,13 @@
 #include <cstring>
 #include <thread>
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
+#include "support/system.h"
 #include "support/test_place.h"
+#include "system/pages.h"
 
 namespace ferry::test {
 namespace {
@@ -20,21 +19,9 @@ namespace {
 std::uint64_t at(const void *memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
 // Pageable memory of the program, parts of which a test may register.
-class pages {
-public:
-    explicit pages(std::size_t size) : size_(size) {
-        void *const made = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        EXPECT_NE(made, MAP_FAILED);
-        first_ = static_cast<std::byte *>(made);
-    }
-    ~pages() { munmap(first_, size_); }
-    pages(const pages &) = delete;
-    std::byte *data() const { return first_; }
-    void fill(std::byte value) const { std::memset(first_, static_cast<int>(value), size_); }
-
-private:
-    std::size_t size_;
-    std::byte *first_ = nullptr;
+struct pages : mapped_memory {
+    using mapped_memory::mapped_memory;
+    void fill(std::byte value) const { std::memset(data(), static_cast<int>(value), size()); }
 };
 
 class order : public counted_test {
@@ -253,7 +240,7 @@ void expect_there(CUstream stream, std::uint64_t address, std::byte value, std::
 
 TEST_F(order, a_synchronous_copy_is_complete_when_its_origin_leads_into_pageable_memory) {
     constexpr std::uint64_t size = 20'000;
-    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t page = page_size();
     const pages memory(16 * page);
     ASSERT_OK(ferry_host_register(counted.get(), memory.data(), page, 0, nullptr));
     device_memory device(size);
@@ -460,7 +447,7 @@ TEST_F(order, a_captured_copy_of_rows_into_pinned_memory_runs_at_each_launch) {
 // Host memory that is registered in part, in pieces or not at all, and device memory of either device, from a pool or
 // not.
 TEST_F(order, a_captured_copy_is_right_or_refused_however_its_host_memory_is_registered) {
-    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t page = page_size();
     struct registration {
         std::uint64_t first, pages;
     };
@@ -564,7 +551,7 @@ TEST_F(order, a_capture_refuses_pageable_sources_that_only_the_driver_can_copy) 
 // ---- Explanations and tickets -----------------------------------------------------------------------------------
 
 TEST_F(order, a_ticket_names_the_route_that_explain_names_for_memory_registered_in_part) {
-    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t page = page_size();
     const pages host(256 * page);
     ASSERT_OK(ferry_host_register(counted.get(), host.data(), 128 * page, 0, nullptr));
     device_memory device(256 * page);

@@ -4,14 +4,13 @@
 #include <deque>
 #include <thread>
 
-#include <sys/mman.h>
-
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/piece_batch.h"
 #include "support/raw_objects.h"
 #include "support/stuck_pages.h"
+#include "support/system.h"
 
 namespace ferry::test {
 namespace {
@@ -337,18 +336,16 @@ TEST_F(pageable_batch, a_driver_that_refuses_what_staging_needs_is_told_or_copie
 
 TEST_F(pageable_batch, unreadable_memory_is_refused_and_no_thread_touches_it) {
     const std::size_t page = 4096;
-    void *const none = mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(none, MAP_FAILED);
+    const mapped_memory none(page, page_access::none);
     scattered pieces(place_kind::pageable, place_kind::device, 100, 50'000, 60); // enough to be staged
     const device_memory device(page);
-    pieces.batch.add(device, reinterpret_cast<std::uintptr_t>(none), page);
+    pieces.batch.add(device, none.address(), page);
     driver.reset_counts();
     driver.fail("cuMemcpy3DAsync", CUDA_ERROR_INVALID_VALUE, 1, true);
     EXPECT_EQ(pieces.batch.copy_async(counted.get(), stream),
               FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_INVALID_VALUE));
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
     driver.heal();
-    munmap(none, page);
     EXPECT_OK(raw().cuCtxSynchronize());
 }
 

@@ -15,6 +15,7 @@
 #include <random>
 #include <thread>
 
+#if !defined(_WIN32)
 #include <csignal>
 #include <dirent.h>
 #include <fstream>
@@ -22,26 +23,31 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+#endif
 
 #include "exec/kernel_launch.h"
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
+#include "support/emulator.h"
 #include "support/ferry_array.h"
 #include "support/gate.h"
 #include "support/program_threads.h"
 #include "support/raw_objects.h"
 #include "support/stuck_pages.h"
+#include "support/system.h"
 #include "support/test_place.h"
 #include "support/waiting_free.h"
 
 // Makes pthread_create fail while gives_threads is false.
 static std::atomic<bool> gives_threads = true;
+#if !defined(_WIN32)
 extern "C" int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 extern "C" int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *user) {
     return gives_threads ? __real_pthread_create(thread, how, run, user) : EAGAIN;
 }
+#endif
 
 namespace ferry::test {
 namespace {
@@ -322,6 +328,7 @@ TEST_F(pageable, without_threads_asynchronous_copies_go_by_the_driver_and_the_ca
     bytes host = random_bytes(2 << 20, 1); // so much that it would be staged
     const device_memory device(host.size());
     open(small());
+    FERRY_NEEDS_REFUSED_THREADS();
     gives_threads = false;
     const ferry_explanation told = explain(line(device, at(host), host.size(), 0));
     EXPECT_EQ(told.route, FERRY_ROUTE_DRIVER);
@@ -471,9 +478,9 @@ TEST_F(pageable, copies_run_in_other_contexts_and_without_a_current_one) {
 // ---- Memory that is registered in part ---------------------------------------------------------------------------
 
 TEST_F(pageable, the_registered_part_of_a_range_is_not_staged) {
-    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const auto page = static_cast<std::size_t>(page_size());
     const std::size_t size = 1024 * page;
-    auto *const memory = static_cast<std::byte *>(std::aligned_alloc(page, size));
+    auto *const memory = static_cast<std::byte *>(allocate_aligned(size, page));
     const bytes data = random_bytes(size, 1);
     std::copy(data.begin(), data.end(), memory);
     const device_memory device(size);
@@ -517,7 +524,7 @@ TEST_F(pageable, the_registered_part_of_a_range_is_not_staged) {
         }
         ASSERT_OK(ferry_host_unregister(counted.get(), memory + first));
     }
-    std::free(memory);
+    free_aligned(memory);
 }
 
 // ---- Options -----------------------------------------------------------------------------------------------------
@@ -895,6 +902,7 @@ TEST_F(pageable, everything_the_first_copy_needs_can_be_made_in_advance) {
     EXPECT_EQ(ferry_staging_prepare(counted.get(), -1), FERRY_ERROR_DEVICE);
     EXPECT_EQ(ferry_staging_prepare(nullptr, 0), FERRY_ERROR_INVALID_ARGUMENT);
 
+    FERRY_NEEDS_REFUSED_THREADS();
     gives_threads = false;
     open(small());
     EXPECT_EQ(ferry_staging_prepare(counted.get(), 0), FERRY_ERROR_OUT_OF_MEMORY);
@@ -996,75 +1004,93 @@ TEST_F(pageable, a_copy_in_a_graph_is_in_flight_only_while_it_runs) {
 
 // ---- Threads of ferry's own --------------------------------------------------------------------------------------
 
-// A page of the program that its own signal handler makes accessible, as write barriers and mapped files do.
-struct guarded_page {
-    explicit guarded_page(int signal) : signal(signal) {
-        struct sigaction action = {};
-        action.sa_flags = SA_SIGINFO;
-        action.sa_sigaction = [](int, siginfo_t *info, void *) {
-            const guarded_page &self = *current;
-            const auto *const at = static_cast<std::byte *>(info->si_addr);
-            if (at < self.page || at >= self.page + self.size) _exit(2); // a genuine fault, not one of the guarded page
-            ++faults;
-            if (mprotect(self.page, self.size, PROT_READ | PROT_WRITE) != 0) _exit(3);
-            if (self.file >= 0 && ftruncate(self.file, static_cast<off_t>(self.size)) != 0) _exit(4);
-        };
-        current = this;
-        faults = 0;
-        EXPECT_EQ(sigaction(signal, &action, &before), 0);
-    }
-    ~guarded_page() {
-        EXPECT_EQ(sigaction(signal, &before, nullptr), 0);
-        if (file >= 0) ::close(file);
+// A page of the program that its own fault handler makes accessible, as write barriers do.
+class guarded_page {
+public:
+    guarded_page(const mapped_memory &memory, std::size_t offset, bool is_read)
+        : memory_(memory), offset_(offset), handler_([this](std::byte *at) { return open_page(at); }) {
+        memory_.allow(offset, size_, is_read ? page_access::none : page_access::read);
     }
     guarded_page(const guarded_page &) = delete;
-    void close_page(std::byte *at, int protection) {
-        page = at;
-        if (signal == SIGSEGV) {
-            ASSERT_EQ(mprotect(page, size, protection), 0);
-            return;
-        }
-        file = memfd_create("ferry-test", MFD_CLOEXEC); // an empty file
-        ASSERT_GE(file, 0);
-        ASSERT_NE(mmap(page, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0), MAP_FAILED);
+    int faults() const { return faults_; }
+
+private:
+    bool open_page(const std::byte *at) {
+        const std::byte *const page = memory_.data() + offset_;
+        if (at < page || at >= page + size_) return false;
+        ++faults_;
+        memory_.allow(offset_, size_, page_access::read_write);
+        return true;
     }
-    static inline const guarded_page *current = nullptr;
-    static inline std::atomic<int> faults = 0;
-    const std::size_t size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    int signal, file = -1;
-    std::byte *page = nullptr;
-    struct sigaction before = {};
+
+    const mapped_memory &memory_;
+    const std::size_t offset_, size_ = page_size();
+    std::atomic<int> faults_ = 0;
+    fault_handler handler_; // last: it uses the members above
 };
 
-TEST_F(pageable, faults_in_staging_threads_reach_the_handlers_of_the_program) {
-    constexpr std::size_t size = 1 << 20;
-    const device_memory device(size);
-    for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_DRIVER})
-        for (const auto &[signal, to_device] :
-             {std::pair{SIGSEGV, true}, {SIGSEGV, false}, {SIGBUS, true}, {SIGBUS, false}}) {
-            // On a GPU the driver copies in its own way.
-            if (flags == FERRY_COPY_BY_DRIVER && !on_software_driver()) continue;
-            SCOPED_TRACE(testing::Message()
-                         << strsignal(signal) << (to_device ? " to" : " from") << " the device, " << flags);
-            void *const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            ASSERT_NE(mapped, MAP_FAILED);
-            auto *const host = static_cast<std::byte *>(mapped);
-            std::memset(host, 1, size);
-            ASSERT_OK(raw().cuMemsetD8(device, 2, size));
-            ASSERT_OK(raw().cuCtxSynchronize());
-            {
-                guarded_page guarded(signal);
-                guarded.close_page(host + size / 2, to_device ? PROT_NONE : PROT_READ);
-                const auto address = reinterpret_cast<std::uintptr_t>(host);
-                ASSERT_OK(copy_async(to_device ? std::uint64_t{device} : address,
-                                     to_device ? address : std::uint64_t{device}, size, flags));
-                ASSERT_OK(raw().cuStreamSynchronize(stream));
-                EXPECT_GT(guarded.faults, 0);
+class faults : public pageable {
+protected:
+    // A `Page` is closed when it is made, and its handler opens it.
+    template <class Page> void expect_copies_to_open_a_page() {
+        constexpr std::size_t size = 1 << 20;
+        const device_memory device(size);
+        for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_DRIVER})
+            for (const bool to_device : both_ways) {
+                // On a GPU the driver copies in its own way.
+                if (flags == FERRY_COPY_BY_DRIVER && !on_software_driver()) continue;
+                SCOPED_TRACE(testing::Message() << (to_device ? "to" : "from") << " the device, " << flags);
+                const mapped_memory host(size);
+                std::memset(host.data(), 1, size);
+                ASSERT_OK(raw().cuMemsetD8(device, 2, size));
+                ASSERT_OK(raw().cuCtxSynchronize());
+                {
+                    const Page closed(host, size / 2, to_device);
+                    ASSERT_OK(copy_async(to_device ? std::uint64_t{device} : host.address(),
+                                         to_device ? host.address() : std::uint64_t{device}, size, flags));
+                    ASSERT_OK(raw().cuStreamSynchronize(stream));
+                    EXPECT_GT(closed.faults(), 0);
+                }
+                EXPECT_TRUE(read_back(device, size) == bytes(host.data(), host.data() + size));
+                EXPECT_EQ(host.data()[0], std::byte(to_device ? 1 : 2));
             }
-            EXPECT_TRUE(read_back(device, size) == bytes(host, host + size));
-            EXPECT_EQ(host[0], std::byte(to_device ? 1 : 2));
-            munmap(mapped, size);
-        }
+    }
+};
+
+TEST_F(faults, of_closed_pages_in_staging_threads_reach_the_handlers_of_the_program) {
+    expect_copies_to_open_a_page<guarded_page>();
+}
+
+#if !defined(_WIN32)
+
+// A page of a mapped file that lies beyond the file's end until the program's handler makes the file longer.
+class page_beyond_end {
+public:
+    page_beyond_end(const mapped_memory &memory, std::size_t offset, bool)
+        : page_(memory.data() + offset), handler_([this](std::byte *at) { return lengthen(at); }) {
+        EXPECT_GE(file_, 0);
+        EXPECT_NE(mmap(page_, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_, 0), MAP_FAILED);
+    }
+    ~page_beyond_end() { ::close(file_); }
+    page_beyond_end(const page_beyond_end &) = delete;
+    int faults() const { return faults_; }
+
+private:
+    bool lengthen(const std::byte *at) {
+        if (at < page_ || at >= page_ + size_) return false;
+        ++faults_;
+        return ftruncate(file_, static_cast<off_t>(size_)) == 0;
+    }
+
+    std::byte *const page_;
+    const std::size_t size_ = page_size();
+    const int file_ = memfd_create("ferry-test", MFD_CLOEXEC); // empty
+    std::atomic<int> faults_ = 0;
+    fault_handler handler_; // last: it uses the members above
+};
+
+TEST_F(faults, of_mapped_files_in_staging_threads_reach_the_handlers_of_the_program) {
+    expect_copies_to_open_a_page<page_beyond_end>();
 }
 
 std::vector<pid_t> threads_named(const std::string &name) {
@@ -1199,6 +1225,8 @@ TEST_F(pageable, staging_threads_run_soon_after_they_wake_by_default) {
                });
     }));
 }
+
+#endif
 
 // ---- Slow pages --------------------------------------------------------------------------------------------------
 
@@ -1411,11 +1439,11 @@ TEST_F(ending_graphs, captured_copies_keep_no_memory_once_their_graphs_are_gone)
     ferry_options options = small();
     options.allocate = [](void *, std::uint64_t size, std::uint64_t alignment) {
         held += static_cast<std::int64_t>(size);
-        return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+        return allocate_aligned(size, alignment);
     };
     options.deallocate = [](void *, void *memory, std::uint64_t size) {
         if (memory) held -= static_cast<std::int64_t>(size);
-        std::free(memory);
+        free_aligned(memory);
     };
     open(options);
     const device_memory there(host.size());
@@ -1929,14 +1957,15 @@ TEST_F(pageable, whichever_call_first_meets_a_dead_context_ends_the_copies_there
 }
 
 TEST_F(pageable, a_forked_child_is_refused_and_closes_without_harm) {
+    FERRY_NEEDS_FORK();
+    SKIP_WITHOUT(pages_wiped_in_children);
     bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());
     const ferry_copy_desc copy = line(device, at(host), host.size());
     ferry_ticket *ticket = nullptr;
     ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    const pid_t child = fork();
-    if (child == 0) {
+    const int status = run_in_child([&] {
         constexpr std::int32_t none = -1000 - CUDA_ERROR_NOT_INITIALIZED;
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
@@ -1944,10 +1973,8 @@ TEST_F(pageable, a_forked_child_is_refused_and_closes_without_harm) {
         is_refused = is_refused && ferry_staging_trim(counted.get()) == none &&
                      ferry_staging_prepare(counted.get(), 0) == none && ferry_ticket_release(ticket) == none;
         ferry_close(counted.release());
-        _exit(is_refused ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+        return is_refused ? 0 : 1;
+    });
     EXPECT_EQ(status, 0);
     EXPECT_OK(ferry_ticket_release(ticket));
     ASSERT_OK(copy_async(at(host), device, host.size()));

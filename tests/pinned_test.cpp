@@ -5,17 +5,17 @@
 #include <string>
 #include <thread>
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "support/fault_driver.h"
 #include "support/raw_objects.h"
+#include "support/system.h"
 #include "support/test_place.h"
+#include "system/pages.h"
 
 namespace ferry::test {
 namespace {
 
-constexpr std::uint64_t page = 4096, huge_page = 2 << 20;
+const auto page = page_size(); // 64 KiB on some Arm systems
+constexpr std::uint64_t huge_page = 2 << 20;
 constexpr std::int32_t out_of_memory = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY;
 constexpr std::int32_t invalid_value = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE;
 
@@ -52,25 +52,13 @@ struct counted_memory {
             if (memory.left == 0) return nullptr;
             if (memory.left > 0) --memory.left;
             memory.held += static_cast<std::int64_t>(size);
-            return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+            return allocate_aligned(size, alignment);
         };
         options.deallocate = [](void *self, void *memory, std::uint64_t size) {
             static_cast<counted_memory *>(self)->held -= static_cast<std::int64_t>(size);
-            std::free(memory);
+            free_aligned(memory);
         };
     }
-};
-
-// Page-aligned memory of the process.
-struct mapped_pages {
-    explicit mapped_pages(std::uint64_t size, int protection = PROT_READ | PROT_WRITE) : size(size) {
-        data = static_cast<std::byte *>(mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-        EXPECT_NE(data, MAP_FAILED);
-    }
-    ~mapped_pages() { munmap(data, size); }
-    mapped_pages(const mapped_pages &) = delete;
-    std::byte *data;
-    std::uint64_t size;
 };
 
 class pinned : public ferry_test {
@@ -131,7 +119,8 @@ TEST_F(pinned, blocks_of_every_size_are_aligned_usable_and_end_at_the_requested_
         SCOPED_TRACE(size);
         void *address = nullptr;
         ASSERT_OK(allocate_pinned(counted.get(), size, 0, &address));
-        EXPECT_EQ(number(address) % (is_mapped_by_ferry && size >= huge_page ? huge_page : page), 0u);
+        const bool is_huge = has_huge_pages && is_mapped_by_ferry && size >= huge_page;
+        EXPECT_EQ(number(address) % (is_huge ? huge_page : page), 0u);
         const ferry_address_info info = ask(counted.get(), address);
         EXPECT_EQ(info.memory, FERRY_MEMORY_PINNED);
         EXPECT_EQ(info.range_start, number(address));
@@ -288,7 +277,7 @@ TEST_F(pinned, where_registering_fails_the_driver_allocates) {
 }
 
 TEST_F(pinned, a_smaller_block_is_taken_only_if_allowed_and_within_the_allowed_size) {
-    constexpr std::uint64_t size = 64 * page;
+    const std::uint64_t size = 64 * page;
     struct {
         std::uint32_t flags;
         std::uint64_t min_size;
@@ -380,14 +369,14 @@ TEST_F(pinned, without_memory_for_the_record_there_is_no_block_and_no_registrati
         EXPECT_EQ(allocate_pinned(counted.get(), page, 0, &address), FERRY_ERROR_OUT_OF_MEMORY);
         EXPECT_EQ(address, nullptr);
     }
-    mapped_pages own(4 * page);
-    EXPECT_EQ(ferry_host_register(counted.get(), own.data, own.size, 0, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
-    EXPECT_EQ(ask(counted.get(), own.data).memory, FERRY_MEMORY_PAGEABLE);
+    mapped_memory own(4 * page);
+    EXPECT_EQ(ferry_host_register(counted.get(), own.data(), own.size(), 0, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(ask(counted.get(), own.data()).memory, FERRY_MEMORY_PAGEABLE);
     memory.left = -1;
 }
 
 TEST_F(pinned, whichever_driver_call_fails_the_status_comes_back_and_nothing_leaks) {
-    mapped_pages own(4 * page);
+    mapped_memory own(4 * page);
     void *kept = nullptr;
     ASSERT_OK(allocate_pinned(counted.get(), page, 0, &kept));
     for (const char *const entry : {"cuCtxGetCurrent", "cuThreadExchangeStreamCaptureMode", "cuMemHostAlloc",
@@ -412,13 +401,13 @@ TEST_F(pinned, whichever_driver_call_fails_the_status_comes_back_and_nothing_lea
                 } else {
                     EXPECT_EQ(address, nullptr);
                 }
-                if (expect_fault_or_success(ferry_host_register(counted.get(), own.data, own.size, 0, nullptr)) &&
-                    !expect_fault_or_success(ferry_host_unregister(counted.get(), own.data)) &&
-                    ask(basic.get(), own.data).memory == FERRY_MEMORY_PINNED) { // the call did not reach the driver
-                    EXPECT_OK(ferry_host_unregister(counted.get(), own.data));
+                if (expect_fault_or_success(ferry_host_register(counted.get(), own.data(), own.size(), 0, nullptr)) &&
+                    !expect_fault_or_success(ferry_host_unregister(counted.get(), own.data())) &&
+                    ask(basic.get(), own.data()).memory == FERRY_MEMORY_PINNED) { // the call did not reach the driver
+                    EXPECT_OK(ferry_host_unregister(counted.get(), own.data()));
                 }
                 driver.heal();
-                EXPECT_EQ(ask(basic.get(), own.data).memory, FERRY_MEMORY_PAGEABLE);
+                EXPECT_EQ(ask(basic.get(), own.data()).memory, FERRY_MEMORY_PAGEABLE);
                 const auto met = [&](const char *which) { return std::string(which) == entry; };
                 const auto faults = [&](const char *which) { return met(which) && driver.calls(which) >= nth; };
                 EXPECT_EQ(driver.calls("cuMemHostAlloc") - faults("cuMemHostAlloc"),
@@ -437,10 +426,10 @@ TEST_F(pinned, wrong_frees_are_refused_and_harm_nothing) {
     EXPECT_EQ(ferry_host_free(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     void *block = nullptr;
     ASSERT_OK(allocate_pinned(counted.get(), 2 * page, 0, &block));
-    mapped_pages own(2 * page);
-    ASSERT_OK(ferry_host_register(counted.get(), own.data, own.size, 0, nullptr));
-    EXPECT_EQ(ferry_host_free(counted.get(), own.data), FERRY_ERROR_ADDRESS) << "it is registered, not allocated";
-    EXPECT_EQ(ferry_host_free(counted.get(), own.data + page), FERRY_ERROR_ADDRESS);
+    mapped_memory own(2 * page);
+    ASSERT_OK(ferry_host_register(counted.get(), own.data(), own.size(), 0, nullptr));
+    EXPECT_EQ(ferry_host_free(counted.get(), own.data()), FERRY_ERROR_ADDRESS) << "it is registered, not allocated";
+    EXPECT_EQ(ferry_host_free(counted.get(), own.data() + page), FERRY_ERROR_ADDRESS);
     if (is_mapped_by_ferry) { // then it is ferry's registration
         EXPECT_EQ(ferry_host_unregister(counted.get(), block), FERRY_ERROR_ADDRESS);
     }
@@ -448,11 +437,11 @@ TEST_F(pinned, wrong_frees_are_refused_and_harm_nothing) {
     EXPECT_NE(ferry_host_free(counted.get(), static_cast<std::byte *>(block) + page), FERRY_SUCCESS);
     EXPECT_NE(ferry_host_free(counted.get(), &unknown), FERRY_SUCCESS);
     EXPECT_NE(ferry_host_unregister(counted.get(), &unknown), FERRY_SUCCESS);
-    EXPECT_NE(ferry_host_unregister(counted.get(), own.data + page), FERRY_SUCCESS) << "not where it begins";
+    EXPECT_NE(ferry_host_unregister(counted.get(), own.data() + page), FERRY_SUCCESS) << "not where it begins";
     expect_usable(counted.get(), block, 2 * page);
-    expect_usable(counted.get(), own.data, own.size);
-    EXPECT_OK(ferry_host_unregister(counted.get(), own.data));
-    EXPECT_EQ(ferry_host_unregister(counted.get(), own.data),
+    expect_usable(counted.get(), own.data(), own.size());
+    EXPECT_OK(ferry_host_unregister(counted.get(), own.data()));
+    EXPECT_EQ(ferry_host_unregister(counted.get(), own.data()),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     EXPECT_OK(ferry_host_free(counted.get(), block));
     EXPECT_EQ(ferry_host_free(counted.get(), block), invalid_value) << "already freed";
@@ -462,10 +451,10 @@ TEST_F(pinned, memory_of_the_drivers_own_calls_can_be_freed_and_unregistered_too
     void *allocated = nullptr;
     ASSERT_OK(raw().cuMemHostAlloc(&allocated, page, 0));
     EXPECT_OK(ferry_host_free(counted.get(), allocated));
-    mapped_pages own(page);
-    ASSERT_OK(raw().cuMemHostRegister(own.data, own.size, 0));
-    EXPECT_OK(ferry_host_unregister(counted.get(), own.data));
-    EXPECT_EQ(ask(basic.get(), own.data).memory, FERRY_MEMORY_PAGEABLE);
+    mapped_memory own(page);
+    ASSERT_OK(raw().cuMemHostRegister(own.data(), own.size(), 0));
+    EXPECT_OK(ferry_host_unregister(counted.get(), own.data()));
+    EXPECT_EQ(ask(basic.get(), own.data()).memory, FERRY_MEMORY_PAGEABLE);
 }
 
 TEST_F(pinned, a_block_outlives_the_context_it_was_pinned_in_and_can_still_be_freed) {
@@ -474,8 +463,8 @@ TEST_F(pinned, a_block_outlives_the_context_it_was_pinned_in_and_can_still_be_fr
     ASSERT_OK(raw().cuCtxPushCurrent(own));
     ferry_host_block block;
     ASSERT_OK(allocate(2 * page, new_options(), block));
-    mapped_pages pages(2 * page);
-    ASSERT_OK(ferry_host_register(counted.get(), pages.data, pages.size, 0, nullptr));
+    mapped_memory pages(2 * page);
+    ASSERT_OK(ferry_host_register(counted.get(), pages.data(), pages.size(), 0, nullptr));
     ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
     ASSERT_OK(ferry_context_destroy(counted.get(), own));
     if (block.origin == FERRY_HOST_FROM_MAPPING) {
@@ -483,10 +472,10 @@ TEST_F(pinned, a_block_outlives_the_context_it_was_pinned_in_and_can_still_be_fr
         EXPECT_OK(ferry_host_free(counted.get(), block.address));
     }
     // A range whose registration ended with its context can be registered again and is then reported as it is now.
-    ASSERT_OK(ferry_host_register(counted.get(), pages.data + page, page, 0, nullptr));
-    EXPECT_EQ(ask(counted.get(), pages.data + page).range_size, page);
-    EXPECT_EQ(ask(counted.get(), pages.data).memory, FERRY_MEMORY_PAGEABLE);
-    EXPECT_OK(ferry_host_unregister(counted.get(), pages.data + page));
+    ASSERT_OK(ferry_host_register(counted.get(), pages.data() + page, page, 0, nullptr));
+    EXPECT_EQ(ask(counted.get(), pages.data() + page).range_size, page);
+    EXPECT_EQ(ask(counted.get(), pages.data()).memory, FERRY_MEMORY_PAGEABLE);
+    EXPECT_OK(ferry_host_unregister(counted.get(), pages.data() + page));
 }
 
 TEST_F(pinned, many_threads_allocate_and_free_blocks) {
@@ -510,15 +499,15 @@ TEST_F(pinned, many_threads_allocate_and_free_blocks) {
 
 TEST_F(pinned, captures_on_other_streams_are_left_alone) {
     test_stream stream;
-    mapped_pages own(2 * page);
+    mapped_memory own(2 * page);
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     for (const std::uint32_t flags : {0u, FERRY_HOST_BY_DRIVER}) {
         void *block = nullptr;
         EXPECT_OK(allocate_pinned(counted.get(), page, flags, &block));
         EXPECT_OK(ferry_host_free(counted.get(), block));
     }
-    EXPECT_OK(ferry_host_register(counted.get(), own.data, own.size, 0, nullptr));
-    EXPECT_OK(ferry_host_unregister(counted.get(), own.data));
+    EXPECT_OK(ferry_host_register(counted.get(), own.data(), own.size(), 0, nullptr));
+    EXPECT_OK(ferry_host_unregister(counted.get(), own.data()));
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));
@@ -564,86 +553,87 @@ TEST_F(pieces, the_chunk_must_be_a_multiple_of_the_page) {
 }
 
 TEST_F(pieces, a_registration_in_pieces_looks_like_one_to_the_caller) {
-    mapped_pages own(6 * page);
+    mapped_memory own(6 * page);
     for (const std::uint64_t lead : {std::uint64_t{0}, std::uint64_t{100}}) {
         driver.reset_counts();
         const std::uint64_t size = 5 * page - 50;
-        ASSERT_OK(ferry_host_register(one_page.get(), own.data + lead, size, 0, nullptr));
+        ASSERT_OK(ferry_host_register(one_page.get(), own.data() + lead, size, 0, nullptr));
         const int count = lead ? 6 : 5;
         EXPECT_EQ(driver.calls("cuMemHostRegister"), count);
         for (const std::uint64_t offset : {lead, lead + page, lead + size - 1}) {
-            const ferry_address_info info = ask(one_page.get(), own.data + offset);
+            const ferry_address_info info = ask(one_page.get(), own.data() + offset);
             EXPECT_EQ(info.memory, FERRY_MEMORY_PINNED);
-            EXPECT_EQ(info.range_start, number(own.data) + lead);
+            EXPECT_EQ(info.range_start, number(own.data()) + lead);
             EXPECT_EQ(info.range_size, size);
         }
-        EXPECT_LE(ask(basic.get(), own.data + page).range_size, page) << "the driver got single pages";
-        EXPECT_EQ(ask(one_page.get(), own.data + lead + size).memory, FERRY_MEMORY_PAGEABLE);
-        EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, page, 0, nullptr),
+        EXPECT_LE(ask(basic.get(), own.data() + page).range_size, page) << "the driver got single pages";
+        EXPECT_EQ(ask(one_page.get(), own.data() + lead + size).memory, FERRY_MEMORY_PAGEABLE);
+        EXPECT_EQ(ferry_host_register(one_page.get(), own.data() + 2 * page, page, 0, nullptr),
                   FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-        ASSERT_OK(ferry_host_unregister(one_page.get(), own.data + lead));
+        ASSERT_OK(ferry_host_unregister(one_page.get(), own.data() + lead));
         EXPECT_EQ(driver.calls("cuMemHostUnregister"), count);
-        for (std::uint64_t offset = 0; offset < own.size; offset += page / 2)
-            EXPECT_EQ(ask(basic.get(), own.data + offset).memory, FERRY_MEMORY_PAGEABLE);
+        for (std::uint64_t offset = 0; offset < own.size(); offset += page / 2)
+            EXPECT_EQ(ask(basic.get(), own.data() + offset).memory, FERRY_MEMORY_PAGEABLE);
     }
     ferry_error_info error = new_error();
-    expect_refusal(ferry_host_register(one_page.get(), own.data, UINT64_MAX, 0, &error), error, FERRY_ERROR_OVERFLOW,
+    expect_refusal(ferry_host_register(one_page.get(), own.data(), UINT64_MAX, 0, &error), error, FERRY_ERROR_OVERFLOW,
                    FERRY_SIDE_NONE, FERRY_FIELD_SIZE);
 }
 
 TEST_F(pieces, all_pieces_are_registered_or_none) {
-    mapped_pages own(8 * page);
+    mapped_memory own(8 * page);
     // Another registration, which must stay.
-    ASSERT_OK(ferry_host_register(one_page.get(), own.data, 2 * page, 0, nullptr));
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data(), 2 * page, 0, nullptr));
     const auto expect_nothing_registered = [&] {
         for (std::uint64_t at = 2; at < 8; ++at)
-            EXPECT_EQ(ask(basic.get(), own.data + at * page).memory, FERRY_MEMORY_PAGEABLE);
-        EXPECT_EQ(ask(one_page.get(), own.data + page).range_size, 2 * page);
+            EXPECT_EQ(ask(basic.get(), own.data() + at * page).memory, FERRY_MEMORY_PAGEABLE);
+        EXPECT_EQ(ask(one_page.get(), own.data() + page).range_size, 2 * page);
     };
     for (int nth = 1; nth <= 6; ++nth) {
         driver.reset_counts();
         driver.fail("cuMemHostRegister", CUDA_ERROR_OUT_OF_MEMORY, nth);
-        EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0, nullptr), out_of_memory);
+        EXPECT_EQ(ferry_host_register(one_page.get(), own.data() + 2 * page, 6 * page, 0, nullptr), out_of_memory);
         EXPECT_EQ(driver.calls("cuMemHostUnregister"), nth - 1);
         expect_nothing_registered();
     }
     // One of the six pages is registered already.
-    ASSERT_OK(raw().cuMemHostRegister(own.data + 6 * page, page, 0));
-    EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0, nullptr),
+    ASSERT_OK(raw().cuMemHostRegister(own.data() + 6 * page, page, 0));
+    EXPECT_EQ(ferry_host_register(one_page.get(), own.data() + 2 * page, 6 * page, 0, nullptr),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-    ASSERT_OK(raw().cuMemHostUnregister(own.data + 6 * page));
+    ASSERT_OK(raw().cuMemHostUnregister(own.data() + 6 * page));
     expect_nothing_registered();
     std::vector<std::uint64_t> held; // registered until the list cannot grow any more
-    mapped_pages others(32 * page);
+    mapped_memory others(32 * page);
     counts.left = 0;
     std::int32_t status = FERRY_SUCCESS;
-    for (std::uint64_t at = 0; at < others.size && status == FERRY_SUCCESS; at += page) {
-        status = ferry_host_register(one_page.get(), others.data + at, page, 0, nullptr);
+    for (std::uint64_t at = 0; at < others.size() && status == FERRY_SUCCESS; at += page) {
+        status = ferry_host_register(one_page.get(), others.data() + at, page, 0, nullptr);
         if (status == FERRY_SUCCESS) held.push_back(at);
     }
     EXPECT_EQ(status, FERRY_ERROR_OUT_OF_MEMORY);
-    EXPECT_EQ(ask(basic.get(), others.data + held.size() * page).memory, FERRY_MEMORY_PAGEABLE);
-    EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0, nullptr),
+    EXPECT_EQ(ask(basic.get(), others.data() + held.size() * page).memory, FERRY_MEMORY_PAGEABLE);
+    EXPECT_EQ(ferry_host_register(one_page.get(), own.data() + 2 * page, 6 * page, 0, nullptr),
               FERRY_ERROR_OUT_OF_MEMORY);
     expect_nothing_registered();
     counts.left = -1;
     for (const std::uint64_t at : held)
-        EXPECT_OK(ferry_host_unregister(one_page.get(), others.data + at));
-    ASSERT_OK(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0, nullptr));
-    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data + 2 * page));
-    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data));
+        EXPECT_OK(ferry_host_unregister(one_page.get(), others.data() + at));
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data() + 2 * page, 6 * page, 0, nullptr));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data() + 2 * page));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data()));
 }
 
 TEST_F(pieces, unregistering_releases_all_pieces_and_returns_the_first_error) {
-    mapped_pages own(3 * page);
-    ASSERT_OK(ferry_host_register(one_page.get(), own.data, own.size, 0, nullptr));
+    mapped_memory own(3 * page);
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data(), own.size(), 0, nullptr));
     driver.reset_counts();
     driver.fail("cuMemHostUnregister", CUDA_ERROR_OPERATING_SYSTEM, 2);
-    EXPECT_EQ(ferry_host_unregister(one_page.get(), own.data), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OPERATING_SYSTEM);
+    EXPECT_EQ(ferry_host_unregister(one_page.get(), own.data()),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OPERATING_SYSTEM);
     EXPECT_EQ(driver.calls("cuMemHostUnregister"), 3);
-    EXPECT_EQ(ask(one_page.get(), own.data + 2 * page).memory, FERRY_MEMORY_PAGEABLE);
-    EXPECT_EQ(ask(one_page.get(), own.data + page).range_size, page) << "only the driver still has it registered";
-    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data + page));
+    EXPECT_EQ(ask(one_page.get(), own.data() + 2 * page).memory, FERRY_MEMORY_PAGEABLE);
+    EXPECT_EQ(ask(one_page.get(), own.data() + page).range_size, page) << "only the driver still has it registered";
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data() + page));
 }
 
 TEST_F(pieces, read_only_memory_is_registered_for_reading) {
@@ -651,13 +641,13 @@ TEST_F(pieces, read_only_memory_is_registered_for_reading) {
     info.struct_size = sizeof info;
     ASSERT_OK(ferry_device_get_info(basic.get(), 0, &info));
     if (!info.host_register_read_only) GTEST_SKIP() << "not on this machine";
-    mapped_pages own(3 * page, PROT_READ);
-    ASSERT_OK(ferry_host_register(one_page.get(), own.data, own.size, FERRY_REGISTER_READ_ONLY, nullptr));
-    device_memory there(own.size);
-    ASSERT_OK(raw().cuMemsetD8(there, 7, own.size));
-    EXPECT_OK(ferry_copy_bytes(one_page.get(), there, number(own.data), own.size, nullptr));
-    EXPECT_EQ(read_back(there, own.size), bytes(own.size));
-    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data));
+    mapped_memory own(3 * page, page_access::read);
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data(), own.size(), FERRY_REGISTER_READ_ONLY, nullptr));
+    device_memory there(own.size());
+    ASSERT_OK(raw().cuMemsetD8(there, 7, own.size()));
+    EXPECT_OK(ferry_copy_bytes(one_page.get(), there, number(own.data()), own.size(), nullptr));
+    EXPECT_EQ(read_back(there, own.size()), bytes(own.size()));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data()));
 }
 
 // ---- Copies and fills across pieces ----------------------------------------------------------------------------
@@ -667,12 +657,12 @@ TEST_F(pieces, read_only_memory_is_registered_for_reading) {
 class patchwork {
 public:
     patchwork(ferry_instance *instance, const std::string &pattern)
-        : pages(pattern.size() * page), picture(pages.size), instance_(instance) {
+        : pages(pattern.size() * page), picture(pages.size()), instance_(instance) {
         for (std::size_t at = 0; at < pattern.size();) {
             const std::size_t end = std::min(pattern.find_first_not_of(pattern[at], at), pattern.size());
             if (pattern[at] != '.') {
-                EXPECT_OK(ferry_host_register(instance, pages.data + at * page, (end - at) * page, 0, nullptr));
-                registered_.push_back(pages.data + at * page);
+                EXPECT_OK(ferry_host_register(instance, pages.data() + at * page, (end - at) * page, 0, nullptr));
+                registered_.push_back(pages.data() + at * page);
             }
             at = end;
         }
@@ -685,11 +675,11 @@ public:
 
     void fill(std::uint64_t seed) {
         picture = random_bytes(picture.size(), seed);
-        std::memcpy(pages.data, picture.data(), picture.size());
+        std::memcpy(pages.data(), picture.data(), picture.size());
     }
-    bytes read() const { return bytes(pages.data, pages.data + pages.size); }
+    bytes read() const { return bytes(pages.data(), pages.data() + pages.size()); }
 
-    mapped_pages pages;
+    mapped_memory pages;
     bytes picture;
 
 private:
@@ -702,7 +692,7 @@ struct patch_box {
     std::uint64_t offset, row_pitch, slice_height;
     ferry_place describe(const patchwork &of) const {
         ferry_place place = {};
-        ferry_place_host_pitched(&place, of.pages.data + offset, row_pitch, slice_height);
+        ferry_place_host_pitched(&place, of.pages.data() + offset, row_pitch, slice_height);
         return place;
     }
     std::byte &in(bytes &picture, std::uint64_t x, std::uint64_t y, std::uint64_t z) const {
@@ -726,8 +716,8 @@ patch_box draw_box(drawing &draw, const patchwork &in, const drawn_extent &exten
     const std::uint64_t row_pitch = extent.width + (is_tight ? 0 : draw(0, page));
     const std::uint64_t slice_height = extent.height + (is_tight ? 0 : draw(0, 2));
     const std::uint64_t reach = ((extent.depth - 1) * slice_height + extent.height - 1) * row_pitch + extent.width;
-    if (reach > in.pages.size) return {0, 0, 0};
-    return {draw(0, in.pages.size - reach), row_pitch, slice_height};
+    if (reach > in.pages.size()) return {0, 0, 0};
+    return {draw(0, in.pages.size() - reach), row_pitch, slice_height};
 }
 
 std::string draw_pattern(drawing &draw) {
@@ -841,7 +831,7 @@ TEST_F(pieces, an_array_takes_a_crossing_copy_even_where_a_border_cuts_an_elemen
         array.fill(offset + 1);
         const ferry_place place = array.describe(statement::stated);
         ferry_place from = {};
-        ferry_place_host(&from, host.pages.data + offset);
+        ferry_place_host(&from, host.pages.data() + offset);
         const ferry_copy_desc copy = describe_copy(from, place, 1600);
         ASSERT_OK(ferry_copy(one_page.get(), &copy, nullptr));
         EXPECT_EQ(array.read(), bytes(host.picture.begin() + static_cast<std::ptrdiff_t>(offset),
@@ -856,7 +846,7 @@ TEST_F(pieces, the_explanation_names_the_number_of_calls_and_what_the_caller_wai
     std::uint32_t flags = FERRY_COPY_BY_DRIVER;
     const auto explain = [&](std::uint64_t offset, std::uint64_t size, bool is_upload) {
         ferry_place ours = {}, theirs = {};
-        ferry_place_host(&ours, host.pages.data + offset);
+        ferry_place_host(&ours, host.pages.data() + offset);
         ferry_place_device(&theirs, 0, there);
         ferry_copy_desc copy = is_upload ? describe_copy(ours, theirs, size) : describe_copy(theirs, ours, size);
         copy.flags = flags;
@@ -892,7 +882,7 @@ TEST_F(pieces, the_status_of_a_later_part_comes_back) {
     test_stream stream;
     driver.fail("cuMemcpy3DAsync", CUDA_ERROR_OUT_OF_MEMORY, 4); // the refused call and two parts come first
     driver.reset_counts();
-    EXPECT_EQ(ferry_copy_bytes_async(one_page.get(), there, number(host.pages.data), 4 * page, stream, nullptr),
+    EXPECT_EQ(ferry_copy_bytes_async(one_page.get(), there, number(host.pages.data()), 4 * page, stream, nullptr),
               out_of_memory);
     EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 4);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -907,7 +897,7 @@ TEST_F(pieces, a_crossing_copy_is_captured_with_all_its_parts) {
     test_stream stream;
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     EXPECT_OK(
-        ferry_copy_bytes_async(one_page.get(), there, number(host.pages.data) + page / 2, 2 * page, stream, nullptr));
+        ferry_copy_bytes_async(one_page.get(), there, number(host.pages.data()) + page / 2, 2 * page, stream, nullptr));
     CUgraph graph = nullptr;
     CUgraphExec exec = nullptr;
     ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
@@ -938,22 +928,22 @@ TEST_F(pieces, a_copy_past_an_allocation_is_refused_by_full_checks_and_by_the_dr
 }
 
 TEST_F(pieces, full_checks_refuse_a_copy_that_runs_into_unmapped_memory) {
-    mapped_pages own(4 * page);
-    ASSERT_OK(ferry_host_register(one_page_full.get(), own.data, 2 * page, 0, nullptr));
-    ASSERT_EQ(mprotect(own.data + 3 * page, page, PROT_NONE), 0);
+    mapped_memory own(4 * page);
+    ASSERT_OK(ferry_host_register(one_page_full.get(), own.data(), 2 * page, 0, nullptr));
+    own.allow(3 * page, page, page_access::none);
     device_memory there(4 * page);
     const auto copy = [&](std::uint64_t size, ferry_error_info &error) {
-        return ferry_copy_bytes(one_page_full.get(), there, number(own.data), size, &error);
+        return ferry_copy_bytes(one_page_full.get(), there, number(own.data()), size, &error);
     };
     ferry_error_info error = new_error();
     EXPECT_OK(copy(3 * page, error)) << describe(error);
     expect_refusal(copy(3 * page + 1, error), error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
     // ferry does not know a foreign registration behind its own.
-    ASSERT_OK(raw().cuMemHostRegister(own.data + 2 * page, page, 0));
+    ASSERT_OK(raw().cuMemHostRegister(own.data() + 2 * page, page, 0));
     expect_refusal(copy(3 * page, error), error, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
-    EXPECT_EQ(error.limit, number(own.data) + 2 * page);
-    ASSERT_OK(raw().cuMemHostUnregister(own.data + 2 * page));
-    EXPECT_OK(ferry_host_unregister(one_page_full.get(), own.data));
+    EXPECT_EQ(error.limit, number(own.data()) + 2 * page);
+    ASSERT_OK(raw().cuMemHostUnregister(own.data() + 2 * page));
+    EXPECT_OK(ferry_host_unregister(one_page_full.get(), own.data()));
 }
 
 TEST_F(pieces, fills_cross_pieces_and_do_not_run_into_pageable_memory) {
@@ -1003,23 +993,23 @@ TEST_F(pieces, fills_cross_pieces_and_do_not_run_into_pageable_memory) {
 }
 
 TEST_F(pieces, a_fill_whose_pattern_a_border_cuts_is_refused_whole) {
-    mapped_pages own(2 * page);
-    ASSERT_OK(ferry_host_register(one_page.get(), own.data, page + 2, 0, nullptr));
-    if (ferry_host_register(one_page.get(), own.data + page + 2, 100, 0, nullptr)) {
-        EXPECT_OK(ferry_host_unregister(one_page.get(), own.data));
+    mapped_memory own(2 * page);
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data(), page + 2, 0, nullptr));
+    if (ferry_host_register(one_page.get(), own.data() + page + 2, 100, 0, nullptr)) {
+        EXPECT_OK(ferry_host_unregister(one_page.get(), own.data()));
         GTEST_SKIP() << "this driver does not register a page twice";
     }
     ferry_place place = {};
-    ferry_place_host(&place, own.data);
+    ferry_place_host(&place, own.data());
     ferry_fill_desc fill;
     ferry_fill_desc_init(&fill, &place, page + 8, 1, 1, "abcd", 4);
     EXPECT_EQ(ferry_fill(one_page.get(), &fill, nullptr), invalid_value);
-    EXPECT_EQ(bytes(own.data, own.data + own.size), bytes(own.size));
+    EXPECT_EQ(bytes(own.data(), own.data() + own.size()), bytes(own.size()));
     ferry_fill_desc_init(&fill, &place, page + 8, 1, 1, "ab", 2);
     EXPECT_OK(ferry_fill(one_page.get(), &fill, nullptr));
-    EXPECT_EQ(std::memcmp(own.data + page - 2, "abababababab", 10), 0);
-    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data));
-    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data + page + 2));
+    EXPECT_EQ(std::memcmp(own.data() + page - 2, "abababababab", 10), 0);
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data()));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data() + page + 2));
 }
 
 } // namespace

@@ -470,6 +470,26 @@ TEST(staged_plan, what_cannot_be_staged_goes_by_the_driver_or_is_refused_with_it
     expect(obstacle::not_pageable, shape_of(ends::d2d, gapped::none, 0, 64 * MiB), facts);
 }
 
+TEST(staged_plan, a_device_that_uses_the_hosts_page_tables_copies_pageable_memory_itself) {
+    plan_facts facts = staging_facts(on_a_stream);
+    facts.reaches_pageable = true;
+    for (const ends way : {ends::h2d, ends::d2h}) {
+        const shape large = pageable_line(way, 1024 * MiB);
+        EXPECT_EQ(plan_copy(large, facts).route, route_kind::driver);
+        EXPECT_EQ(predict_copy(large, facts).staged.why_not, obstacle::direct);
+        EXPECT_LT(predict_copy(large, facts).driver.predicted_ns,
+                  predict_copy(large, staging_facts(on_a_stream)).driver.predicted_ns)
+            << "the driver does not copy through a buffer of its own";
+        shape narrow = shape_of(way, gapped::both, 8, 4 * MiB);
+        (way == ends::h2d ? narrow.source : narrow.destination).kind = memory_kind::pageable;
+        plan_facts forced = facts;
+        forced.preferences.forced = route_kind::kernel;
+        EXPECT_EQ(plan_copy(narrow, forced).route, route_kind::kernel);
+        forced.reaches_pageable = false;
+        EXPECT_EQ(plan_copy(narrow, forced).refused, obstacle::pageable);
+    }
+}
+
 TEST(staged_plan, threads_fill_slots_for_one_block_each_and_empty_slots_of_two) {
     struct line {
         std::uint16_t threads;

@@ -7,6 +7,7 @@
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
+#include "support/system.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -1076,6 +1077,54 @@ TEST_F(pools, a_device_without_pools_is_unsupported) {
     EXPECT_EQ(ferry_pool_get_default(old.get(), FERRY_LOCATION_HOST, 0, &pool), FERRY_ERROR_UNSUPPORTED);
 }
 
+// A driver that offers Win32 handles, and what it was asked for.
+struct driver_with_win32_handles {
+    static inline CUmemPoolProps asked;
+
+    static CUresult CUDAAPI get_attribute(int *value, CUdevice_attribute which, CUdevice device) {
+        const CUresult result = raw().cuDeviceGetAttribute(value, which, device);
+        if (which == CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES) *value = CU_MEM_HANDLE_TYPE_WIN32;
+        return result;
+    }
+    static CUresult CUDAAPI create_pool(CUmemoryPool *pool, const CUmemPoolProps *props) {
+        asked = *props;
+        CUmemPoolProps plain = *props;
+        plain.handleTypes = CU_MEM_HANDLE_TYPE_NONE;
+        plain.win32SecurityAttributes = nullptr;
+        return raw().cuMemPoolCreate(pool, &plain);
+    }
+    static void *get_proc(void *, const char *name, int version) {
+        if (!std::strcmp(name, "cuDeviceGetAttribute")) return reinterpret_cast<void *>(&get_attribute);
+        if (!std::strcmp(name, "cuMemPoolCreate")) return reinterpret_cast<void *>(&create_pool);
+        return raw_entry_points().get_proc(raw_entry_points().user, name, version);
+    }
+};
+
+TEST_F(pools, only_pools_with_win32_handles_have_security_attributes) {
+    auto options = sized<ferry_options>();
+    options.driver = FERRY_DRIVER_CUDA;
+    options.get_proc = driver_with_win32_handles::get_proc;
+    const instance_owner opened = open_or_fail(options);
+    for (const std::uint32_t handle_types : {0u, FERRY_HANDLE_WIN32}) {
+        auto desc = desc_of(FERRY_LOCATION_DEVICE);
+        desc.handle_types = handle_types;
+        CUmemoryPool pool = nullptr;
+        ASSERT_OK(ferry_pool_create(opened.get(), &desc, &pool, nullptr));
+        const CUmemPoolProps &asked = driver_with_win32_handles::asked;
+        EXPECT_EQ(static_cast<std::uint32_t>(asked.handleTypes), handle_types);
+#if defined(_WIN32)
+        EXPECT_EQ(asked.win32SecurityAttributes != nullptr, handle_types == FERRY_HANDLE_WIN32);
+#else
+        EXPECT_EQ(asked.win32SecurityAttributes, nullptr) << "the driver takes none on this system";
+#endif
+        EXPECT_OK(ferry_pool_destroy(opened.get(), pool));
+    }
+    auto desc = desc_of(FERRY_LOCATION_DEVICE);
+    desc.handle_types = FERRY_HANDLE_POSIX_FD;
+    CUmemoryPool pool = nullptr;
+    EXPECT_EQ(ferry_pool_create(opened.get(), &desc, &pool, nullptr), FERRY_ERROR_UNSUPPORTED) << "not offered";
+}
+
 TEST_F(pools, attributes_unknown_to_the_driver_leave_the_callers_struct_alone) {
     fault_driver driver(raw_entry_points());
     const instance_owner old = open_or_fail(driver.options());
@@ -1121,11 +1170,11 @@ TEST_F(pools, without_memory_for_a_record_there_is_no_pool) {
         auto &memory = *static_cast<counting_memory *>(user);
         if (memory.is_full) return nullptr;
         ++memory.live;
-        return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+        return allocate_aligned(size, alignment);
     };
     options.deallocate = [](void *user, void *address, std::uint64_t) {
         --static_cast<counting_memory *>(user)->live;
-        std::free(address);
+        free_aligned(address);
     };
     {
         const instance_owner instance = open_or_fail(options);

@@ -11,6 +11,7 @@
 
 #include "support/driver_under_test.h"
 #include "support/fault_driver.h"
+#include "support/system.h"
 
 namespace ferry::test {
 namespace {
@@ -93,10 +94,8 @@ TEST_F(profiles, calibration_keeps_to_its_time_and_its_results_are_plausible) {
         if (!has_kernels) continue;
         for (const std::string fact : {".staged_fixed_ns", ".staged_rate", ".staged_thread_rate"})
             EXPECT_NE(numbers(found, name + fact), numbers(before, name + fact)) << fact;
-        EXPECT_GT(numbers(found, name + ".staged_rate").at(0), 10u) << "10 MB/s";
-        EXPECT_GT(numbers(found, name + ".staged_thread_rate").at(0), 100u) << "100 MB/s";
+        if (on_software_driver()) continue; // threads that wait for each other have any speed on a busy machine
         EXPECT_LT(numbers(found, name + ".staged_row_ns").at(0), 100'000u);
-        if (on_software_driver()) continue;
         EXPECT_LT(numbers(found, name + ".staged_fixed_ns").at(0), 1'000'000u);
         EXPECT_GT(numbers(found, name + ".staged_rate").at(0), 5'000u);
     }
@@ -113,8 +112,15 @@ TEST_F(profiles, calibration_keeps_to_its_time_and_its_results_are_plausible) {
     }
 }
 
+// Makes calibrations short, for tests that are not about kernels: on a CPU those take most of the time.
+class driver_without_kernels : public fault_driver {
+public:
+    driver_without_kernels() : fault_driver(raw_entry_points()) { hide("cuLaunchKernel"); }
+};
+
 TEST_F(profiles, a_saved_profile_is_loaded_by_another_instance) {
-    const instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());
+    const driver_without_kernels driver;
+    const instance_owner first = open_or_fail(driver.options()), second = open_or_fail(driver.options());
     ASSERT_OK(ferry_device_calibrate(first.get(), 0, nullptr));
     const std::string text = saved(first.get());
     ASSERT_NE(saved(second.get()), text);
@@ -274,8 +280,7 @@ TEST_F(profiles, a_failed_calibration_changes_nothing) {
 }
 
 TEST_F(profiles, where_kernels_cannot_be_loaded_the_rest_is_measured) {
-    fault_driver faults(raw_entry_points());
-    faults.hide("cuLaunchKernel");
+    driver_without_kernels faults;
     const instance_owner ferry = open_or_fail(faults.options());
     const std::string before = saved(ferry.get());
     ASSERT_OK(ferry_device_calibrate(ferry.get(), 0, nullptr));
@@ -301,7 +306,7 @@ TEST_F(profiles, where_nothing_is_staged_the_rest_is_measured) {
 
 TEST_F(profiles, batch_calls_that_a_driver_refuses_keep_their_previous_numbers) {
     if (!raw().cuMemcpyBatchAsync && !raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has none";
-    fault_driver faults(raw_entry_points());
+    driver_without_kernels faults;
     const instance_owner ferry = open_or_fail(faults.options());
     const std::string before = saved(ferry.get());
     faults.fail("cuMemcpyBatchAsync", CUDA_ERROR_NOT_SUPPORTED, 1, true);
@@ -338,7 +343,8 @@ TEST_F(profiles, a_calibration_works_with_less_memory) {
 }
 
 TEST_F(profiles, a_calibration_needs_no_current_context_and_leaves_captures_alone) {
-    const instance_owner ferry = open_or_fail(options_under_test());
+    const driver_without_kernels driver;
+    const instance_owner ferry = open_or_fail(driver.options());
     CUstream stream = nullptr;
     CUdeviceptr memory = 0;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -393,11 +399,11 @@ struct counted_memory {
             auto &counted = *static_cast<counted_memory *>(self);
             if (counted.is_empty) return nullptr;
             counted.held += static_cast<std::int64_t>(size);
-            return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+            return allocate_aligned(size, alignment);
         };
         options.deallocate = [](void *self, void *memory, std::uint64_t size) {
             if (memory) static_cast<counted_memory *>(self)->held -= static_cast<std::int64_t>(size);
-            std::free(memory);
+            free_aligned(memory);
         };
     }
 };
@@ -422,8 +428,9 @@ TEST_F(profiles, memory_for_profiles_comes_from_the_program_and_is_returned) {
 }
 
 TEST_F(profiles, loading_the_same_profiles_again_takes_no_more_memory) {
+    const driver_without_kernels driver;
     counted_memory counted;
-    ferry_options options = options_under_test();
+    ferry_options options = driver.options();
     counted.install(options);
     {
         const instance_owner ferry = open_or_fail(options);

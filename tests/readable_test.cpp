@@ -5,33 +5,32 @@
 #include <thread>
 #include <vector>
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
+
+#if !defined(_WIN32)
+#include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 
-#include "memory/pages.h"
-#include "memory/readable.h"
+#include "support/system.h"
+#include "system/pages.h"
+#include "system/readable.h"
 
 namespace ferry::test {
 namespace {
 
-struct mapped_pages {
-    explicit mapped_pages(std::size_t count) : size(count * page) {
-        void *const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        EXPECT_NE(mapped, MAP_FAILED);
-        first = reinterpret_cast<std::uintptr_t>(mapped);
-    }
-    ~mapped_pages() { munmap(at(0), size); }
-    mapped_pages(const mapped_pages &) = delete;
-    void *at(std::size_t index) const { return reinterpret_cast<void *>(first + index * page); }
+struct mapped_pages : mapped_memory {
+    explicit mapped_pages(std::size_t count) : mapped_memory(count * page_size()) {}
 
-    const std::size_t page = page_size(), size;
-    std::uint64_t first = 0;
+    void close(std::size_t index) const { allow(index * page, page, page_access::none); }
+    void unmap(std::size_t index) const { remove(index * page, page); }
+
+    const std::size_t page = page_size();
+    const std::uint64_t first = address();
 };
 
 bool are_readable(const std::vector<address_span> &ranges) {
@@ -48,14 +47,9 @@ bool are_readable(const std::vector<address_span> &ranges) {
 // Two ranges of half a page in each page.
 std::vector<address_span> halves_of(const mapped_pages &pages) {
     std::vector<address_span> ranges;
-    for (std::uint64_t at = pages.first; at < pages.first + pages.size; at += pages.page / 2)
+    for (std::uint64_t at = pages.first; at < pages.first + pages.size(); at += pages.page / 2)
         ranges.push_back({at, at + pages.page / 2 - 1});
     return ranges;
-}
-
-std::size_t open_files() {
-    const std::filesystem::directory_iterator files("/proc/self/fd");
-    return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
 constexpr std::size_t counts[] = {1, 2, 16, 17, 255, 256, 257, 1500, 4096}; // of pages, thus of addresses to test
@@ -73,9 +67,9 @@ TEST(readable, one_unreadable_page_is_found_wherever_it_is) {
             for (const bool is_unmapped : {false, true}) {
                 const mapped_pages pages(count);
                 if (is_unmapped)
-                    ASSERT_EQ(munmap(pages.at(bad), pages.page), 0);
+                    pages.unmap(bad);
                 else
-                    ASSERT_EQ(mprotect(pages.at(bad), pages.page, PROT_NONE), 0);
+                    pages.close(bad);
                 EXPECT_FALSE(are_readable(halves_of(pages))) << bad << " of " << count;
             }
 }
@@ -83,7 +77,7 @@ TEST(readable, one_unreadable_page_is_found_wherever_it_is) {
 TEST(readable, only_the_ends_of_a_range_count) {
     const mapped_pages pages(600);
     for (std::size_t i = 1; i < 600; i += 3)
-        ASSERT_EQ(mprotect(pages.at(i), pages.page, PROT_NONE), 0);
+        pages.close(i);
     std::vector<address_span> ranges;
     for (std::size_t i = 0; i < 600; i += 3)
         ranges.push_back({pages.first + i * pages.page, pages.first + (i + 3) * pages.page - 1});
@@ -97,11 +91,18 @@ TEST(readable, a_range_at_either_end_of_the_address_space_is_unreadable) {
     EXPECT_FALSE(are_readable({{UINT64_MAX - 7, UINT64_MAX}}));
 }
 
+#if !defined(_WIN32)
+
+std::size_t open_files() {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
 TEST(readable, the_tests_leave_no_file_open) {
     const std::size_t before = open_files();
     const mapped_pages pages(600);
     EXPECT_TRUE(are_readable(halves_of(pages)));
-    EXPECT_EQ(mprotect(pages.at(300), pages.page, PROT_NONE), 0);
+    pages.close(300);
     EXPECT_FALSE(are_readable(halves_of(pages)));
     EXPECT_EQ(open_files(), before);
 }
@@ -114,7 +115,7 @@ TEST(readable, without_file_descriptors_each_address_is_tested_by_itself) {
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
     EXPECT_LT(open("/dev/null", O_RDONLY), 0);
     EXPECT_TRUE(are_readable(halves_of(pages)));
-    EXPECT_EQ(mprotect(pages.at(599), pages.page, PROT_NONE), 0);
+    pages.close(599);
     EXPECT_FALSE(are_readable(halves_of(pages)));
     EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
 }
@@ -123,7 +124,7 @@ TEST(readable, a_page_that_does_not_arrive_holds_up_only_its_own_call) {
     const mapped_pages stuck(600), others(600);
     const auto faults = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC));
     uffdio_api api = {.api = UFFD_API, .features = 0, .ioctls = 0};
-    uffdio_register all = {.range = {stuck.first, stuck.size}, .mode = UFFDIO_REGISTER_MODE_MISSING, .ioctls = 0};
+    uffdio_register all = {.range = {stuck.first, stuck.size()}, .mode = UFFDIO_REGISTER_MODE_MISSING, .ioctls = 0};
     if (faults < 0 || ioctl(faults, UFFDIO_API, &api) != 0 || ioctl(faults, UFFDIO_REGISTER, &all) != 0) {
         close(faults);
         GTEST_SKIP() << "the system refuses userfaultfd";
@@ -132,11 +133,13 @@ TEST(readable, a_page_that_does_not_arrive_holds_up_only_its_own_call) {
     uffd_msg fault = {};
     EXPECT_EQ(read(faults, &fault, sizeof fault), static_cast<ssize_t>(sizeof fault)); // the thread waits
     EXPECT_TRUE(are_readable(halves_of(others)));
-    uffdio_zeropage zeros = {.range = {stuck.first, stuck.size}, .mode = 0, .zeropage = 0};
+    uffdio_zeropage zeros = {.range = {stuck.first, stuck.size()}, .mode = 0, .zeropage = 0};
     EXPECT_EQ(ioctl(faults, UFFDIO_ZEROPAGE, &zeros), 0);
     waiting.join();
     close(faults);
 }
+
+#endif
 
 } // namespace
 } // namespace ferry::test

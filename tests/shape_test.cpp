@@ -5,18 +5,20 @@
 #include <cstdlib>
 #include <random>
 #include <set>
+#include <thread>
 
-#include <pthread.h>
+#if !defined(_WIN32)
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 #include <gtest/gtest.h>
 
-#include "base/threads.h"
 #include "copy/shape.h"
 #include "copy/split.h"
 #include "plan/plan.h"
+#include "support/system.h"
+#include "system/threads.h"
 
 namespace ferry::test {
 namespace {
@@ -408,28 +410,25 @@ TEST(threads, each_part_runs_once_for_any_number_of_threads) {
     EXPECT_GE(available_processors(), 1u);
 }
 
+#if !defined(_WIN32)
 TEST(threads, the_caller_runs_every_part_if_no_thread_can_be_started) {
-    const pid_t child = fork(); // in a child, because the limit applies to the whole process
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const int status = run_in_child([] { // in a child, because the limit applies to the whole process
         const rlimit none = {0, 0};
         const bool is_limited = setrlimit(RLIMIT_NPROC, &none) == 0 && (getuid() || setuid(65534) == 0);
         int runs = 0;
         bool all_here = true;
-        const pthread_t self = pthread_self();
+        const std::thread::id self = std::this_thread::get_id();
         auto job = [&](unsigned) noexcept {
             ++runs;
-            all_here = all_here && pthread_equal(self, pthread_self());
+            all_here = all_here && self == std::this_thread::get_id();
         };
         if (is_limited) run_on_threads(8, job);
-        _exit(!is_limited ? 77 : runs == 8 && all_here ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "the number of threads cannot be limited here";
-    EXPECT_EQ(WEXITSTATUS(status), 0);
+        return !is_limited ? 77 : runs == 8 && all_here ? 0 : 1;
+    });
+    if (status == 77) GTEST_SKIP() << "the number of threads cannot be limited here";
+    EXPECT_EQ(status, 0);
 }
+#endif
 
 TEST(plan, waits_exactly_where_the_driver_returns_early) {
     using k = memory_kind;

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,14 +19,16 @@
 #include <random>
 #include <thread>
 
+#if !defined(_WIN32)
+#include <csignal>
 #include <pthread.h>
-#include <sched.h>
-#include <unistd.h>
+#endif
 
 #include "support/captured_graph.h"
 #include "support/dice.h"
 #include "support/ferry_array.h"
 #include "support/raw_objects.h"
+#include "support/system.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -787,23 +788,6 @@ auto other_work(soak_run &run) {
     };
 }
 
-std::int32_t a_processor() {
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    EXPECT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-    std::int32_t first = 0;
-    while (!CPU_ISSET(first, &allowed))
-        ++first;
-    return first;
-}
-
-void stay_on(std::int32_t processor) {
-    cpu_set_t only;
-    CPU_ZERO(&only);
-    CPU_SET(processor, &only);
-    EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof only, &only), 0);
-}
-
 // ---- The tests ---------------------------------------------------------------------------------------------------
 
 struct soak : driver_test {
@@ -829,7 +813,7 @@ struct soak : driver_test {
     static void run(const setting &how, std::uint64_t seed, int steps, counts &all) {
         soak_run run(how, seed, all);
         std::optional<job_system> jobs;
-        const std::int32_t processor = a_processor();
+        const auto processor = static_cast<std::int32_t>(first_processor());
         ferry_options options = options_under_test();
         options.checks = seed % 2 ? FERRY_CHECKS_FULL : FERRY_CHECKS_BASIC;
         options.staging_bytes = how.staging_bytes;
@@ -852,7 +836,7 @@ struct soak : driver_test {
         const watchdog looks_on(run, seen);
         if (how.shares_a_processor)
             for (int i = 0; i < 3; ++i)
-                stalls.emplace_back([&] { stay_on(processor); });
+                stalls.emplace_back([&] { keep_thread_on(static_cast<unsigned>(processor)); });
         {
             const background other(other_work(run));
             std::latch are_made(callers), are_through(callers);
@@ -863,6 +847,7 @@ struct soak : driver_test {
                     are_through.count_down();
                 });
             {
+#if !defined(_WIN32)
                 std::optional<background> stops;
                 if (how.is_stopped) {
                     std::vector<pthread_t> all_of_them;
@@ -876,6 +861,7 @@ struct soak : driver_test {
                         std::this_thread::sleep_for(std::chrono::milliseconds(1));
                     });
                 }
+#endif
                 are_through.wait(); // must not signal a thread that has been joined
             }
             for (std::thread &one : threads)
@@ -947,6 +933,7 @@ TEST_F(soak, jobs_run_late_and_out_of_order_by_one_thread_complete_all_copies) {
                      2, 20);
 }
 
+#if !defined(_WIN32)
 TEST_F(soak, threads_that_are_stopped_at_any_point_continue) {
     struct sigaction stop = {}, before = {};
     stop.sa_handler = [](int) {
@@ -965,6 +952,7 @@ TEST_F(soak, threads_that_are_stopped_at_any_point_continue) {
                      3, 20);
     ASSERT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
 }
+#endif
 
 TEST_F(soak, threads_with_little_processor_time_complete_all_copies) {
     expect_whole({.name = "threads share a busy processor",

@@ -10,7 +10,9 @@
 #include <iterator>
 
 #include <gtest/gtest.h>
+#if !defined(_WIN32)
 #include <unistd.h>
+#endif
 
 namespace ferry::softdriver {
 namespace {
@@ -113,6 +115,8 @@ TEST_F(softdriver_pools_test, memory_of_graphs_is_freed_with_them) {
     EXPECT_EQ(before, after);
 }
 
+#if !defined(_WIN32)
+
 std::size_t open_files() {
     const std::filesystem::directory_iterator files("/proc/self/fd");
     return static_cast<std::size_t>(std::distance(begin(files), end(files)));
@@ -163,6 +167,8 @@ TEST_F(softdriver_pools_test, closing_releases_shared_objects_that_are_still_in_
     SetUp();
     EXPECT_EQ(with_one_open, open_files());
 }
+
+#endif
 
 } // namespace
 } // namespace ferry::softdriver

@@ -1,10 +1,13 @@
 // Tests that need the software driver: its configuration and lifetime, its hardware queues, memory that the host cannot
 // access, stale handles, fork.
 #include "softdriver/softdriver.h"
+#include "support/emulator.h"
 
 #include "driver/table.h"
 #include "softdriver/arrays.h"
 #include "softdriver/state.h"
+#include "support/system.h"
+#include "system/readable.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,9 +17,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace ferry::softdriver {
 namespace {
@@ -154,13 +154,10 @@ TEST_F(softdriver_test, a_thread_that_ends_takes_its_streams_and_captures_with_i
 }
 
 TEST_F(softdriver_test, the_host_cannot_access_device_memory) {
+    SKIP_WITHOUT(process_vm_reads);
     CUdeviceptr address = 0;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&address, 4096));
-    char byte = 0;
-    const iovec local{&byte, 1};
-    const iovec remote{reinterpret_cast<void *>(address), 1};
-    EXPECT_EQ(-1, process_vm_readv(getpid(), &local, 1, &remote, 1, 0));
-    EXPECT_EQ(EFAULT, errno);
+    EXPECT_FALSE(host_range_is_readable(address, address));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, cu.cuMemcpyHtoD(address, reinterpret_cast<void *>(address + 8192), 10))
         << "device addresses that are not allocated are refused, not accessed";
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, cu.cuMemHostRegister(reinterpret_cast<void *>(address), 4096, 0));
@@ -541,17 +538,15 @@ TEST_F(softdriver_test, freed_memory_is_merged_again) {
 // ThreadSanitizer does not run the child of a process with threads.
 #if !defined(__SANITIZE_THREAD__)
 TEST_F(softdriver_test, a_forked_child_has_no_driver) {
-    const pid_t child = fork();
-    if (child == 0) {
+    FERRY_NEEDS_FORK();
+    const int status = ferry::test::run_in_child([&] {
         int count = 0;
         const bool gone = cu.cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED &&
                           open({}) == open_result::opened && cu.cuInit(0) == CUDA_ERROR_NOT_INITIALIZED;
         close();
-        _exit(gone ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(child, waitpid(child, &status, 0));
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        return gone ? 0 : 1;
+    });
+    EXPECT_EQ(0, status);
     int count = 0;
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&count)) << "the parent keeps the driver";
 }

@@ -1,9 +1,8 @@
 // FERRY_COPY_SOURCE_READ: when a call returns, the pageable source may be written again.
+#include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>
-
-#include <unistd.h>
 
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
@@ -135,7 +134,7 @@ TEST_F(source_read, more_than_the_buffers_hold_waits_for_the_stream_and_arrives)
     {
         gate held(stream);
         std::thread opener([&] {
-            usleep(50'000);
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
             held.let_go();
         });
         for (int i = 0; i < copies; ++i) {
@@ -215,7 +214,7 @@ TEST_F(source_read, without_buffers_the_driver_reads_the_source) {
     const instance_owner fresh = open_or_fail(driver.options());
     gate held(stream);
     std::thread opener([&] {
-        usleep(20'000);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
         held.let_go();
     });
     driver.fail("cuMemHostRegister", CUDA_ERROR_OUT_OF_MEMORY, 1, true);

@@ -13,10 +13,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "memory/readable.h"
 #include "staging/engine.h"
 #include "support/raw_objects.h"
 #include "support/surface_array.h"
+#include "system/readable.h"
 
 namespace ferry::test {
 namespace {

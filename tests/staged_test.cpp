@@ -12,11 +12,6 @@
 #include <random>
 #include <thread>
 
-#include <pthread.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "exec/kernel_launch.h"
 #include "staging/engine.h"
 #include "support/alias_driver.h"
@@ -26,9 +21,12 @@
 #include "support/program_threads.h"
 #include "support/raw_objects.h"
 #include "support/surface_array.h"
+#include "support/system.h"
 
 // Limits how many more threads pthread_create starts.
 static std::atomic<int> threads_given = -1; // no limit
+#if !defined(_WIN32)
+#include <pthread.h>
 extern "C" int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 extern "C" int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *user) {
     if (threads_given >= 0 && threads_given-- <= 0) {
@@ -37,6 +35,7 @@ extern "C" int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *ho
     }
     return __real_pthread_create(thread, how, run, user);
 }
+#endif
 
 namespace ferry::test {
 namespace {
@@ -343,16 +342,14 @@ TEST_F(staged, pinned_memory_may_have_another_address_on_the_device) {
 TEST_F(staged, an_untouched_destination_is_filled) {
     open(staged_options{});
     const std::size_t size = 20'000'000;
-    void *const fresh = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(fresh, MAP_FAILED);
+    const mapped_memory fresh(size);
     copied one(linear(size), false, 3);
     staged_box box = one.box();
-    box.host.address = reinterpret_cast<std::uintptr_t>(fresh);
+    box.host.address = fresh.address();
     const test_stream stream;
     ASSERT_OK(engine->enqueue({.box = box, .context = context}, stream, nullptr).status);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    EXPECT_EQ(std::memcmp(fresh, one.on_device.data(), size), 0);
-    munmap(fresh, size);
+    EXPECT_EQ(std::memcmp(fresh.data(), one.on_device.data(), size), 0);
 }
 
 // ---- Order ----------------------------------------------------------------------------------------------------
@@ -367,7 +364,8 @@ TEST_F(staged, a_copy_to_the_host_comes_after_what_was_enqueued_before_it) {
         ASSERT_OK(enqueue(one, stream));
         ASSERT_OK(raw().cuMemsetD8Async(one.device, 0xff, size, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
-        ASSERT_EQ(std::count(one.host.begin(), one.host.begin() + size, std::byte(round)), size);
+        const auto moved = std::count(one.host.begin(), one.host.begin() + size, std::byte(round));
+        ASSERT_EQ(static_cast<std::size_t>(moved), size);
     }
 }
 
@@ -471,18 +469,50 @@ TEST_F(staged, launches_are_short_where_the_device_has_a_watchdog) {
     EXPECT_TRUE(facts[0].has_watchdog);
     open(staged_options{});
     const test_stream stream;
-    copied one(linear(200'000'000), true, 1);
+    constexpr std::uint64_t size = 200'000'000;
+    const mapped_memory from(size), back(size);
+    for (std::uint64_t at = 0; at < size; at += 4096)
+        from.data()[at] = static_cast<std::byte>(at / 4096);
+    const device_memory to(size);
+    ASSERT_OK(raw().cuMemsetD8(to, 0xff, size));
+    ASSERT_OK(raw().cuCtxSynchronize()); // the stream does not wait for it
+    const staged_box line = {{to, 0, 0}, {from.address(), 0, 0}, size, 1, 1, true};
     staged_progress progress;
     ASSERT_OK(engine->prepare(0).status);
     {
         gate held(stream);
-        ASSERT_OK(enqueue(one, stream, &progress));
+        ASSERT_OK(engine->enqueue({.box = line, .context = context}, stream, &progress).status);
         EXPECT_EQ(progress.launches_left, 3u); // of 64 MiB each
     }
     ASSERT_OK(engine->help(progress).status);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    one.expect_whole();
+    ASSERT_OK(raw().cuMemcpyDtoH(back.data(), to, size));
+    EXPECT_EQ(std::memcmp(back.data(), from.data(), size), 0);
     facts[0].has_watchdog = had_one;
+}
+
+TEST_F(staged, enqueued_work_is_passed_on_where_the_driver_keeps_it_back) {
+    static std::atomic<int> queries = 0;
+    static driver_table cu; // the engine uses it until TearDown
+    cu = raw();
+    cu.cuStreamQuery = [](CUstream stream) {
+        ++queries;
+        return raw().cuStreamQuery(stream);
+    };
+    const bool kept_some = facts[0].keeps_work_back;
+    for (const bool keeps_some : {false, true}) {
+        facts[0].keeps_work_back = keeps_some;
+        open(small(), cu);
+        ASSERT_OK(engine->prepare(0).status);
+        const test_stream stream;
+        copied one(linear(100'000), true, 1);
+        queries = 0;
+        ASSERT_OK(enqueue(one, stream));
+        EXPECT_EQ(queries, keeps_some ? 1 : 0);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        one.expect_whole();
+    }
+    facts[0].keeps_work_back = kept_some;
 }
 
 // ---- Many at once ---------------------------------------------------------------------------------------------
@@ -785,6 +815,7 @@ TEST_F(staged, copies_arrive_although_the_job_system_refuses_work) {
 }
 
 TEST_F(staged, a_refused_copy_waits_until_a_thread_can_be_started) {
+    FERRY_NEEDS_REFUSED_THREADS();
     program_threads jobs(1);
     jobs.refuses = [](int) { return threads_given == 0; };
     staged_options options = small();
@@ -812,6 +843,7 @@ TEST_F(staged, a_refused_copy_waits_until_a_thread_can_be_started) {
 }
 
 TEST_F(staged, closing_serves_a_copy_that_no_thread_serves) {
+    FERRY_NEEDS_REFUSED_THREADS();
     program_threads jobs(1);
     jobs.refuses = [](int) { return true; };
     staged_options options = small();
@@ -834,6 +866,7 @@ TEST_F(staged, closing_serves_a_copy_that_no_thread_serves) {
 }
 
 TEST_F(staged, fewer_threads_than_requested_are_enough) {
+    FERRY_NEEDS_REFUSED_THREADS();
     open();
     const test_stream stream; // makes the software driver start its threads
     {
@@ -851,6 +884,7 @@ TEST_F(staged, fewer_threads_than_requested_are_enough) {
 }
 
 TEST_F(staged, without_any_thread_nothing_is_enqueued_unless_the_caller_helps) {
+    FERRY_NEEDS_REFUSED_THREADS();
     open();
     const test_stream stream;
     copied one(linear(300'000), true, 1);
@@ -1036,15 +1070,13 @@ TEST_F(staged, where_little_can_be_pinned_slots_are_fewer_and_smaller) {
 }
 
 TEST_F(staged, a_forked_child_leaves_the_engine_alone) {
+    FERRY_NEEDS_FORK();
     open();
     copy_scenes({linear(100'000)});
-    const pid_t child = fork();
-    if (child == 0) {
+    const int status = run_in_child([&] {
         engine.reset(); // a forked child destroys the engine without closing it
-        _exit(0);
-    }
-    int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+        return 0;
+    });
     EXPECT_EQ(status, 0);
     copy_scenes({linear(100'000)});
 }

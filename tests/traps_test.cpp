@@ -3,16 +3,15 @@
 #include <cstdlib>
 #include <cstring>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "device/kernels.h"
 #include "exec/kernel_launch.h"
 #include "memory/address.h"
 #include "support/alias_driver.h"
+#include "support/emulator.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/second_process.h"
+#include "support/system.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -213,7 +212,7 @@ TEST_F(driver_of_12_8, trap_5_sources_of_a_batch_are_read_in_the_order_of_the_st
 // 6: the driver refuses a copy that leaves the registration it begins in.
 TEST_F(trap, trap_6_a_copy_across_the_end_of_a_registration_runs_in_parts) {
     constexpr std::uint64_t page = 4096;
-    auto *const pages = static_cast<std::byte *>(std::aligned_alloc(page, 4 * page));
+    auto *const pages = static_cast<std::byte *>(allocate_aligned(4 * page, page));
     const auto address = reinterpret_cast<std::uint64_t>(pages);
     const bytes told = random_bytes(4 * page, 6);
     std::memcpy(pages, told.data(), told.size());
@@ -232,7 +231,7 @@ TEST_F(trap, trap_6_a_copy_across_the_end_of_a_registration_runs_in_parts) {
         expect_copied(page / 2); // from pageable memory into a registration
         ASSERT_OK(ferry_host_unregister(instance, pages + page));
     }
-    std::free(pages);
+    free_aligned(pages);
 }
 
 // 7: srcHeight and dstHeight are the heights of the allocations, not of the copy.
@@ -351,6 +350,8 @@ FERRY_SECOND_PROCESS(imports_an_interior_address_twice) {
 }
 
 TEST_F(trap, trap_11_the_offset_survives_imports_are_counted_and_own_handles_open) {
+    FERRY_NEEDS_SECOND_PROCESS();
+    SKIP_WITHOUT(start_times);
     test_place memory(place_kind::device, {.width = 64 << 10});
     const std::uint64_t interior = memory.address() + 12'345;
     ASSERT_OK(raw().cuMemcpyHtoD(interior, random_bytes(4096, 11).data(), 4096));
@@ -388,6 +389,7 @@ FERRY_SECOND_PROCESS(imports_a_pool_and_closes_first) {
 }
 
 TEST_F(trap, trap_12_operations_that_an_imported_pool_lacks_are_refused_by_name) {
+    SKIP_WITHOUT(start_times);
     ferry_pool_desc desc = {};
     desc.struct_size = sizeof desc;
     desc.handle_types = FERRY_HANDLE_POSIX_FD;
@@ -406,7 +408,7 @@ TEST_F(trap, trap_12_operations_that_an_imported_pool_lacks_are_refused_by_name)
     other->send(of_memory);
     other->send_descriptor(static_cast<int>(descriptor));
     EXPECT_EQ(other.wait(), 0);
-    EXPECT_EQ(close(static_cast<int>(descriptor)), 0);
+    close_descriptor(static_cast<int>(descriptor));
     EXPECT_OK(ferry_device_free_async(basic.get(), address, nullptr));
     EXPECT_OK(ferry_pool_destroy(basic.get(), pool));
 }
@@ -450,7 +452,7 @@ protected:
 
 TEST_F(with_a_register_limit, trap_13_no_register_call_exceeds_the_chunk_and_the_copy_is_whole) {
     constexpr std::uint64_t page = 4096, size = 3 * limit + 100;
-    auto *const pages = static_cast<std::byte *>(std::aligned_alloc(page, 4 * limit));
+    auto *const pages = static_cast<std::byte *>(allocate_aligned(4 * limit, page));
     const bytes told = random_bytes(4 * limit, 13);
     std::memcpy(pages, told.data(), told.size());
     EXPECT_NE(ferry_host_register(unlimited.get(), pages, size, 0, nullptr), FERRY_SUCCESS)
@@ -471,7 +473,7 @@ TEST_F(with_a_register_limit, trap_13_no_register_call_exceeds_the_chunk_and_the
         EXPECT_OK(allocate_pinned(instance, size, 0, &block));
         EXPECT_OK(ferry_host_free(instance, block));
     }
-    std::free(pages);
+    free_aligned(pages);
 }
 
 // 15: host memory may have another address on the device. Kernels and fills must get that address.
@@ -529,7 +531,7 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
     ASSERT_OK(raw().cuMemGetAddressRange(&told.base, &told.size, address + 100));
     EXPECT_EQ(told.base, address);
     EXPECT_EQ(told.size, 12345u);
-    EXPECT_EQ(told.guard, 0x1234567890abcdef);
+    EXPECT_EQ(told.guard, 0x1234567890abcdefu);
     EXPECT_OK(ferry_device_free(basic.get(), address));
     EXPECT_EQ(ferry_instance_get_proc(basic.get(), "cuMemcpy3DAsync", 13000),
               ferry_instance_get_proc(basic.get(), "cuMemcpy3DAsync", 3020));
@@ -573,6 +575,7 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
 }
 
 TEST_F(trap, trap_17_closing_at_process_exit_is_harmless) {
+    SKIP_WITHOUT(execution);
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(exit_with_one_of_everything_alive_and_in_use(), ::testing::ExitedWithCode(0), "");
 }
@@ -594,11 +597,10 @@ TEST_F(trap, trap_17_closing_after_the_driver_has_gone_is_harmless) {
 }
 
 TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_continues) {
+    FERRY_NEEDS_FORK();
     test_place device(place_kind::device, {.width = 4096}), host(place_kind::pageable, {.width = 4096});
     host.fill(1);
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const int status = run_in_child([&] {
         const ferry_fill_desc fill = [&] {
             const ferry_place place = device.describe(statement::stated);
             ferry_fill_desc desc;
@@ -619,25 +621,23 @@ TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_continues) {
         const bool all_told = std::all_of(std::begin(statuses), std::end(statuses),
                                           [](std::int32_t status) { return status <= FERRY_STATUS_DRIVER_BASE; });
         ferry_close(basic.release());
-        _exit(all_told ? 17 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << WEXITSTATUS(status);
+        return all_told ? 17 : 1;
+    });
+    EXPECT_EQ(status, 17);
     EXPECT_OK(ferry_copy_bytes(basic.get(), device.address(), host.address(), 4096, nullptr));
     EXPECT_EQ(device.read(), host.picture());
 }
 
 TEST_F(trap, trap_17_a_forked_child_gets_no_block_from_a_pinned_pool) {
+    FERRY_NEEDS_FORK();
+    SKIP_WITHOUT(pages_wiped_in_children);
     ferry_pinned_pool *pinned = nullptr;
     void *block = nullptr, *ready = nullptr;
     ASSERT_OK(ferry_pinned_pool_create(basic.get(), nullptr, &pinned, nullptr));
     ASSERT_OK(ferry_pinned_pool_alloc(pinned, 4096, &block, nullptr));
     ASSERT_OK(ferry_pinned_pool_alloc(pinned, 4096, &ready, nullptr));
     ASSERT_OK(ferry_pinned_pool_free(pinned, ready));
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const int status = run_in_child([&] {
         constexpr std::int32_t no_driver = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_NOT_INITIALIZED;
         ferry_pool_stats stats = {};
         stats.struct_size = sizeof stats;
@@ -647,23 +647,20 @@ TEST_F(trap, trap_17_a_forked_child_gets_no_block_from_a_pinned_pool) {
                               ferry_pinned_pool_get_stats(pinned, &stats) == no_driver &&
                               ferry_pinned_pool_trim(pinned, 0) == no_driver &&
                               ferry_pinned_pool_destroy(pinned) == no_driver;
-        _exit(all_told ? 17 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << WEXITSTATUS(status);
+        return all_told ? 17 : 1;
+    });
+    EXPECT_EQ(status, 17);
     EXPECT_OK(ferry_pinned_pool_free(pinned, block));
     EXPECT_OK(ferry_pinned_pool_destroy(pinned));
 }
 
 TEST_F(pool_trap, trap_17_calls_on_pools_fail_in_a_forked_child) {
+    FERRY_NEEDS_FORK();
     CUstream stream = nullptr;
     std::uint64_t address = 0;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     ASSERT_OK(ferry_pool_alloc_async(faulty.get(), pool, 64, stream, &address, nullptr));
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const int status = run_in_child([&] {
         ferry_pool_desc desc = {};
         desc.struct_size = sizeof desc;
         ferry_pool_info info = {};
@@ -685,11 +682,9 @@ TEST_F(pool_trap, trap_17_calls_on_pools_fail_in_a_forked_child) {
         const auto *const untold = std::find_if(std::begin(statuses), std::end(statuses),
                                                 [](std::int32_t status) { return status > FERRY_STATUS_DRIVER_BASE; });
         ferry_close(faulty.release());
-        _exit(untold == std::end(statuses) ? 17 : 20 + static_cast<int>(untold - std::begin(statuses)));
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << WEXITSTATUS(status);
+        return untold == std::end(statuses) ? 17 : 20 + static_cast<int>(untold - std::begin(statuses));
+    });
+    EXPECT_EQ(status, 17);
     EXPECT_OK(ferry_device_free_async(faulty.get(), address, stream));
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(raw().cuStreamDestroy(stream));

@@ -66,7 +66,7 @@ def shorten(text):
 def native(ptxas, fatbinary, output):
     with tempfile.TemporaryDirectory() as folder:
         short = Path(folder, "short.ptx")
-        short.write_text(shorten(PTX.read_text()))
+        short.write_bytes(short_ptx())
         images = [f"--image3=kind=ptx,sm=75,file={short}"]
         for architecture in NATIVE:
             code = Path(folder, f"sm_{architecture}.cubin")
@@ -81,18 +81,23 @@ def native(ptxas, fatbinary, output):
         subprocess.run([fatbinary, *options, *images], check=True)
 
 
+def short_ptx():
+    return shorten(PTX.read_text()).encode()
+
+
+def as_numbers(data):
+    """Returns C++ that defines the image. A literal would be longer than MSVC allows."""
+    # The zeros after the image end it. A driver finds the end of PTX by a zero.
+    data += bytes(8 - len(data) % 8)
+    numbers = [f"{int.from_bytes(data[at : at + 8], 'little'):#x}" for at in range(0, len(data), 8)]
+    rows = "\n".join(",".join(numbers[at : at + 6]) + "," for at in range(0, len(numbers), 6))
+    definition = f"alignas(16) const std::uint64_t kernel_image[] = {{\n{rows}\n}};\n"
+    return f"namespace ferry {{\n{definition}}} // namespace ferry\n"
+
+
 def embed(image, output):
-    data = Path(image).read_bytes()
-    rows = [data[at : at + 64] for at in range(0, len(data), 64)]
-    literals = "\n".join('    "' + "".join(f"\\{byte:03o}" for byte in row) + '"' for row in rows)
-    # The terminating zero of the literal ends the image. A driver finds the end of PTX by the zero.
-    Path(output).write_text(
-        "// Made by tools/kernels.py.\n"
-        '#include "device/kernel_image.h"\n'
-        "namespace ferry {\n"
-        f"alignas(16) const char kernel_image[] =\n{literals};\n"
-        "}\n"
-    )
+    text = as_numbers(Path(image).read_bytes())
+    Path(output).write_text(f'// Made by tools/kernels.py.\n#include "device/kernel_image.h"\n\n{text}')
 
 
 def main(mode, *arguments):
@@ -102,4 +107,5 @@ def main(mode, *arguments):
     return {"check": check, "native": native, "embed": embed}[mode](*arguments)
 
 
-sys.exit(main(*sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -53,7 +53,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(_WIN32) && defined(FERRY_BUILD_SHARED)
+/* What stands before each function. A program may define it. */
+#if defined(FERRY_API)
+#elif defined(_WIN32) && defined(FERRY_BUILD_SHARED)
 #define FERRY_API __declspec(dllexport)
 #elif defined(__GNUC__)
 #define FERRY_API __attribute__((visibility("default")))
@@ -810,7 +812,7 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_OBSTACLE_FORBIDDEN 2     /* FERRY_COPY_NO_KERNELS */
 #define FERRY_OBSTACLE_NOT_LOADED 3    /* the driver refused ferry's kernels, or the options exclude them */
 #define FERRY_OBSTACLE_HOST_TO_HOST 4  /* both ends are host memory */
-#define FERRY_OBSTACLE_PAGEABLE 5      /* an end is pageable memory, or memory of a host pool out of reach */
+#define FERRY_OBSTACLE_PAGEABLE 5      /* an end is pageable or host pool memory that the device does not reach */
 #define FERRY_OBSTACLE_MANAGED 6       /* an end is managed memory: kernels by BY_KERNEL or URGENT, staging never */
 #define FERRY_OBSTACLE_ARRAY 7         /* an end is an array that kernels do not take: see ferry_array_create */
 #define FERRY_OBSTACLE_NO_ACCESS 8     /* the copy's context has no access to an end */
@@ -820,6 +822,7 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_OBSTACLE_NO_STAGING                                                                                      \
     12 /* the options exclude staging, it has no threads or pinned memory, or the host memory cannot be read */
 #define FERRY_OBSTACLE_OTHER_DEVICE 13 /* an end lies on another device than the one of the stream */
+#define FERRY_OBSTACLE_DIRECT 14       /* the device takes pageable memory itself (pageable_uses_host_page_tables) */
 
 /* Returns a text such as "pageable memory"; "?" for an unknown number. */
 FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
@@ -1340,7 +1343,8 @@ FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstr
  *
  * Blocking:      never, except on first need as ferry_context_retain_primary.
  * Ownership:     *event, a CUevent, is the caller's until ferry_event_destroy.
- * Errors:        FERRY_ERROR_FLAGS.
+ * Errors:        FERRY_ERROR_FLAGS; _UNSUPPORTED for FERRY_EVENT_INTERPROCESS where the driver shares no events
+ *                (ferry_device_info.ipc_events).
  * Driver:        cuEventCreate.
  */
 FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t flags,
@@ -2196,7 +2200,9 @@ FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPo
  *
  * What can be shared: memory of ferry_device_alloc (legacy IPC); pools created with a handle type, and memory from
  * them; events created with FERRY_EVENT_INTERPROCESS. Default pools and managed, pinned and array memory cannot be
- * shared. To share host memory, use the system's own means and register the memory in each process.
+ * shared. To share host memory, use the system's own means and register the memory in each process. Where the driver
+ * shares nothing of a kind, exports and imports return FERRY_ERROR_UNSUPPORTED. The software driver on Windows shares
+ * nothing.
  *
  * The processes order their work by shared events. The importer waits for the exporter's event before it uses memory;
  * the exporter waits for the importer's event before it frees the memory. Stream-ordered memory may be exported at

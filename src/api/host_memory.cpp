@@ -2,8 +2,8 @@
 #include <cstddef>
 
 #include "base/sized.h"
-#include "memory/pages.h"
 #include "submit/note_error.h"
+#include "system/pages.h"
 
 using namespace ferry;
 

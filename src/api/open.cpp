@@ -1,12 +1,12 @@
 // ferry_open and ferry_close, and the C functions that report on an instance and its devices.
 #include "base/sized.h"
-#include "base/threads.h"
 #include "driver/result.h"
-#include "memory/pages.h"
 #include "plan/staged_chunks.h"
 #include "softdriver/softdriver.h"
 #include "submit/instance.h"
 #include "submit/staging_setup.h"
+#include "system/pages.h"
+#include "system/threads.h"
 #include <algorithm>
 #include <iterator>
 #include <new>

@@ -20,6 +20,7 @@ namespace ferry {
     OBSTACLE(not_pageable, "no pageable memory")                                                                       \
     OBSTACLE(no_staging, "staging disabled, or without threads or pinned memory")                                      \
     OBSTACLE(other_device, "memory of another device than the stream's")                                               \
+    OBSTACLE(direct, "the device reads host memory itself, at the speed of its link")                                  \
     /* Not public: */                                                                                                  \
     OBSTACLE(not_known, "not known")                                                                                   \
     OBSTACLE(not_measured, "device without a profile")                                                                 \

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/compiler.h"
 #include "ferry/ferry.h"
 
 namespace ferry {
@@ -15,7 +16,7 @@ struct error {
     std::uint64_t value = 0;
 
     // Tells the compiler that failures are unlikely.
-    explicit operator bool() const noexcept { return __builtin_expect(status != FERRY_SUCCESS, false); }
+    explicit operator bool() const noexcept { return is_unlikely(status != FERRY_SUCCESS); }
 };
 
 inline constexpr error ok = {};

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "base/threads.h"
 #include "driver/result.h"
 #include "plan/profile.h"
+#include "system/threads.h"
 
 namespace ferry {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/checked.h"
+
 namespace ferry {
 
 bool grouped_pieces::sort(const known_ranges &ranges) noexcept {
@@ -25,7 +27,7 @@ bool grouped_pieces::sort(const known_ranges &ranges) noexcept {
 
 bool append_spans(const shape &shape, std::uint64_t index, growing<byte_span> &spans) noexcept {
     std::uint64_t rows = 0;
-    if (__builtin_mul_overflow(shape.height, shape.depth, &rows) || rows > SIZE_MAX / sizeof(byte_span) / 4 ||
+    if (!multiply(shape.height, shape.depth, rows) || rows > SIZE_MAX / sizeof(byte_span) / 4 ||
         !spans.reserve(spans.size() + 2 * rows))
         return false;
     for (const shape_end *const end : {&shape.source, &shape.destination})

@@ -66,6 +66,9 @@ error query_device(const driver_table &cu, int ordinal, bool is_software, device
     for (const attribute_row &row : attribute_rows)
         info.*row.field = attribute(cu, facts.handle, row.attribute, row.unknown);
     facts.has_watchdog = attribute(cu, facts.handle, CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, 0) != 0;
+#if defined(_WIN32)
+    facts.keeps_work_back = !is_software && !attribute(cu, facts.handle, CU_DEVICE_ATTRIBUTE_TCC_DRIVER, 0);
+#endif
     info.overlap = overlap_of(info.copy_engine_count);
     info.max_pitch = static_cast<std::uint32_t>(attribute(cu, facts.handle, CU_DEVICE_ATTRIBUTE_MAX_PITCH, INT32_MAX));
     // The values of CUmemAllocationHandleType are bits, and FERRY_HANDLE_* are the same bits.

@@ -9,6 +9,8 @@ namespace ferry {
 struct device_facts {
     CUdevice handle = 0;
     bool has_watchdog = false; // a kernel that runs for some seconds is ended, together with its context
+    // WDDM: the driver may keep what is enqueued until a call that looks at the stream.
+    bool keeps_work_back = false;
     ferry_device_info info = {};
 };
 

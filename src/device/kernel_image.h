@@ -1,8 +1,11 @@
 // The kernels in a form that the driver loads: PTX alone, or native code for some GPUs and PTX for the others.
 #pragma once
 
+#include <cstdint>
+
 namespace ferry {
 
-extern const char kernel_image[];
+// Bytes, eight to a number: a GPU's host is little-endian.
+extern const std::uint64_t kernel_image[];
 
 } // namespace ferry

@@ -34,6 +34,12 @@ bool is_idle(const driver_table &cu, CUstream stream, bool legacy_counts) noexce
     return relaxed.entered() && cu.cuStreamQuery(stream) == CUDA_SUCCESS;
 }
 
+void pass_to_device(const driver_table &cu, CUstream stream) noexcept {
+    if (!cu.cuStreamQuery) return;
+    const relaxed_capture_mode relaxed(cu);
+    if (relaxed.entered()) cu.cuStreamQuery(stream); // the answer does not matter
+}
+
 error pass_earlier_work(const driver_table &cu, CUstream stream, bool legacy_counts) noexcept {
     const relaxed_capture_mode relaxed(cu);
     if (!relaxed.entered()) return relaxed.why();

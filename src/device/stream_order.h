@@ -13,6 +13,10 @@ namespace ferry {
 // `legacy_counts`. If so, such a stream never counts as idle.
 bool is_idle(const driver_table &cu, CUstream stream, bool legacy_counts) noexcept;
 
+// Makes a driver that keeps work back (device_facts) pass the stream's work to the device. The stream must not be under
+// capture.
+void pass_to_device(const driver_table &cu, CUstream stream) noexcept;
+
 // Waits until the earlier work is complete.
 [[gnu::cold, gnu::noinline]] error pass_earlier_work(const driver_table &cu, CUstream stream,
                                                      bool legacy_counts) noexcept;

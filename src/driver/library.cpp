@@ -1,9 +1,8 @@
 #include "driver/library.h"
 
-#if defined(_WIN32)
-#define WIN32_LEAN_AND_MEAN
-#include <windows.h>
-#else
+#include "system/windows_api.h"
+
+#if !defined(_WIN32)
 #include <dlfcn.h>
 #endif
 

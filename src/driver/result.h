@@ -12,6 +12,9 @@ constexpr std::int32_t to_status(CUresult result) noexcept {
     return result == CUDA_SUCCESS ? FERRY_SUCCESS : FERRY_STATUS_DRIVER_BASE - static_cast<std::int32_t>(result);
 }
 
+// What a call returns for an object that no longer exists, such as an event that ended with its context.
+inline constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
+
 // Calls an entry point that this driver may lack.
 template <class Function, class... Arguments>
 std::int32_t call_optional(Function *entry, Arguments... arguments) noexcept {

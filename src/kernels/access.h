@@ -215,19 +215,13 @@ void pause();
 // Ends the launch and breaks its context.
 [[noreturn]] void trap();
 
-FERRY_KERNEL_CODE u64 load_acquire(u64 address) {
-    return __atomic_load_n(static_cast<const u64 *>(memory_to_read(address, sizeof(u64), alignof(u64))),
-                           __ATOMIC_ACQUIRE);
-}
+// Defined by the software driver.
+u64 load_acquire(u64 address);
+void store_release(u64 address, u64 word);
+u64 exchange(u64 address, u64 word);
 FERRY_KERNEL_CODE u64 load_relaxed(u64 address) { return load_acquire(address); }
+FERRY_KERNEL_CODE void store_relaxed(u64 address, u64 word) { store_release(address, word); }
 FERRY_KERNEL_CODE void fence_for_host() {}
-FERRY_KERNEL_CODE void store_relaxed(u64 address, u64 word) {
-    __atomic_store_n(static_cast<u64 *>(memory_to_write(address, sizeof word, alignof(u64))), word, __ATOMIC_RELEASE);
-}
-FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {
-    return __atomic_exchange_n(static_cast<u64 *>(memory_to_write(address, sizeof word, alignof(u64))), word,
-                               __ATOMIC_ACQ_REL);
-}
 
 FERRY_KERNEL_CODE bool is_first(const block_of_threads &) { return true; }
 template <class Find> FERRY_KERNEL_CODE auto once(const block_of_threads &, const Find &find) { return find(); }
@@ -243,8 +237,12 @@ FERRY_KERNEL_CODE const Record *share_table(const block_of_threads &, u64 table,
 }
 
 FERRY_KERNEL_CODE u64 high_half_of_product(u64 a, u64 b) {
+#if defined(_MSC_VER)
+    return __umulh(a, b); // of <intrin.h>
+#else
     __extension__ using wide = unsigned __int128;
     return static_cast<u64>(static_cast<wide>(a) * b >> 64);
+#endif
 }
 
 #endif

@@ -2,6 +2,7 @@
 // class of 32 KiB or more is a multiple of 4 KiB, and so is the class of any request for a multiple of 4 KiB.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 namespace ferry {
@@ -13,7 +14,7 @@ constexpr int block_class_count = 8 * 37;
 constexpr int block_class_of(std::uint64_t size) noexcept {
     const std::uint64_t last = size - 1;
     if (last < 2048) return static_cast<int>(last >> 8);
-    const int power = 63 - __builtin_clzll(last); // exponent, at least 11
+    const int power = static_cast<int>(std::bit_width(last)) - 1; // exponent, at least 11
     return (power - 10) * 8 + static_cast<int>(last >> (power - 3) & 7);
 }
 

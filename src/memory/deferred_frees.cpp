@@ -13,7 +13,6 @@ namespace {
 
 // A creation queries at most this many events before it makes a new array.
 constexpr unsigned max_queries = 8;
-constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
 
 bool is_same(const made_array &one, const made_array &other) noexcept {
     const ferry_array_desc &a = one.desc, &b = other.desc;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "memory/pages.h"
+#include "system/pages.h"
 
 namespace ferry {
 

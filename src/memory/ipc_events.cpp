@@ -20,8 +20,10 @@ error ipc_events::note_event(CUevent event, int device) noexcept {
 }
 
 error ipc_events::create_event(int device, std::uint32_t flags, CUevent &event) noexcept {
-    if (const std::int32_t status = call_optional(cu_.cuEventCreate, &event, flags)) return {.status = status};
-    if (!(flags & FERRY_EVENT_INTERPROCESS)) return {};
+    const bool is_shared = flags & FERRY_EVENT_INTERPROCESS;
+    const std::int32_t status = call_optional(cu_.cuEventCreate, &event, flags);
+    if (is_shared && status == to_status(CUDA_ERROR_NOT_SUPPORTED)) return export_failure(status, FERRY_FIELD_FLAGS);
+    if (status || !is_shared) return {.status = status};
     const error failed = note_event(event, device);
     if (failed) {
         call_optional(cu_.cuEventDestroy, event);

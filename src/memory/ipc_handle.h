@@ -1,8 +1,10 @@
 // The bytes of a handle, which travel from the exporting process to the importing process.
 #pragma once
 
-#include "base/process.h"
+#include <bit>
+
 #include "base/status.h"
+#include "system/process.h"
 
 namespace ferry {
 
@@ -30,7 +32,7 @@ struct handle_contents {
     std::uint64_t checksum; // over all preceding bytes
 };
 static_assert(sizeof(handle_contents) == FERRY_IPC_HANDLE_SIZE);
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the bytes of a handle are those of the struct");
+static_assert(std::endian::native == std::endian::little, "the bytes of a handle are those of the struct");
 
 // Writes a handle: the contents with magic bytes, version and checksum.
 void encode(handle_contents contents, ferry_ipc_handle &handle) noexcept;

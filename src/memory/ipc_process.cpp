@@ -5,12 +5,14 @@
 namespace ferry {
 
 error export_failure(std::int32_t status, std::int32_t field) noexcept {
+    if (status == to_status(CUDA_ERROR_NOT_SUPPORTED)) return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, field);
     const bool is_refusal =
         status == to_status(CUDA_ERROR_INVALID_VALUE) || status == to_status(CUDA_ERROR_INVALID_HANDLE);
     return is_refusal ? refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, field) : error{.status = status};
 }
 
 error import_failure(std::int32_t status) noexcept {
+    if (status == to_status(CUDA_ERROR_NOT_SUPPORTED)) return bad_handle(FERRY_ERROR_UNSUPPORTED);
     // The first was seen for memory, the others for events.
     const bool is_refusal = status == to_status(CUDA_ERROR_INVALID_VALUE) ||
                             status == to_status(CUDA_ERROR_MAP_FAILED) ||

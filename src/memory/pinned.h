@@ -5,7 +5,7 @@
 
 #include "device/facts.h"
 #include "memory/host_ranges.h"
-#include "memory/pages.h"
+#include "system/pages.h"
 
 namespace ferry {
 

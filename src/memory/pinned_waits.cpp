@@ -14,8 +14,6 @@ namespace {
 // (H200, CUDA 13.0). So one query should serve many blocks. It covers at most this many.
 constexpr std::size_t max_covered = 64;
 
-constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
-
 // Returns whether the status of an event means that the work is complete. An event that ended with its context has
 // nothing left to wait for. Any other failure proves nothing, and the block keeps waiting.
 bool is_over(std::int32_t status) noexcept {

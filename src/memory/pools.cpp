@@ -5,6 +5,7 @@
 
 #include "driver/result.h"
 #include "memory/address.h"
+#include "system/handles.h"
 
 namespace ferry {
 
@@ -63,6 +64,7 @@ error memory_pools::create(const ferry_pool_desc &desc, CUmemoryPool &pool) noex
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     props.handleTypes = static_cast<CUmemAllocationHandleType>(desc.handle_types);
     props.location = lower(where, devices_);
+    if (desc.handle_types & FERRY_HANDLE_WIN32) props.win32SecurityAttributes = default_handle_attributes();
     props.maxSize = desc.max_size;
     if (const std::int32_t status = call_optional(cu_.cuMemPoolCreate, &pool, &props)) {
         pool = nullptr;

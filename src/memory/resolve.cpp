@@ -5,7 +5,7 @@
 #include "device/capture_mode.h"
 #include "driver/formats.h"
 #include "driver/result.h"
-#include "memory/readable.h"
+#include "system/readable.h"
 
 namespace ferry {
 

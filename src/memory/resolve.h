@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "base/address_span.h"
 #include "memory/address.h"
 #include "memory/host_ranges.h"
 
@@ -38,12 +39,6 @@ struct resolve_options {
     bool needs_registered = false; // a span that begins in registered memory must be registered throughout
     // The driver does not know memory that a capture of this stream has allocated. There the caller's statement counts.
     CUstream stream = nullptr;
-};
-
-// The addresses of the first and the last byte that a copy touches at a linear place.
-struct address_span {
-    std::uint64_t first;
-    std::uint64_t last;
 };
 
 // Checks the caller's statement about a linear place against the driver's report.

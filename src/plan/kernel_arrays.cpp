@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/checked.h"
+
 namespace ferry {
 
 namespace {
@@ -86,7 +88,7 @@ pack_result array_packer::add(const kernel_array_box &box) noexcept {
     const tile_shifts tile = tile_of(words, box.height);
     const std::uint64_t tiles_per_row = shift_up(words, tile.words), tile_rows = shift_up(box.height, tile.rows);
     std::uint64_t windows = 0;
-    if (__builtin_mul_overflow(tiles_per_row * tile_rows << (tile.words + tile.rows), box.depth, &windows) ||
+    if (!multiply(tiles_per_row * tile_rows << (tile.words + tile.rows), box.depth, windows) ||
         windows > max_windows_of_a_box)
         return pack_result::too_large;
     if (count() == room_) return pack_result::no_room;

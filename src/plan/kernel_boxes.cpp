@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/checked.h"
+
 namespace ferry {
 
 namespace {
@@ -71,10 +73,9 @@ gpu::windows walk_over(std::uint64_t per_row, std::uint64_t height, std::uint64_
 }
 
 gpu::divisor divisor_of(std::uint64_t by) noexcept {
-    __extension__ using wide = unsigned __int128;
-    const auto bits = static_cast<unsigned>(std::bit_width(by - 1)); // 2^bits >= by
-    const wide power = wide{1} << bits;
-    return {.multiplier = static_cast<std::uint64_t>(((power - by) << 64) / by) + 1,
+    const auto bits = static_cast<unsigned>(std::bit_width(by - 1));      // 2^bits >= by
+    const std::uint64_t power = bits < 64 ? std::uint64_t{1} << bits : 0; // 2^64 wraps around
+    return {.multiplier = divide_high(power - by, by) + 1,
             .shift_before = std::min(bits, 1u),
             .shift_after = bits ? bits - 1 : 0};
 }
@@ -148,8 +149,8 @@ pack_result box_packer::add(const kernel_box &box) noexcept {
     const row_words rows = words_of(box);
     std::uint64_t windows = 0;
     if (box.width > UINT32_MAX || box.height > UINT32_MAX || box.depth > UINT32_MAX ||
-        __builtin_mul_overflow(rows.windows, box.height, &windows) ||
-        __builtin_mul_overflow(windows, box.depth, &windows) || windows > max_windows_of_a_box)
+        !multiply(rows.windows, box.height, windows) || !multiply(windows, box.depth, windows) ||
+        windows > max_windows_of_a_box)
         return pack_result::too_large;
     if (count() == room_) return pack_result::no_room;
     gpu::box &record = table_[count()];

@@ -52,7 +52,7 @@ obstacle kernel_obstacle(const shape &shape, const plan_facts &facts) noexcept {
     if (facts.preferences.no_kernels) return obstacle::forbidden;
     if (is_obstacle(facts.kernels)) return facts.kernels;
     if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
-    if (is_pageable(shape)) return obstacle::pageable;
+    if (is_pageable(shape) && !facts.reaches_pageable) return obstacle::pageable;
     if (shape.destination.array) return obstacle::array;
     if (const obstacle why = of_reach(facts.source_reach); is_obstacle(why)) return why;
     return of_reach(facts.destination_reach);
@@ -74,6 +74,7 @@ bool needs_copies(const plan_facts &facts) noexcept {
 obstacle staged_obstacle(const shape &shape, const plan_facts &facts) noexcept {
     if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
     if (!is_pageable(shape) && !scatters_rows(shape)) return obstacle::not_pageable;
+    if (is_pageable(shape) && facts.reaches_pageable) return obstacle::direct;
     const bool needs_kernel = !can_stage_by_copies(shape, facts);
     if (needs_kernel && facts.preferences.no_kernels) return obstacle::forbidden;
     if (is_obstacle(facts.kernels) && (needs_kernel || is_obstacle(facts.staging))) return facts.kernels;
@@ -149,7 +150,7 @@ prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     double by_driver = count * driver_row_ns(of_direction, direction, rows),
            by_kernel = count * kernel_row_ns(of_direction, direction, rows, blocks);
     const auto limit = [&](double &ns, std::uint32_t rate) noexcept { ns = std::max(ns, bytes * 1000 / rate); };
-    if (is_pageable) limit(by_driver, of_direction.driver_pageable_rate);
+    if (is_pageable && !facts.reaches_pageable) limit(by_driver, of_direction.driver_pageable_rate);
     if (rows.has_array && direction >= copy_direction::within_device) {
         limit(by_driver, profile.array_driver_rate);
         limit(by_kernel, array_kernel_rate(profile, rows.access));

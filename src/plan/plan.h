@@ -62,6 +62,8 @@ struct plan_facts {
     // Why kernels in that context do not reach an end. `managed`: they do reach it, and it is managed.
     obstacle source_reach = obstacle::not_known;
     obstacle destination_reach = obstacle::not_known;
+    // The device uses the host's page tables: it reads and writes pageable memory as fast as pinned memory.
+    bool reaches_pageable = false;
     obstacle staging = obstacle::no_staging;     // why the instance cannot stage
     bool has_stream_waits = false;               // staging can use copies on the stream in place of a kernel
     obstacle staged_reach = obstacle::not_known; // why staging kernels do not reach the device's end

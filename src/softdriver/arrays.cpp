@@ -25,8 +25,8 @@ std::size_t tiled_layout::offset(std::size_t x, std::size_t y, std::size_t z) co
     return (tile * tile_rows() * tile_slices() + inside) * piece + x % piece;
 }
 
-array_storage::array_storage(heap &from, std::size_t size) : from_(from), size_(size) {
-    const auto taken = from.take(size);
+array_storage::array_storage(driver &cu, heap &from, std::size_t size) : from_(from), size_(size) {
+    const auto taken = cu.take_memory(from, size);
     require(taken.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
     start_ = *taken;
 }
@@ -182,7 +182,7 @@ void create(driver &cu, context &current, CUarray *handle, const CUDA_ARRAY3D_DE
     made->device = current.device;
     made->descriptor = *asked;
     made->layout = layout_of(*asked);
-    made->storage = std::make_unique<array_storage>(cu.devices[current.device].memory,
+    made->storage = std::make_unique<array_storage>(cu, cu.devices[current.device].memory,
                                                     planes.size() ? planes.size() : made->layout.storage_size());
     made->layout.storage = made->storage->start();
     made->planes = planes.place(made->storage->start());
@@ -267,7 +267,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *handle, const CUDA_ARRAY3D_DES
         auto made = std::make_unique<mipmapped_array>();
         made->owner = &current;
         made->device = current.device;
-        made->storage = std::make_unique<array_storage>(cu.devices[current.device].memory, parts.size());
+        made->storage = std::make_unique<array_storage>(cu, cu.devices[current.device].memory, parts.size());
         made->levels = parts.place(made->storage->start());
         *handle = cu.mipmapped_arrays.add(std::move(made));
         parts.finish();

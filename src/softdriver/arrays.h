@@ -28,10 +28,12 @@ struct tiled_layout {
     std::size_t offset(std::size_t x, std::size_t y, std::size_t z) const;
 };
 
+struct driver;
+
 // Owns the device memory of an array.
 class array_storage {
 public:
-    array_storage(heap &from, std::size_t size); // refuses if the heap has not enough
+    array_storage(driver &cu, heap &from, std::size_t size); // refuses if the heap has not enough
     ~array_storage();
     array_storage(const array_storage &) = delete;
 

@@ -1,5 +1,6 @@
 // The batch calls: many copies in one call, with no order among them. A batch is checked as a whole, so a refused call
 // has enqueued nothing.
+#include "base/checked.h"
 #include "driver/formats.h"
 #include "softdriver/copy.h"
 #include "softdriver/entry.h"
@@ -77,7 +78,7 @@ std::size_t element_size(driver &cu, const CUmemcpy3DOperand &operand) {
 
 place place_of(const CUmemcpy3DOperand &operand, std::size_t element) {
     const auto bytes = [&](std::size_t elements) {
-        require(!__builtin_mul_overflow(elements, element, &elements));
+        require(multiply(elements, element, elements));
         return elements;
     };
     if (operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY)

@@ -1,6 +1,8 @@
 // Checks copies, decides when their calls return, and moves the bytes.
 #include "softdriver/copy.h"
 
+#include "base/checked.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -15,11 +17,11 @@ constexpr std::size_t largest_pitch = 2147483647; // CU_DEVICE_ATTRIBUTE_MAX_PIT
 constexpr std::size_t staged_at_once = 64 << 10;
 
 std::size_t sum(std::size_t a, std::size_t b) {
-    require(!__builtin_add_overflow(a, b, &a));
+    require(add(a, b, a));
     return a;
 }
 std::size_t product(std::size_t a, std::size_t b) {
-    require(!__builtin_mul_overflow(a, b, &a));
+    require(multiply(a, b, a));
     return a;
 }
 

@@ -32,7 +32,7 @@ std::uintptr_t allocate_in_capture(driver &cu, stream &on, const pool &like, std
     memory->accessible_from = like.accessible_from;
     cu.of_graphs.reserve(cu.of_graphs.size() + 1);
     on.capturing->allocates.reserve(on.capturing->allocates.size() + 1);
-    const auto address = below.take(bytes);
+    const auto address = cu.take_memory(below, bytes);
     require(address.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
     memory->address = *address;
     cu.of_graphs.push_back(memory); // from here on collect_graph_memory() frees it if something throws

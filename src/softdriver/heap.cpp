@@ -1,12 +1,14 @@
 // First fit with immediate coalescing: slow in theory, fast enough in practice, and free neighbours always merge.
 #include "softdriver/heap.h"
 
+#include "base/checked.h"
+
 #include <algorithm>
 
 namespace ferry::softdriver {
 
 bool heap::round_up(std::size_t &bytes) {
-    if (bytes == 0 || __builtin_add_overflow(bytes, alignment - 1, &bytes)) return false;
+    if (bytes == 0 || !add(bytes, alignment - 1, bytes)) return false;
     bytes &= ~(alignment - 1);
     return true;
 }

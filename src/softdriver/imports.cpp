@@ -2,7 +2,7 @@
 // publishes.
 #include "softdriver/state.h"
 
-#include <unistd.h>
+#include "system/pages.h"
 
 namespace ferry::softdriver {
 
@@ -11,6 +11,7 @@ std::uint32_t publish(driver &cu, shared_kind kind, int device) {
 }
 
 std::uint32_t publish(driver &cu, shared_kind kind, const allocation &memory, std::uint64_t pool) {
+    require(cu.device_file() >= 0, CUDA_ERROR_NOT_SUPPORTED);
     if (!cu.own) cu.own = shared_process::make_own(cu.device_file(), cu.settings.devices * cu.settings.device_memory);
     const auto at = cu.own->publish(kind, memory.device, memory.address - device_window.begin, memory.size, pool);
     require(at.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
@@ -25,7 +26,7 @@ void no_longer_shared(driver &cu, const allocation &memory) {
 // any descriptor of the file would drop the locks on it (sharing.cpp).
 std::shared_ptr<shared_process> find_process(driver &cu, const shared_name &name) {
     if (cu.own && cu.own->is_named_by(name)) return cu.own;
-    if (name.process == getpid()) return nullptr;
+    if (name.process == own_number()) return nullptr;
     forget_unused_processes(cu);
     for (const auto &known : cu.others) {
         if (known->is_named_by(name)) return known;
@@ -45,7 +46,7 @@ std::uintptr_t import_memory(driver &cu, const std::shared_ptr<shared_process> &
                              allocation like) {
     require(what.device >= 0 && static_cast<std::size_t>(what.device) < cu.devices.size());
     require(what.size != 0 && what.offset <= from->memory_size() && what.size <= from->memory_size() - what.offset);
-    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t page = page_size();
     const std::uint64_t begin = what.offset / page * page;
     const std::uint64_t end = (what.offset + what.size + page - 1) / page * page;
     auto made = std::make_shared<import>();

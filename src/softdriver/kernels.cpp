@@ -1,7 +1,9 @@
 // ferry's kernels on the CPU: libraries, launches, and the memory that a kernel can access. The kernels are compiled
 // from the same headers as the GPU's code. An image is only searched for their names.
+#include "base/atomic_word.h"
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
+#include "system/pages.h"
 
 #include "kernels/arrays.h"
 #include "kernels/boxes.h"
@@ -54,8 +56,10 @@ memory_range find_range(std::uintptr_t address) {
                                          [](std::uintptr_t at, const memory_range &one) { return at < one.begin; });
     if (beyond != all.begin() && address < beyond[-1].end) return beyond[-1];
     const auto [begin, end] = running.reachable->mapped_since->find(address);
-    if (begin == end) throw bad_access{CUDA_ERROR_ILLEGAL_ADDRESS};
-    return {begin, end};
+    if (begin != end) return {begin, end};
+    if (!uses_host_page_tables || is_device_address(address)) throw bad_access{CUDA_ERROR_ILLEGAL_ADDRESS};
+    const std::uintptr_t page = address / page_size() * page_size();
+    return {page, page + page_size()};
 }
 
 std::byte *find_memory(memory_range &last, std::uintptr_t address, std::size_t size, std::size_t alignment) {
@@ -91,6 +95,16 @@ inline const void *memory_to_read(u64 address, u64 size, u64 alignment) {
 inline void *memory_to_write(u64 address, u64 size, u64 alignment) {
     return softdriver::find_memory(softdriver::running.written, address, size, alignment);
 }
+
+inline u64 load_acquire(u64 address) {
+    const void *const word = memory_to_read(address, sizeof(u64), alignof(u64));
+    return atomic_word(*static_cast<u64 *>(const_cast<void *>(word))).load(std::memory_order_acquire);
+}
+inline atomic_word<u64> word_to_write(u64 address) {
+    return atomic_word(*static_cast<u64 *>(memory_to_write(address, sizeof(u64), alignof(u64))));
+}
+inline void store_release(u64 address, u64 word) { word_to_write(address).store(word, std::memory_order_release); }
+inline u64 exchange(u64 address, u64 word) { return word_to_write(address).exchange(word, std::memory_order_acq_rel); }
 
 // A GPU waits without occupying a processor, so this sleeps.
 inline void pause() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }

@@ -1,11 +1,9 @@
 // Device memory, managed memory and pinned host memory. Frees wait for everything that runs on the device and hold the
 // submission lock meanwhile, as was measured on the real driver (docs/driver.md). With a stream held, a free can
 // deadlock.
+#include "base/checked.h"
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
-
-#include <sys/mman.h>
-#include <unistd.h>
 
 namespace ferry::softdriver {
 
@@ -33,10 +31,10 @@ std::uintptr_t allocate(driver &cu, context &current, std::size_t bytes) {
     refuse_if_capture_forbids(cu);
     require(bytes != 0);
     heap &memory = cu.devices[current.device].memory;
-    auto address = memory.take(bytes);
+    auto address = cu.take_memory(memory, bytes);
     if (!address) {
         release_unused_memory(cu);
-        address = memory.take(bytes);
+        address = cu.take_memory(memory, bytes);
     }
     require(address.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
     try {
@@ -50,13 +48,12 @@ std::uintptr_t allocate(driver &cu, context &current, std::size_t bytes) {
 
 // Allocates memory that the host can access.
 void *allocate_pages(driver &cu, context &current, allocation_kind kind, std::size_t bytes, unsigned flags) {
-    const int reserve = kind == allocation_kind::managed ? MAP_NORESERVE : 0;
-    void *const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | reserve, -1, 0);
-    require(pages != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
+    void *const pages = map_host_pages(bytes, kind == allocation_kind::managed);
+    require(pages, CUDA_ERROR_OUT_OF_MEMORY);
     try {
         record(cu, current, kind, reinterpret_cast<std::uintptr_t>(pages), bytes, flags);
     } catch (...) {
-        munmap(pages, bytes);
+        unmap_host_pages(pages, bytes);
         throw;
     }
     return pages;
@@ -82,13 +79,6 @@ void free_exactly(driver &cu, std::uintptr_t address, Condition &&may_be,
     const bool on_device = memory.kind == allocation_kind::device;
     wait_for_devices(cu, on_device ? std::uint64_t{1} << memory.device : ~std::uint64_t{0});
     release(cu, found);
-}
-
-bool is_mapped(std::uintptr_t address, std::size_t bytes) {
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    const std::uintptr_t begin = address & ~(page - 1);
-    // On Linux, MS_ASYNC only checks whether the range is mapped.
-    return msync(reinterpret_cast<void *>(begin), address + bytes - begin, MS_ASYNC) == 0;
 }
 
 const allocation &find_host(driver &cu, const void *address) {
@@ -144,7 +134,7 @@ void release(driver &cu, const allocation &memory) {
         cu.managed_bytes -= memory.size;
         [[fallthrough]];
     case allocation_kind::host:
-        munmap(reinterpret_cast<void *>(memory.address), memory.size);
+        unmap_host_pages(reinterpret_cast<void *>(memory.address), memory.size);
         break;
     case allocation_kind::registered:
         break;
@@ -164,9 +154,9 @@ CUresult cuMemAllocPitch(CUdeviceptr *address, size_t *pitch, size_t width, size
         require(element_size == 4 || element_size == 8 || element_size == 16);
         size_t row = 0;
         size_t bytes = 0;
-        require(!__builtin_add_overflow(width, pitch_alignment - 1, &row), CUDA_ERROR_OUT_OF_MEMORY);
+        require(add(width, pitch_alignment - 1, row), CUDA_ERROR_OUT_OF_MEMORY);
         row &= ~(pitch_alignment - 1);
-        require(!__builtin_mul_overflow(row, height, &bytes), CUDA_ERROR_OUT_OF_MEMORY);
+        require(multiply(row, height, bytes), CUDA_ERROR_OUT_OF_MEMORY);
         *address = allocate(cu, current, bytes);
         *pitch = row;
     });
@@ -213,12 +203,12 @@ CUresult cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
         refuse_if_capture_forbids(cu);
         const auto begin = reinterpret_cast<std::uintptr_t>(address);
         std::uintptr_t end = 0;
-        require(begin && bytes != 0 && !(flags & ~register_flags) && !__builtin_add_overflow(begin, bytes, &end));
+        require(begin && bytes != 0 && !(flags & ~register_flags) && add(begin, bytes, end));
         require(end <= device_window.begin || begin >= device_window.end);
         const allocation *const taken = find_overlapping(cu, begin, bytes);
         require(!taken || taken->on_host());
         require(!taken, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-        require(is_mapped(begin, bytes));
+        require(are_mapped(begin, bytes));
         record(cu, current, allocation_kind::registered, begin, bytes, flags);
     });
 }

@@ -2,9 +2,10 @@
 #include "softdriver/copy.h"
 #include "softdriver/entry.h"
 
-#include <atomic>
 #include <chrono>
 #include <thread>
+
+#include "base/atomic_word.h"
 
 namespace ferry::softdriver {
 
@@ -12,8 +13,8 @@ namespace {
 
 constexpr extent one_value = {.width = sizeof(std::uint32_t)};
 
-std::atomic_ref<std::uint32_t> value_at(CUdeviceptr address) noexcept {
-    return std::atomic_ref(*reinterpret_cast<std::uint32_t *>(reach(address)));
+atomic_word<std::uint32_t> value_at(CUdeviceptr address) noexcept {
+    return atomic_word(*reinterpret_cast<std::uint32_t *>(reach(address)));
 }
 
 bool is_met(std::uint32_t found, std::uint32_t wanted, unsigned condition) noexcept {

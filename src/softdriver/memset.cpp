@@ -1,4 +1,5 @@
 // The driver's twelve entry points for fills, each lowered to fill().
+#include "base/checked.h"
 #include "softdriver/copy.h"
 #include "softdriver/entry.h"
 
@@ -19,7 +20,7 @@ CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t
         require(address % sizeof value == 0 && (height <= 1 || pitch % sizeof value == 0));
         if (width == 0 || height == 0) return {};
         extent size{.height = height};
-        require(!__builtin_mul_overflow(width, sizeof value, &size.width));
+        require(multiply(width, sizeof value, size.width));
         require(height == 1 || pitch >= size.width); // one row needs no pitch, and 0 does not mean tight
         const place at = {.type = CU_MEMORYTYPE_DEVICE, .address = address, .pitch = height > 1 ? pitch : 0};
         const side target = resolve(cu, at, size, false);

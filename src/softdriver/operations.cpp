@@ -4,9 +4,8 @@
 #include "softdriver/operations.h"
 
 #include <chrono>
-#include <signal.h>
 
-#include "base/threads.h"
+#include "system/threads.h"
 
 namespace ferry::softdriver {
 
@@ -19,17 +18,9 @@ public:
     // start() to stop() are called with the engine's mutex held.
     void start() {
         if (thread_.joinable()) return;
-        // The program's signal handlers must not run on the driver's threads.
-        sigset_t all, before;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        try {
-            thread_ = std::thread([this] { run(); });
-        } catch (...) {
-            pthread_sigmask(SIG_SETMASK, &before, nullptr);
-            throw;
-        }
-        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        const signals_blocked blocked; // the program's signal handlers must not run on the driver's threads
+        // g++ shows the instances of this template to all parts of a process, so it gets no types of this library.
+        thread_ = std::thread(run_lane, static_cast<void *>(this));
     }
     void push(operation_ptr work) noexcept {
         operation *const last = work.get();
@@ -50,6 +41,8 @@ public:
     }
 
 private:
+    static void run_lane(void *self) { static_cast<lane *>(self)->run(); }
+
     void run() {
         unblock_faults(); // faults reach the program's handlers: the real driver copies on its threads
         std::unique_lock lock(owner_.mutex_);

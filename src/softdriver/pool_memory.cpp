@@ -1,5 +1,6 @@
 // Stream-ordered allocation: a call returns an address at once, and freed memory is reused by work that is ordered
 // after the free.
+#include "base/checked.h"
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -12,7 +13,7 @@ namespace {
 constexpr std::size_t granularity = std::size_t{2} << 20; // of device memory, when a whole step does not fit
 
 std::optional<std::size_t> rounded_up(std::size_t bytes, std::size_t to) {
-    if (__builtin_add_overflow(bytes, to - 1, &bytes)) return std::nullopt;
+    if (!add(bytes, to - 1, bytes)) return std::nullopt;
     return bytes / to * to;
 }
 
@@ -23,7 +24,7 @@ bool grow(driver &cu, pool &of, std::size_t bytes) {
         const auto wanted = rounded_up(bytes, unit);
         if (!wanted || *wanted > left) continue;
         heap &below = memory_below(cu, of.location);
-        const auto address = below.take(*wanted);
+        const auto address = cu.take_memory(below, *wanted);
         if (!address) continue;
         try {
             of.memory.release(*address, *wanted);

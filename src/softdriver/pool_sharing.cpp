@@ -3,23 +3,9 @@
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
-#include <utility>
-
-#include <sys/mman.h>
-#include <unistd.h>
-
 namespace ferry::softdriver {
 
 namespace {
-
-struct descriptor {
-    explicit descriptor(int number) : number(number) {}
-    ~descriptor() {
-        if (number >= 0) ::close(number);
-    }
-    descriptor(const descriptor &) = delete;
-    int number;
-};
 
 // A second import returns the same pool or address (seen); imports are not counted.
 const pool *find_imported(driver &cu, const shared_process &from, std::uint64_t serial) {
@@ -46,10 +32,9 @@ CUresult cuMemPoolExportToShareableHandle(void *handle, CUmemoryPool of, CUmemAl
         require(shared.handle_types & type); // an imported pool has none
         require(shared.on_device(), CUDA_ERROR_NOT_SUPPORTED);
         if (!shared.shared_at) shared.shared_at = publish(cu, shared_kind::pool, shared.location.id);
-        const shared_name name = cu.own->name_of(*shared.shared_at); // the whole contents of the file
-        descriptor file(memfd_create("ferry software memory pool", MFD_CLOEXEC));
-        require(file.number >= 0 && write(file.number, &name, sizeof name) == sizeof name, CUDA_ERROR_OPERATING_SYSTEM);
-        *static_cast<int *>(handle) = std::exchange(file.number, -1);
+        const int file = write_name(cu.own->name_of(*shared.shared_at));
+        require(file >= 0, CUDA_ERROR_OPERATING_SYSTEM);
+        *static_cast<int *>(handle) = file;
     });
 }
 
@@ -58,10 +43,9 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *imported, void *handle
                                             unsigned long long flags) {
     return enter([&](driver &cu) {
         require(imported && flags == 0 && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-        const auto file = static_cast<int>(reinterpret_cast<std::intptr_t>(handle));
-        shared_name name;
-        require(pread(file, &name, sizeof name, 0) == sizeof name, CUDA_ERROR_UNKNOWN);
-        require(name.kind == shared_kind::pool && name.check == name.sum(), CUDA_ERROR_UNKNOWN);
+        const auto read = read_name(static_cast<int>(reinterpret_cast<std::intptr_t>(handle)));
+        require(read && read->kind == shared_kind::pool && read->check == read->sum(), CUDA_ERROR_UNKNOWN);
+        const shared_name &name = *read;
         const auto from = find_process(cu, name);
         require(from && from->is_alive());
         const shared_slot *const what = from->find(name);

@@ -50,7 +50,8 @@ void check(const CUmemPoolProps &asked) {
     require(std::all_of(std::begin(asked.reserved), std::end(asked.reserved), [](auto byte) { return byte == 0; }));
     require(asked.usage == 0, CUDA_ERROR_NOT_SUPPORTED);
     require(asked.handleTypes == CU_MEM_HANDLE_TYPE_NONE || asked.location.type != CU_MEM_LOCATION_TYPE_HOST);
-    require(!(asked.handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_ERROR_NOT_SUPPORTED);
+    const int known = can_share ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
+    require(!(asked.handleTypes & ~known), CUDA_ERROR_NOT_SUPPORTED);
 }
 
 // An attribute is a 64-bit number or a switch. Each function returns null for attributes of the other type.

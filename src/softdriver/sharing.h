@@ -14,6 +14,13 @@
 
 namespace ferry::softdriver {
 
+// Whether the system has what sharing between processes is built on here.
+#if defined(__linux__)
+inline constexpr bool can_share = true;
+#else
+inline constexpr bool can_share = false;
+#endif
+
 enum class shared_kind : std::uint32_t { memory, pool, pool_memory, event };
 
 // One shared object. Processes other than the owner write only the fields for events.
@@ -69,6 +76,16 @@ struct shared_name {
 
     std::uint64_t sum() const;
 };
+
+// A file for another process to read the name from; -1 if the system has none.
+int write_name(const shared_name &name);
+std::optional<shared_name> read_name(int file);
+
+// A word that several processes wait on. May return early, at the latest after some milliseconds.
+void sleep_until_changed(std::atomic<std::uint32_t> &word, std::uint32_t seen);
+void wake_sharers(std::atomic<std::uint32_t> &word);
+
+std::int32_t own_number(); // of the process
 
 // The file of a process that shares, as this process has it open: its own file or another's. Thread-safe.
 class shared_process {

@@ -15,6 +15,9 @@ struct config {
 
 enum class open_result { opened, refused_config, out_of_memory };
 
+// For tests, before an instance opens: the devices read and write all memory of the host, as beside a Grace processor.
+void use_host_page_tables(bool use) noexcept;
+
 open_result open(const config &asked) noexcept;
 void close() noexcept; // once per successful open; the last call waits for running work, then frees everything
 

@@ -1,11 +1,8 @@
 // Opening and closing the software driver, the memory behind its devices, and its state after a fork.
 #include "softdriver/state.h"
+#include "base/checked.h"
 
-#include <fcntl.h>
-#include <linux/falloc.h>
-#include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "system/thread_end.h"
 
 namespace ferry::softdriver {
 
@@ -30,7 +27,7 @@ void after_fork_in_child() {
 
 void watch_forks() {
     static bool watching = false;
-    if (!watching) watching = pthread_atfork(nullptr, nullptr, after_fork_in_child) == 0;
+    if (!watching) watching = call_in_forked_child(after_fork_in_child);
 }
 
 config with_defaults(config asked) {
@@ -48,11 +45,10 @@ bool agrees(const config &asked, const config &runs) {
            (!asked.device_memory || full.device_memory == runs.device_memory);
 }
 
-// A key rather than the destructor of a thread_local: a key can be deleted, so the library can be unloaded.
-pthread_key_t thread_end_key;
+thread_end at_thread_end;
 
 void thread_ends(void *serial) noexcept {
-    if (forked) return;
+    if (forked || !current_driver.load()) return; // close() may call, with the lock
     const std::lock_guard alive(lifecycle);
     driver *const cu = current_driver.load();
     if (!cu) return;
@@ -71,32 +67,18 @@ thread_local bool inside_host_function = false;
 } // namespace
 
 driver::driver(const config &asked)
-    : settings(with_defaults(asked)), engine(settings.devices, settings.hardware_queues) {
-    devices.resize(settings.devices); // what can throw comes before what would need undoing
+    : settings(with_defaults(asked)), engine(settings.devices, settings.hardware_queues),
+      pages_(settings.devices * settings.device_memory, placement) {
+    devices.resize(settings.devices);
     create_default_pools(*this);
-    const std::size_t all = settings.devices * settings.device_memory;
-    backing_size_ = 2 * all; // as much again for imports
-    reserved_size_ = backing_size_ + placement;
-    pages_ = memfd_create("ferry software device memory", MFD_CLOEXEC);
-    const bool sized = pages_ >= 0 && ftruncate(pages_, static_cast<off_t>(all)) == 0;
-    reserved_ = mmap(nullptr, reserved_size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    backing_ = mmap(nullptr, backing_size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (!sized || reserved_ == MAP_FAILED || backing_ == MAP_FAILED ||
-        mmap(backing_, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, pages_, 0) == MAP_FAILED) {
-        unmap();
-        throw std::bad_alloc();
-    }
-    madvise(backing_, all, MADV_DONTFORK);
-
-    const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(reserved_) + placement - 1) / placement * placement;
-    const auto distance = static_cast<std::ptrdiff_t>(reinterpret_cast<std::uintptr_t>(backing_) - begin);
     for (unsigned i = 0; i < settings.devices; ++i) {
         device &one = devices[i];
-        one.memory = heap(begin + i * settings.device_memory, settings.device_memory);
+        one.memory = heap(pages_.begin() + i * settings.device_memory, settings.device_memory);
         one.primary = reinterpret_cast<CUcontext>(next_handle());
     }
-    imports = heap(begin + all, all);
-    device_window = {begin, begin + backing_size_, distance};
+    const std::size_t all = settings.devices * settings.device_memory;
+    imports = heap(pages_.begin() + all, all);
+    device_window = {pages_.begin(), pages_.end(), pages_.distance()};
 }
 
 driver::~driver() {
@@ -110,58 +92,53 @@ driver::~driver() {
     for (const auto &[address, memory] : allocations)
         if ((memory.kind == allocation_kind::host && !memory.is_stream_ordered()) ||
             memory.kind == allocation_kind::managed)
-            munmap(reinterpret_cast<void *>(address), memory.size);
+            unmap_host_pages(reinterpret_cast<void *>(address), memory.size);
     events.remove_if([](const event &) { return true; }); // before the page that holds their slots
     own = nullptr;
-    unmap();
+    if (host_pages_) unmap_host_pages(host_pages_, settings.device_memory);
     device_window = {};
-}
-
-void driver::unmap() {
-    if (reserved_ != MAP_FAILED) munmap(reserved_, reserved_size_);
-    if (backing_ != MAP_FAILED) munmap(backing_, backing_size_);
-    if (host_pages_) munmap(host_pages_, settings.device_memory);
-    if (pages_ >= 0) ::close(pages_);
 }
 
 void driver::reserve_host_memory() {
     if (host_pages_) return;
-    void *const pages = mmap(nullptr, settings.device_memory, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    require(pages != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
+    void *const pages = reserve_host_pages(settings.device_memory);
+    require(pages, CUDA_ERROR_OUT_OF_MEMORY);
     host_pages_ = pages;
     host_memory = heap(reinterpret_cast<std::uintptr_t>(pages), settings.device_memory);
+}
+
+std::optional<std::uintptr_t> driver::take_memory(heap &from, std::size_t bytes) {
+    const auto address = from.take(bytes);
+    if (!address) return address;
+    if (is_device_address(*address) ? pages_.provide(*address, bytes) : provide_host_pages(*address, bytes))
+        return address;
+    from.release(*address, bytes);
+    return std::nullopt;
 }
 
 std::uintptr_t driver::map_import(int file, std::uint64_t offset, std::size_t bytes) {
     const auto address = imports.take(bytes);
     require(address.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
-    if (mmap(reach(*address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file,
-             static_cast<off_t>(offset)) == MAP_FAILED) {
+    if (!pages_.map_import(*address, file, offset, bytes)) {
         imports.release(*address, bytes);
         throw refusal{CUDA_ERROR_MAP_FAILED};
     }
-    madvise(reach(*address), bytes, MADV_DONTFORK);
     return *address;
 }
 
 void driver::unmap_import(std::uintptr_t address, std::size_t bytes) {
-    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    // If mmap fails the addresses stay taken: another process's memory may still be mapped there.
-    if (mmap(reach(address), bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED) imports.release(address, bytes);
+    // Otherwise the addresses stay taken: another process's memory may still be mapped there.
+    if (pages_.unmap_import(address, bytes)) imports.release(address, bytes);
 }
 
 void driver::discard_pages(std::uintptr_t address, std::size_t bytes) {
-    if (is_device_address(address)) {
-        fallocate(pages_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(address - device_window.begin),
-                  static_cast<off_t>(bytes));
-        return;
-    }
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    const std::uintptr_t begin = (address + page - 1) & ~(page - 1);
-    const std::uintptr_t end = (address + bytes) & ~(page - 1);
-    if (begin < end) madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+    if (is_device_address(address))
+        pages_.discard(address, bytes);
+    else
+        discard_host_pages(address, bytes);
 }
+
+void use_host_page_tables(bool use) noexcept { uses_host_page_tables = use; }
 
 open_result open(const config &asked) noexcept {
     if (forked) return open_result::opened; // cuInit fails instead, as in the real driver's library
@@ -174,14 +151,14 @@ open_result open(const config &asked) noexcept {
     std::uint64_t memory = 0;
     const config full = with_defaults(asked);
     if (full.devices > max_devices || full.device_memory < asked.device_memory ||
-        __builtin_mul_overflow(full.devices, full.device_memory, &memory) || memory > std::uint64_t{1} << 46)
+        !multiply(full.devices, full.device_memory, memory) || memory > std::uint64_t{1} << 46)
         return open_result::out_of_memory;
-    if (pthread_key_create(&thread_end_key, thread_ends) != 0) return open_result::out_of_memory;
+    if (!at_thread_end.open(thread_ends)) return open_result::out_of_memory;
     try {
         watch_forks();
         current_driver = new driver(asked);
     } catch (...) {
-        pthread_key_delete(thread_end_key);
+        at_thread_end.close();
         return open_result::out_of_memory;
     }
     openers = 1;
@@ -193,7 +170,7 @@ void close() noexcept {
     const std::lock_guard lock(lifecycle);
     if (openers == 0 || --openers != 0) return;
     delete current_driver.exchange(nullptr);
-    pthread_key_delete(thread_end_key);
+    at_thread_end.close();
 }
 
 void wait_for_devices(driver &cu, std::uint64_t devices) {
@@ -211,9 +188,7 @@ std::uint64_t this_thread() noexcept {
     if (!thread_serial) thread_serial = ++last_thread;
     return thread_serial;
 }
-void watch_thread_end() noexcept {
-    pthread_setspecific(thread_end_key, reinterpret_cast<void *>(std::uintptr_t{this_thread()}));
-}
+void watch_thread_end() noexcept { at_thread_end.set(reinterpret_cast<void *>(std::uintptr_t{this_thread()})); }
 void enter_host_function(bool inside) noexcept { inside_host_function = inside; }
 bool in_host_function() noexcept { return inside_host_function; }
 

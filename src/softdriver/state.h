@@ -12,6 +12,7 @@
 #include "softdriver/handles.h"
 #include "softdriver/heap.h"
 #include "softdriver/operations.h"
+#include "softdriver/pages.h"
 #include "softdriver/pool.h"
 #include "softdriver/softdriver.h"
 
@@ -276,26 +277,24 @@ struct driver {
     std::uint64_t next_id = 1;
     class engine engine;
 
+    // Takes memory that can be written from the heap of a device or of the host. Nothing if there is not enough.
+    std::optional<std::uintptr_t> take_memory(heap &from, std::size_t bytes);
     void discard_pages(std::uintptr_t address, std::size_t bytes); // returns whole pages to the system
     void reserve_host_memory();                                    // for host pools, on the first call
-    int device_file() const { return pages_; }
+    int device_file() const { return pages_.file(); }
     std::uintptr_t map_import(int file, std::uint64_t offset, std::size_t bytes); // whole pages
     void unmap_import(std::uintptr_t address, std::size_t bytes);
 
 private:
-    void unmap();
-
-    int pages_ = -1;
-    void *reserved_ = nullptr;
-    std::size_t reserved_size_ = 0;
-    void *backing_ = nullptr;
-    std::size_t backing_size_ = 0;
+    device_pages pages_;
     void *host_pages_ = nullptr;
 };
 
 // Returns the running driver. Null if it is not open, if `initialised` is asked for and cuInit was not called, and in a
 // forked child.
 driver *running_driver(bool initialised) noexcept;
+
+inline std::atomic<bool> uses_host_page_tables = false;
 
 std::uint64_t this_thread() noexcept;
 // Retires the calling thread's per-thread streams when the thread ends.

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/atomic_word.h"
 #include "staging/host_copy.h"
 
 namespace ferry {
@@ -13,7 +14,7 @@ constexpr std::uint32_t low_half(std::uint64_t word) noexcept { return static_ca
 constexpr std::uint32_t high_half(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word >> 32); }
 
 std::uint64_t seen_by(const staging_launch &launch, std::uint32_t block) noexcept {
-    return std::atomic_ref(launch.record.shared->seen[block]).load(std::memory_order_acquire);
+    return atomic_word(launch.record.shared->seen[block]).load(std::memory_order_acquire);
 }
 
 bool is_present(std::uint64_t seen, const staging_channel &channel) noexcept {
@@ -45,7 +46,7 @@ void publish(staging_launch &launch, std::uint32_t block, staged_slot &slot) noe
     const std::uint32_t place = channel.published % gpu::messages_at_once;
     const std::uint64_t mark = gpu::ring_mark(channel.published);
     const auto put = [&](std::uint64_t &word, std::uint64_t value) noexcept {
-        std::atomic_ref(word).store(value << 1 | mark, std::memory_order_release);
+        atomic_word(word).store(value << 1 | mark, std::memory_order_release);
     };
     if (const staged_list *const list = launch.work.cut->list()) write_records(*list, slot.chunk, slot.host);
     gpu::ring_message &message = launch.record.shared->mailboxes[block].messages[place];
@@ -55,7 +56,7 @@ void publish(staging_launch &launch, std::uint32_t block, staged_slot &slot) noe
     channel.published_slots[place] = &slot;
     ++channel.published;
     if (launch.work.by_copies) // the message itself is for the marks alone, which later launches of the record go by
-        std::atomic_ref(launch.record.shared->mailboxes[block].published)
+        atomic_word(launch.record.shared->mailboxes[block].published)
             .store(channel.published, std::memory_order_release);
 }
 
@@ -182,7 +183,7 @@ bool has_come(const staging_launch &launch) noexcept {
 }
 
 bool has_come_since(const launch_record &record, std::uint32_t ended) noexcept {
-    return high_half(std::atomic_ref(record.shared->seen[0]).load(std::memory_order_acquire)) != ended << 1;
+    return high_half(atomic_word(record.shared->seen[0]).load(std::memory_order_acquire)) != ended << 1;
 }
 
 bool has_left(const staging_launch &launch) noexcept {
@@ -203,19 +204,18 @@ void publish_end(staging_launch &launch) noexcept {
         channel.ended = (channel.ended + 1) & 0x7fffffff;
         channel.is_present = false;
         if (launch.work.by_copies && block != 0) // the stream writes this for its door alone
-            std::atomic_ref(launch.record.shared->seen[block])
+            atomic_word(launch.record.shared->seen[block])
                 .store(std::uint64_t{channel.ended} << 33 | channel.published, std::memory_order_relaxed);
         if (launch.shared.is_cut_short) // for a copy that was enqueued although no worker knows of it
-            std::atomic_ref(launch.record.shared->mailboxes[block].published)
+            atomic_word(launch.record.shared->mailboxes[block].published)
                 .store(channel.published + 1, std::memory_order_release);
-        std::atomic_ref(launch.record.shared->mailboxes[block].ended).store(channel.ended, std::memory_order_release);
+        atomic_word(launch.record.shared->mailboxes[block].ended).store(channel.ended, std::memory_order_release);
     }
 }
 
 void abort_blocks(staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
-        std::atomic_ref(launch.record.shared->mailboxes[block].ended)
-            .store(gpu::ring_aborted, std::memory_order_release);
+        atomic_word(launch.record.shared->mailboxes[block].ended).store(gpu::ring_aborted, std::memory_order_release);
 }
 
 void look_at(staging_launch &launch, std::uint32_t block) noexcept {

@@ -5,9 +5,9 @@
 #include <atomic>
 
 #include "base/host.h"
-#include "base/threads.h"
 #include "kernels/parameters.h"
 #include "staging/buffers.h"
+#include "system/threads.h"
 
 namespace ferry {
 

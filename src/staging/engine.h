@@ -4,7 +4,6 @@
 // One engine serves all devices of an instance: each device has slots of its own, and all share the threads.
 #pragma once
 
-#include "base/threads.h"
 #include "device/contexts.h"
 #include "device/kernels.h"
 #include "device/tracked_contexts.h"
@@ -12,6 +11,7 @@
 #include "staging/graph_launches.h"
 #include "staging/scheduler.h"
 #include "staging/side_streams.h"
+#include "system/threads.h"
 
 namespace ferry {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/atomic_word.h"
 #include "driver/result.h"
 #include "exec/driver_copy.h"
 #include "staging/engine.h"
@@ -107,7 +108,7 @@ error staging_engine::prepare_for_copies(staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
         staging_channel &channel = launch.record.channels[block];
         channel.first_message = channel.published;
-        std::atomic_ref(launch.record.shared->mailboxes[block].published).store(channel.published);
+        atomic_word(launch.record.shared->mailboxes[block].published).store(channel.published);
     }
     launch.count_chunks();
     launch.shared.copies_enqueued = 0;

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "base/rounding.h"
+#include "device/stream_order.h"
 #include "driver/result.h"
 #include "exec/kernel_launch.h"
 #include "staging/engine.h"
+#include "staging/spin.h"
 
 namespace ferry {
 
@@ -163,6 +165,8 @@ error staging_engine::launch_all(const staged_copy &copy, staging_launch &first,
     while (next)
         scheduler_.withdraw(*std::exchange(next, next->next_of_copy), false);
     if (last_in_graph) graphs_.tie(stream, first);
+    // Threads wait for the kernel, and nobody need call the driver for this copy again.
+    if (!failed && !copy.is_captured && devices_[copy.device].keeps_work_back) pass_to_device(cu_, stream);
     return failed;
 }
 
@@ -232,8 +236,7 @@ bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked
         else
             scheduler_.call_off(*launch);
         has_come = static_cast<bool>(failed); // the copy's own kernel reports what is wrong
-        for (const std::uint64_t begun = clock_ns(); !has_come && clock_ns() - begun < patience_ns; relax_processor())
-            has_come = has_come_since(record, ended);
+        has_come = has_come || spin_until([&] { return has_come_since(record, ended); }, patience_ns);
         if (!has_come) of.buffers.start_delay.add(supposed_delay_ns, clock_ns());
     }
     if (aside) side_streams::release(*aside);

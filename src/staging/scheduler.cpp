@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/threads.h"
+#include "system/threads.h"
 
 namespace ferry {
 

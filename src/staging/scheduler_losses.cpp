@@ -2,8 +2,8 @@
 #include <functional>
 #include <utility>
 
-#include "base/threads.h"
 #include "staging/scheduler.h"
+#include "system/threads.h"
 
 namespace ferry {
 

@@ -2,8 +2,8 @@
 #include <chrono>
 #include <utility>
 
-#include "base/threads.h"
 #include "staging/scheduler.h"
+#include "system/threads.h"
 
 namespace ferry {
 

@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/threads.h"
 #include "staging/scheduler.h"
+#include "staging/spin.h"
+#include "system/threads.h"
 
 namespace ferry {
 
@@ -12,7 +13,7 @@ namespace {
 // How long a worker stays awake without work: about as long as waking it takes. While launches are running it stays
 // awake longer, because the next chunk comes soon.
 constexpr std::uint64_t idle_patience_ns = 50'000, idle_patience_running_ns = 1'000'000;
-constexpr int pauses_between_looks = 32; // some microseconds
+constexpr std::uint64_t pause_between_looks_ns = 500;
 // After this time without a look of its own, a worker no longer relies on the one that watches, which may not be
 // running.
 constexpr std::uint64_t longest_watch_ns = 100'000;
@@ -194,8 +195,7 @@ void staging_scheduler::watch(search &mine, std::uint64_t now, lock &held, condi
     const std::uint64_t until = std::min(mine.since_ns + patience(), now + longest_watch_ns);
     servers_.unlock(held);
     if (mine.watches) {
-        for (int i = 0; i < pauses_between_looks; ++i)
-            relax_processor();
+        spin_until([] { return false; }, pause_between_looks_ns);
     } else {
         while (!mine.watches && !is_over() && clock_ns() < until) {
             mine.watches =

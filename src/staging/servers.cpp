@@ -2,17 +2,14 @@
 
 #include <algorithm>
 
-#include "base/threads.h"
+#include "staging/spin.h"
+#include "system/sleep.h"
 
 namespace ferry {
 
 void lock_patiently(staging_servers::lock &held) noexcept {
-    constexpr int patience = 200; // some microseconds
-    for (int i = 0; i < patience; ++i) {
-        if (held.try_lock()) return;
-        relax_processor();
-    }
-    held.lock();
+    constexpr std::uint64_t patience_ns = 4'000;
+    if (!spin_until([&] { return held.try_lock(); }, patience_ns)) held.lock();
 }
 
 // Reads `calls_` under the mutex: a call in between changes it, and the wait returns. A server may answer a call that
@@ -22,7 +19,7 @@ void staging_servers::sleep(lock &held) noexcept {
     while (count(server_state::called) == 0) {
         const std::uint32_t seen = calls_.load(std::memory_order_relaxed);
         unlock(held);
-        calls_.wait(seen, std::memory_order_relaxed);
+        sleep_while(calls_, seen);
         lock_patiently(held);
     }
     change(server_state::called, server_state::awake);
@@ -40,9 +37,9 @@ void staging_servers::unlock(lock &held) noexcept {
     if (called != 0) calls_.fetch_add(1, std::memory_order_relaxed);
     const bool are_all = count(server_state::asleep) == 0;
     held.unlock();
-    if (called > 1 && are_all) return calls_.notify_all();
+    if (called > 1 && are_all) return wake_all(calls_);
     for (std::uint32_t i = 0; i < called; ++i)
-        calls_.notify_one();
+        wake_one(calls_);
 }
 
 } // namespace ferry

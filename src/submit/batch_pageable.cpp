@@ -1,9 +1,9 @@
 #include "submit/batch_pageable.h"
 
 #include "device/stream_order.h"
-#include "memory/readable.h"
 #include "submit/copy_steps.h"
 #include "submit/staging_setup.h"
+#include "system/readable.h"
 
 namespace ferry {
 

@@ -379,8 +379,8 @@ std::uint64_t estimate_bytes(const batch_input &input) noexcept {
     const std::uint64_t step = input.count / samples + 1;
     std::uint64_t sum = 0;
     for (std::uint64_t i = 0; i < input.count; i += step)
-        if (__builtin_add_overflow(sum, input.copies ? input.copies[i].width : input.sizes[i], &sum)) return UINT64_MAX;
-    return __builtin_mul_overflow(sum, step, &sum) ? UINT64_MAX : sum;
+        if (!add(sum, input.copies ? input.copies[i].width : input.sizes[i], sum)) return UINT64_MAX;
+    return multiply(sum, step, sum) ? sum : UINT64_MAX;
 }
 
 // For the default streams in a thread without a context: finds the device of the first copy that has one.

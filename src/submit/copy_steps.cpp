@@ -4,8 +4,8 @@
 
 #include "device/stream_order.h"
 #include "exec/driver_parts.h"
-#include "memory/readable.h"
 #include "submit/staging_setup.h"
+#include "system/readable.h"
 
 namespace ferry {
 
@@ -121,7 +121,10 @@ error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends 
     const auto look_up = [&](const shape_end &end, resolved_place &place, access wanted, kernel_view &view,
                              obstacle &reach) noexcept -> error {
         if (end.kind == memory_kind::pageable) {
-            view.why_not = obstacle::pageable;
+            // A kernel that touched unreadable memory would end its context; the driver refuses it with an error.
+            const bool is_reached = facts.reaches_pageable && host_range_is_readable(end.span.first, end.span.last);
+            view.why_not = is_reached ? obstacle::none : obstacle::pageable;
+            view.address = end.span.first;
         } else if (!end.array) {
             if (error failed = know_everything(instance.cu, end, place)) return failed;
             view = view_of(*place.facts, end.span, wanted, context, facts.context_device);
@@ -151,6 +154,8 @@ void begin_choice(ferry_instance &instance, const shape &shape, CUcontext contex
     const shape_end &end = is_host(shape.source.kind) ? shape.destination : shape.source;
     const bool is_staged = !end.array || instance.surfaces.may_serve(end.array, context);
     facts.staging = instance.stages ? obstacle::none : obstacle::no_staging;
+    facts.reaches_pageable =
+        facts.context_device >= 0 && instance.devices[facts.context_device].info.pageable_uses_host_page_tables != 0;
     facts.has_stream_waits = instance.cu.cuStreamBatchMemOp;
     facts.staged_reach = is_staged ? obstacle::none : obstacle::array;
     facts.staging_threads = instance.staging_threads;

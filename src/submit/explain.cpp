@@ -20,7 +20,7 @@ std::int32_t device_of(const shape_end &end, memory_kind kind, int context_devic
 static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
               static_cast<int>(obstacle::read_only) == FERRY_OBSTACLE_READ_ONLY &&
               static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED &&
-              static_cast<int>(obstacle::other_device) == FERRY_OBSTACLE_OTHER_DEVICE);
+              static_cast<int>(obstacle::direct) == FERRY_OBSTACLE_DIRECT);
 
 // Predicts the time of each route. In `shape` the kinds of memory are those that the driver reports.
 error forecast(ferry_instance &instance, const shape &shape, const prepared_copy &prepared, resolved_ends &ends,

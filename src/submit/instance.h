@@ -1,7 +1,6 @@
 // Everything that an open instance owns.
 #pragma once
 
-#include "base/fork_mark.h"
 #include "base/host.h"
 #include "copy/shape.h"
 #include "device/contexts.h"
@@ -19,6 +18,7 @@
 #include "submit/batch_request.h"
 #include "submit/recent_copies.h"
 #include "submit/ticket.h"
+#include "system/fork_mark.h"
 
 struct ferry_instance {
     ferry::allocator allocator;

@@ -6,8 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/threads.h"
 #include "driver/table.h"
+#include "system/threads.h"
 
 namespace ferry {
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 # Top to bottom: a folder may include those above it, and itself.
 ORDER = [
-    "base", "kernels", "driver", "device", "memory", "copy", "plan",
+    "base", "system", "kernels", "driver", "device", "memory", "copy", "plan",
     "exec", "staging", "peer", "calibrate", "submit", "api",
 ]
 ALLOWED = {folder: set(ORDER[: i + 1]) for i, folder in enumerate(ORDER)}
 # The kernels are also compiled for GPUs.
 ALLOWED["kernels"] = {"kernels"}
 # The software driver stands beside them: it is reached through the table, and only api knows it by name, to open it.
-ALLOWED["softdriver"] = {"base", "kernels", "driver", "softdriver"}
+ALLOWED["softdriver"] = {"base", "system", "kernels", "driver", "softdriver"}
 ALLOWED["api"].add("softdriver")
 
 # Only api meets structs of a caller's size, and exports.

@@ -1,5 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that the shared library needs only libc, and is small: needs.py SHARED_LIBRARY [LARGEST_STRIPPED]"""
+"""Checks that the shared library needs only libc, and is small.
+
+needs.py [--glibc VERSION] SHARED_LIBRARY [LARGEST_STRIPPED]
+With --glibc, the library must load on systems with that glibc. Before 2.34, glibc had libraries of its own for threads
+and for dlopen.
+"""
+import argparse
 import re
 import subprocess
 import sys
@@ -7,8 +13,17 @@ import tempfile
 from pathlib import Path
 
 problems = []
-library = sys.argv[1]
-largest_stripped = int(sys.argv[2]) if len(sys.argv) > 2 else None
+parser = argparse.ArgumentParser()
+parser.add_argument("--glibc")
+parser.add_argument("library")
+parser.add_argument("largest_stripped", type=int, nargs="?")
+arguments = parser.parse_args()
+library = arguments.library
+PARTS_OF_OLD_GLIBC = {"libpthread.so.0", "libdl.so.2", "libm.so.6"}
+
+
+def as_numbers(version):
+    return [int(part) for part in version.split(".")]
 
 
 def readelf(*arguments):
@@ -17,9 +32,11 @@ def readelf(*arguments):
 
 dynamic = readelf("-d")
 needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
-# The dynamic linker itself is part of libc: it lends __tls_get_addr.
+# The dynamic linker itself is part of libc: it lends __tls_get_addr. So is libm: libc++'s tables round with it.
 for name in sorted(needed):
-    if name != "libc.so.6" and not name.startswith("ld-linux"):
+    if name in ("libc.so.6", "libm.so.6") or name.startswith("ld-linux"):
+        continue
+    if not (arguments.glibc and name in PARTS_OF_OLD_GLIBC):
         problems.append(f"needs {name}")
 if "TEXTREL" in dynamic or "(RPATH)" in dynamic or "(RUNPATH)" in dynamic:
     problems.append("has text relocations or a run-time search path")
@@ -29,13 +46,22 @@ for line in readelf("--dyn-syms").splitlines():
     if " UNIQUE " in line:
         problems.append("unique symbol: " + line.split()[-1])
 
-with tempfile.TemporaryDirectory() as folder:
-    stripped = Path(folder, "stripped.so")
-    subprocess.run(["strip", "-o", stripped, library], check=True)
-    size = stripped.stat().st_size
-if largest_stripped is not None and size > largest_stripped:
-    problems.append(f"{size} bytes stripped, but the limit is {largest_stripped}")
+versions = set(re.findall(r"\bGLIBC_([0-9.]+)", readelf("--version-info")))
+newest = max(versions, key=as_numbers, default="")
+if not newest:
+    problems.append("no version of glibc found")
+elif arguments.glibc and as_numbers(newest) > as_numbers(arguments.glibc):
+    problems.append(f"needs glibc {newest}, but may need only {arguments.glibc}")
 
-print(f"needs {', '.join(sorted(needed))}; {size} bytes stripped")
+size = ""
+if arguments.largest_stripped is not None:
+    with tempfile.TemporaryDirectory() as folder:
+        stripped = Path(folder, "stripped.so")
+        subprocess.run(["strip", "-o", stripped, library], check=True)
+        size = f"; {stripped.stat().st_size} bytes stripped"
+        if stripped.stat().st_size > arguments.largest_stripped:
+            problems.append(f"{stripped.stat().st_size} bytes stripped, the limit is {arguments.largest_stripped}")
+
+print(f"needs {', '.join(sorted(needed))}, glibc {newest}{size}")
 print(*problems, sep="\n")
 sys.exit(1 if problems else 0)

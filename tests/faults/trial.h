@@ -106,7 +106,10 @@ public:
     void note_dead(const char *what, CUresult result);
 
     template <class... Values> void add(finding kind, const char *format, Values... values) {
-        result_.add(kind, format, values...);
+        if constexpr (sizeof...(values) == 0)
+            result_.add(kind, "%s", format);
+        else
+            result_.add(kind, format, values...);
     }
 
     ferry_instance *ferry = nullptr;

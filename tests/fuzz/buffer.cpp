@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include <sys/mman.h>
-
 namespace ferry::test {
 
 namespace {
@@ -57,7 +55,7 @@ void buffer::allocate(std::uint64_t size) {
     case memory_kind::mapped:
     case memory_kind::registered_in_part:
     case memory_kind::registered:
-        host = mmap(nullptr, whole_pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        host = mapped_.emplace(whole_pages(size)).data();
         if (kind == memory_kind::registered) {
             EXPECT_OK(ferry_host_register(from_.ferry, host, size, 0, nullptr));
             registered_.push_back(host);
@@ -116,7 +114,7 @@ buffer::~buffer() {
     if (kind == memory_kind::heap)
         std::free(host);
     else if (is_mapped(kind))
-        munmap(host, whole_pages(size()));
+        mapped_.reset();
     else if (kind == memory_kind::host_alloc)
         EXPECT_OK(ferry_host_free(from_.ferry, host));
     else if (kind == memory_kind::pinned_pool)

@@ -8,6 +8,7 @@
 
 #include "support/dice.h"
 #include "support/ferry_array.h"
+#include "support/system.h"
 
 namespace ferry::test {
 
@@ -104,6 +105,7 @@ private:
     void make_array(dice &random);
 
     const buffer_sources &from_;
+    std::optional<mapped_memory> mapped_;
     std::optional<ferry_array> made_array_;
     std::vector<void *> registered_;
 };

@@ -8,7 +8,7 @@ namespace {
 // A capture in progress. A call that ferry itself refuses does not break the capture.
 class capture {
 public:
-    capture(world &of, std::size_t lane) : w_(of), on_(of.lanes[lane]), lane_(lane) { made_.context = on_.context; }
+    capture(world &of, std::size_t lane) : w_(of), on_(of.lanes[lane]) { made_.context = on_.context; }
 
     void add() {
         switch (w_.random.up_to(7)) {
@@ -89,7 +89,6 @@ private:
 
     world &w_;
     const lane &on_;
-    std::size_t lane_;
     held_graph made_ = {};
     bool is_broken_ = false;
 };

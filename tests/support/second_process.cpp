@@ -8,20 +8,45 @@
 #include <stdexcept>
 #include <system_error>
 
+#if !defined(_WIN32)
 #include <poll.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
+
+#include "support/emulator.h"
 
 namespace ferry::test {
 
 namespace {
 
-constexpr int limit_ms = 60'000; // for one read: longer than any step of a test, shorter than the timeout of a test
 constexpr const char role_argument[] = "--second-process";
 
 const registered_role *roles = nullptr;
+
+} // namespace
+
+#if defined(_WIN32)
+
+channel::~channel() = default;
+void channel::send_bytes(const void *, std::size_t) {}
+void channel::receive_bytes(void *, std::size_t) {}
+void channel::send_descriptor(int) {}
+int channel::receive_descriptor() { return -1; }
+void channel::await_for_ever() {}
+second_process::second_process(const char *) : channel_(-1) { throw std::runtime_error("second processes need Linux"); }
+second_process::~second_process() = default;
+int second_process::wait() { return -1; }
+void second_process::kill() {}
+void close_descriptor(int) {}
+
+#else
+
+namespace {
+
+constexpr int limit_ms = 60'000; // for one read: longer than any step of a test, shorter than the timeout of a test
 
 [[noreturn]] void fail(const char *what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -103,7 +128,19 @@ second_process::second_process(const char *role, const int *sockets) : channel_(
     std::string flag = role_argument;
     char program[] = "second-process";
     char *arguments[] = {program, flag.data(), name.data(), socket.data(), nullptr};
-    const int failed = posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, arguments, environ);
+    // The system cannot run a program that an emulator runs.
+    std::vector<std::string> emulator = emulator_command();
+    std::vector<char *> command;
+    if (!emulator.empty()) {
+        char name_of_program[4096] = {};
+        if (readlink("/proc/self/exe", name_of_program, sizeof name_of_program - 1) < 0) fail("finding the program");
+        emulator.emplace_back(name_of_program);
+        for (std::string &word : emulator)
+            command.push_back(word.data());
+        command.insert(command.end(), arguments + 1, std::end(arguments));
+    }
+    const int failed = emulator.empty() ? posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, arguments, environ)
+                                        : posix_spawnp(&pid_, command[0], &actions, nullptr, command.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     close(theirs);
     if (failed) throw std::system_error(failed, std::generic_category(), "starting a second process");
@@ -126,6 +163,10 @@ void second_process::kill() {
     ::kill(pid_, SIGKILL);
     wait();
 }
+
+void close_descriptor(int descriptor) { close(descriptor); }
+
+#endif
 
 registered_role::registered_role(const char *name, int (*play)(channel &)) : name(name), play(play), next(roles) {
     roles = this;

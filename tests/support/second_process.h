@@ -8,8 +8,6 @@
 #include <string>
 #include <type_traits>
 
-#include <sys/types.h>
-
 namespace ferry::test {
 
 // One end of the socket pair. Receiving throws when nothing arrives. In the test gtest reports that as a failure, and
@@ -47,6 +45,9 @@ private:
     int socket_;
 };
 
+void close_descriptor(int descriptor); // the kind that a channel sends
+
+// On Windows, where the software driver shares nothing, none can be started: the constructor throws.
 class second_process {
 public:
     explicit second_process(const char *role);
@@ -62,7 +63,7 @@ private:
     second_process(const char *role, const int *sockets);
 
     channel channel_;
-    pid_t pid_ = -1;
+    int pid_ = -1;
 };
 
 // FERRY_SECOND_PROCESS(reads_what_was_shared) { … use `channel`, the raw driver and expectations …; return 0; }

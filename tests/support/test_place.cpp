@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "support/system.h"
+
 namespace ferry::test {
 
 const char *name_of(place_kind kind) {
@@ -78,7 +80,7 @@ CUmemoryPool make_host_pool(int devices) {
     EXPECT_OK(raw().cuMemPoolCreate(&pool, &props));
     EXPECT_OK(raw().cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &everything));
     for (int device = 0; device < devices; ++device) {
-        const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {device}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
         EXPECT_OK(raw().cuMemPoolSetAccess(pool, &access, 1));
     }
     return pool;
@@ -110,7 +112,7 @@ test_place::test_place(place_kind kind, const grid &shape, int device) : kind_(k
         allocation_ = reinterpret_cast<std::uint64_t>(std::malloc(size));
         break;
     case place_kind::registered:
-        allocation_ = reinterpret_cast<std::uint64_t>(std::aligned_alloc(page, (size + page - 1) / page * page));
+        allocation_ = reinterpret_cast<std::uint64_t>(allocate_aligned((size + page - 1) / page * page, page));
         EXPECT_OK(raw().cuMemHostRegister(reinterpret_cast<void *>(allocation_), size, CU_MEMHOSTREGISTER_PORTABLE));
         break;
     case place_kind::pinned:
@@ -175,7 +177,7 @@ test_place::~test_place() {
         break;
     case place_kind::registered:
         EXPECT_OK(raw().cuMemHostUnregister(host));
-        std::free(host);
+        free_aligned(host);
         break;
     case place_kind::pinned:
         EXPECT_OK(raw().cuMemFreeHost(host));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs ferry-bench quickly on the software driver and checks that its output is consistent. The measured times of the
-software driver do not matter. Usage: bench.py PROGRAM"""
+software driver do not matter. Usage: bench.py [EMULATOR...] PROGRAM"""
 import json
 import os
 import subprocess
@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 
-result = subprocess.run([sys.argv[1], "--quick", "--driver", "software", "--json", "-"], check=True, text=True,
+result = subprocess.run([*sys.argv[1:], "--quick", "--driver", "software", "--json", "-"], check=True, text=True,
                         stdout=subprocess.PIPE)
 told = json.loads(result.stdout)
 assert told["complete"], "all cases are there"
@@ -113,7 +113,7 @@ for line in pageable["numbers"]:
 # A run that is killed leaves the cases it has finished, in a file that is complete at any moment.
 with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "results.json")
-    run = subprocess.Popen([sys.argv[1], "--quick", "--driver", "software", "--json", path], stdout=subprocess.DEVNULL)
+    run = subprocess.Popen([*sys.argv[1:], "--quick", "--driver", "software", "--json", path], stdout=subprocess.DEVNULL)
     try:
         while True:
             assert run.poll() is None, "it ended before it was killed"

@@ -3,11 +3,14 @@
 // cuStreamSynchronize, as most programs do.
 #include <atomic>
 #include <chrono>
+#include <thread>
+
+#if defined(__linux__)
 #include <csignal>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
+#endif
 
 #include "case.h"
 #include "compute.h"
@@ -21,6 +24,7 @@ namespace {
 
 constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20;
 
+#if defined(__linux__)
 // Processes that compute until they are destroyed. They touch neither the driver nor memory.
 class computing_processes {
 public:
@@ -48,6 +52,7 @@ private:
 
     std::vector<pid_t> children_;
 };
+#endif
 
 // Launches kernels back to back on a stream of its own, each of which fills the device for about 1.5 ms.
 class computing_device {
@@ -133,6 +138,10 @@ case_result begin_result(const char *note, const char *beside) {
 }
 
 case_result run_pageable_busy(session &session) {
+#if !defined(__linux__)
+    static_cast<void>(session);
+    return skipped("it starts processes as Linux does");
+#else
     case_result result =
         begin_result("other processes compute meanwhile; raw: cuMemcpy*Async; ferry: ferry_copy_async; both until "
                      "cuStreamSynchronize has returned.\nThe median may be 1.5 times the driver's up to 1 MiB, and the "
@@ -145,6 +154,7 @@ case_result run_pageable_busy(session &session) {
         measure_sizes(session, std::to_string(count), sizes, 1.5, result);
     }
     return result;
+#endif
 }
 
 // Programs copy now and then rather than in a row: processors and threads sleep in between.

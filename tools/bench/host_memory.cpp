@@ -5,7 +5,9 @@
 #include <thread>
 #include <vector>
 
-#if defined(__linux__)
+#if defined(_WIN32)
+#include "system/windows_api.h"
+#else
 #include <sys/mman.h>
 #include <unistd.h>
 #endif
@@ -24,19 +26,23 @@ void touch(std::byte *begin, std::size_t size) {
 void touch_by_all_processors(std::byte *begin, std::size_t size) {
     const std::size_t most = std::max(1u, std::thread::hardware_concurrency()),
                       pages = (size + huge_page - 1) / huge_page, part = (pages + most - 1) / most * huge_page;
-    std::vector<std::jthread> threads;
+    std::vector<std::thread> threads;
     for (std::size_t first = 0; first < size; first += part)
         threads.emplace_back(touch, begin + first, std::min(part, size - first));
+    for (std::thread &one : threads)
+        one.join();
 }
 
 } // namespace
 
 std::size_t free_host_memory() {
-#if defined(__linux__)
+#if defined(_WIN32)
+    MEMORYSTATUSEX now = {};
+    now.dwLength = sizeof now;
+    return GlobalMemoryStatusEx(&now) ? now.ullAvailPhys : 0;
+#else
     const long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : 0;
-#else
-    return 0;
 #endif
 }
 
@@ -51,24 +57,25 @@ owned<void *> allocate_touched(std::size_t size) {
 }
 
 owned<void *> map_untouched(std::size_t size) {
-#if defined(__linux__)
-    void *const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) fail("cannot allocate " + std::to_string(size) + " bytes of host memory");
-    return {memory, [size](void *memory) { munmap(memory, size); }};
+#if defined(_WIN32)
+    void *const memory = VirtualAlloc(nullptr, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+    if (memory) return {memory, [](void *memory) { VirtualFree(memory, 0, MEM_RELEASE); }};
 #else
-    static_cast<void>(size);
-    return {nullptr, nullptr};
+    void *const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory != MAP_FAILED) return {memory, [size](void *memory) { munmap(memory, size); }};
 #endif
+    fail("cannot allocate " + std::to_string(size) + " bytes of host memory");
 }
 
 void renew_untouched(void *memory, std::size_t size) {
-#if defined(__linux__)
-    if (mmap(memory, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-        fail("cannot allocate " + std::to_string(size) + " bytes of host memory");
+#if defined(_WIN32)
+    const bool is_renewed =
+        VirtualFree(memory, size, MEM_DECOMMIT) && VirtualAlloc(memory, size, MEM_COMMIT, PAGE_READWRITE);
 #else
-    static_cast<void>(memory);
-    static_cast<void>(size);
+    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    const bool is_renewed = mmap(memory, size, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED;
 #endif
+    if (!is_renewed) fail("cannot allocate " + std::to_string(size) + " bytes of host memory");
 }
 
 void warm_host_memory(std::size_t size) {

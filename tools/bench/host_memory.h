@@ -10,8 +10,7 @@ namespace bench {
 // Aligned to a huge page.
 owned<void *> allocate_touched(std::size_t size);
 
-// Maps pages that nobody has touched. They are in huge pages only if the system itself decides so. Returns NULL if the
-// system has no such memory.
+// Maps pages that nobody has touched. They are in huge pages only if the system itself decides so.
 owned<void *> map_untouched(std::size_t size);
 // Replaces the pages by untouched ones at the same address.
 void renew_untouched(void *memory, std::size_t size);

@@ -130,7 +130,9 @@ private:
         std::ofstream file(draft);
         file << results_.dump(2) << std::endl;
         file.close();
-        if (!file || (is_replaced_ && std::rename(draft.c_str(), path_.c_str()) != 0)) fail("cannot write " + path_);
+        std::error_code failed;
+        if (file && is_replaced_) std::filesystem::rename(draft, path_, failed); // also replaces a file on Windows
+        if (!file || failed) fail("cannot write " + path_);
     }
 
     const std::string path_;

@@ -182,7 +182,11 @@ json to_json(const route_choice &choice) {
 
 } // namespace
 
+#if defined(_WIN32)
+progress::progress() : is_terminal_(_isatty(_fileno(stderr))) {}
+#else
 progress::progress() : is_terminal_(isatty(fileno(stderr))) {}
+#endif
 
 void progress::show(const char *case_name, const std::string &what, std::size_t size) {
     if (is_terminal_) std::cerr << "\r\033[K" << case_name << ": " << what << ' ' << size_text(size) << std::flush;

@@ -1,8 +1,8 @@
 #include "scattered_pieces.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <numeric>
 
 #include "environment.h"
@@ -14,10 +14,10 @@ namespace {
 constexpr std::size_t allocations = 16;
 
 owned<void *> allocate_pageable(std::size_t size) {
-    void *const memory = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096);
-    if (!memory) fail("no memory");
+    constexpr auto alignment = std::align_val_t{4096};
+    void *const memory = ::operator new(size, alignment);
     std::memset(memory, 1, size);
-    return {memory, [](void *of) { std::free(of); }};
+    return {memory, [](void *of) { ::operator delete(of, alignment); }};
 }
 
 std::size_t part_for(const std::vector<std::size_t> &sizes) {

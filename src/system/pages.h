@@ -1,5 +1,5 @@
 // Maps pages from the operating system: huge pages where the system provides them, on a preferred NUMA node, touched by
-// several threads. On systems other than Linux map_pages returns null, and the driver allocates.
+// several threads.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 namespace ferry {
 
 inline constexpr int any_node = -1;
+inline constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
 
 std::uint64_t page_size() noexcept;
 

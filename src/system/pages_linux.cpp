@@ -1,43 +1,25 @@
-#include "memory/pages.h"
-
 #if defined(__linux__)
+#include "system/pages.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
 #include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/rounding.h"
-#include "base/threads.h"
-#endif
 
 namespace ferry {
 
-#if !defined(__linux__)
-
-std::uint64_t page_size() noexcept { return 4096; }
-void *map_pages(std::uint64_t, int) noexcept { return nullptr; }
-void unmap_pages(void *, std::uint64_t) noexcept {}
-void touch_pages(void *, std::uint64_t, unsigned) noexcept {}
-void fault_in(void *, std::uint64_t) noexcept {}
-bool is_memory_left(std::uint64_t) noexcept { return true; }
-int node_of_page(const void *) noexcept { return any_node; }
-bool is_node(int node) noexcept { return node >= 0; }
-
-#else
-
 namespace {
 
-constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
-// Measured on 16 processors beside H200s: 16 threads touch 1 GiB in 19 ms, 8 threads in 22 to 27 ms. Only one thread
-// touches a huge page. With small pages, an additional thread pays off from some hundreds of pages on.
-constexpr unsigned threads_that_help = 16;
-constexpr std::uint64_t worth_a_thread = std::uint64_t{512} << 10;
 // Below this size, reading how much memory is left takes longer than obtaining the memory.
 constexpr std::uint64_t worth_asking = std::uint64_t{16} << 20;
 
@@ -106,7 +88,7 @@ std::uint64_t page_size() noexcept { return static_cast<std::uint64_t>(sysconf(_
 void *map_pages(std::uint64_t size, int node) noexcept {
     const std::uint64_t lead = size >= huge_page ? huge_page : 0;
     std::uint64_t whole = 0;
-    if (__builtin_add_overflow(size, lead + page_size(), &whole)) return nullptr;
+    if (!add(size, lead + page_size(), whole)) return nullptr;
     size = round_up(size, page_size());
     whole = size + lead;
     void *const mapped = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -128,21 +110,6 @@ void *map_pages(std::uint64_t size, int node) noexcept {
 }
 
 void unmap_pages(void *pages, std::uint64_t size) noexcept { munmap(pages, round_up(size, page_size())); }
-
-void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept {
-    const std::uint64_t page = page_size(), unit = size >= 2 * huge_page ? huge_page : page;
-    if (!threads)
-        threads = static_cast<unsigned>(std::min<std::uint64_t>(std::min(threads_that_help, processors_of_caller()),
-                                                                size / std::max(worth_a_thread, unit)));
-    threads = std::clamp(threads, 1U, max_threads);
-    const std::uint64_t share = round_up(divide_up(size, threads), unit);
-    auto touch = [=](unsigned index) noexcept {
-        const std::uint64_t end = std::min(size, (index + 1) * share);
-        for (std::uint64_t at = index * share; at < end; at += page)
-            static_cast<volatile char *>(pages)[at] = 0;
-    };
-    run_on_threads(static_cast<unsigned>(divide_up(size, share)), touch);
-}
 
 void fault_in(void *memory, std::uint64_t size) noexcept {
 #if defined(MADV_POPULATE_WRITE) // Linux 5.14; older kernels refuse it, and writing faults the pages in
@@ -195,6 +162,5 @@ bool is_node(int node) noexcept {
     return ::access(name, F_OK) == 0 || ::access(all, F_OK) != 0;
 }
 
-#endif
-
 } // namespace ferry
+#endif

@@ -1,57 +1,26 @@
-#include "base/threads.h"
+#if defined(__linux__)
+#include "system/threads.h"
 
 #include <algorithm>
-#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
-
-#if !defined(_WIN32)
-#include <csignal>
 #include <ctime>
+
 #include <pthread.h>
-#include <sys/resource.h>
-#include <unistd.h>
-#endif
-#if defined(__linux__)
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
-#endif
+#include <unistd.h>
 
 namespace ferry {
 
-std::uint64_t clock_ns() noexcept {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
-}
-
-#if defined(_WIN32)
-
-processor_set processors_of_process() noexcept { return {}; }
-unsigned available_processors() noexcept { return 1; }
-unsigned processors_of_caller() noexcept { return 1; }
-processor_set processors_of_node(int) noexcept { return {}; }
-void unblock_faults() noexcept {}
-
-void run_each(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept {
-    for (unsigned index = 0; index < count; ++index)
-        part(user, index);
-}
-
-bool worker_thread::start(void (*)(void *), void *, const thread_traits &) noexcept { return false; }
-void worker_thread::join() noexcept {}
-void rest_for(std::uint64_t) noexcept {}
-std::uint64_t slow_faults_of_caller() noexcept { return 0; }
-
-#else
-
 namespace {
 
-processor_set processors_of([[maybe_unused]] pid_t thread) noexcept { // 0: the calling thread
+processor_set processors_of(pid_t thread) noexcept { // 0: the calling thread
     processor_set found;
-#if defined(__linux__)
     if (sched_getaffinity(thread, sizeof found.words, reinterpret_cast<cpu_set_t *>(found.words)) != 0) return {};
-#endif
     return found;
 }
 
@@ -66,9 +35,8 @@ processor_set processors_of_process() noexcept { return processors_of(getpid());
 unsigned available_processors() noexcept { return count_or_all(processors_of_process()); }
 unsigned processors_of_caller() noexcept { return count_or_all(processors_of(0)); }
 
-processor_set processors_of_node([[maybe_unused]] int node) noexcept {
+processor_set processors_of_node(int node) noexcept {
     processor_set found;
-#if defined(__linux__)
     char name[64];
     std::snprintf(name, sizeof name, "/sys/devices/system/node/node%d/cpulist", node);
     std::FILE *const file = std::fopen(name, "re");
@@ -83,28 +51,10 @@ processor_set processors_of_node([[maybe_unused]] int node) noexcept {
         if (std::fgetc(file) != ',') break;
     }
     std::fclose(file);
-#endif
     return found;
 }
 
 namespace {
-
-class signals_blocked {
-public:
-    signals_blocked() noexcept {
-        sigset_t all;
-        sigfillset(&all);
-        is_blocked_ = pthread_sigmask(SIG_SETMASK, &all, &before_) == 0;
-    }
-    ~signals_blocked() {
-        if (is_blocked_) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    }
-    signals_blocked(const signals_blocked &) = delete;
-
-private:
-    sigset_t before_;
-    bool is_blocked_;
-};
 
 struct started_part {
     void (*part)(void *user, unsigned index);
@@ -120,7 +70,6 @@ void *run_part(void *started) noexcept {
     return nullptr;
 }
 
-#if defined(__linux__)
 bool run_on(const processor_set &processors) noexcept {
     return sched_setaffinity(0, sizeof processors.words, reinterpret_cast<const cpu_set_t *>(processors.words)) == 0;
 }
@@ -154,9 +103,19 @@ void ask_for_short_slices() noexcept {
     wanted.slice_ns = shortest_slice_ns;
     syscall(SYS_sched_setattr, 0, &wanted, 0);
 }
-#endif
 
 } // namespace
+
+signals_blocked::signals_blocked() noexcept {
+    static_assert(sizeof(sigset_t) <= sizeof before_);
+    sigset_t all;
+    sigfillset(&all);
+    is_blocked_ = pthread_sigmask(SIG_SETMASK, &all, reinterpret_cast<sigset_t *>(before_)) == 0;
+}
+
+signals_blocked::~signals_blocked() {
+    if (is_blocked_) pthread_sigmask(SIG_SETMASK, reinterpret_cast<const sigset_t *>(before_), nullptr);
+}
 
 void unblock_faults() noexcept {
     sigset_t faults;
@@ -208,7 +167,6 @@ void *worker_thread::begin(void *self) noexcept {
     unblock_faults();
     const auto &mine = *static_cast<const worker_thread *>(self);
     const thread_traits &traits = *mine.traits_;
-#if defined(__linux__)
     pthread_setname_np(pthread_self(), traits.name);
     constexpr unsigned long slack_ns = 1;
     prctl(PR_SET_TIMERSLACK, slack_ns, 0, 0, 0);
@@ -217,19 +175,14 @@ void *worker_thread::begin(void *self) noexcept {
     set_niceness(traits.niceness);
     if (traits.is_prompt) ask_for_short_slices();
     if (!traits.processors || !run_on(*traits.processors)) run_on(processors_of_process());
-#endif
     mine.run_(mine.user_);
     return nullptr;
 }
 
 std::uint64_t slow_faults_of_caller() noexcept {
-#if defined(RUSAGE_THREAD)
     rusage used = {};
     getrusage(RUSAGE_THREAD, &used);
     return static_cast<std::uint64_t>(used.ru_majflt);
-#else
-    return 0;
-#endif
 }
 
 void rest_for(std::uint64_t time_ns) noexcept {
@@ -237,6 +190,5 @@ void rest_for(std::uint64_t time_ns) noexcept {
     nanosleep(&time, nullptr);
 }
 
-#endif
-
 } // namespace ferry
+#endif

@@ -5,6 +5,10 @@
 #include <bit>
 #include <cstdint>
 
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
+
 namespace ferry {
 
 inline constexpr unsigned max_threads = 64;
@@ -14,17 +18,20 @@ struct processor_set {
     static constexpr unsigned most = 8192; // Linux supports no more
 
     void add(unsigned number) noexcept {
-        if (number < most) words[number / word_bits] |= 1UL << number % word_bits;
+        if (number < most) words[number / word_bits] |= std::uint64_t{1} << number % word_bits;
+    }
+    bool has(unsigned number) const noexcept {
+        return number < most && (words[number / word_bits] >> number % word_bits & 1);
     }
     unsigned count() const noexcept {
         unsigned found = 0;
-        for (const unsigned long word : words)
+        for (const std::uint64_t word : words)
             found += static_cast<unsigned>(std::popcount(word));
         return found;
     }
 
-    static constexpr unsigned word_bits = 8 * sizeof(unsigned long);
-    unsigned long words[most / word_bits] = {};
+    static constexpr unsigned word_bits = 64;
+    std::uint64_t words[most / word_bits] = {};
 };
 
 // The processors that the process's main thread may run on, whichever thread calls. Empty where the system does not
@@ -80,6 +87,19 @@ private:
     bool is_started_ = false;
 };
 
+// Blocks the program's signals on the calling thread, so that a thread started meanwhile does not handle them.
+class signals_blocked {
+public:
+    signals_blocked() noexcept;
+    ~signals_blocked();
+    signals_blocked(const signals_blocked &) = delete;
+    signals_blocked &operator=(const signals_blocked &) = delete;
+
+private:
+    alignas(void *) unsigned char before_[128]; // the system's set of signals
+    bool is_blocked_;
+};
+
 // For a thread that was started with all signals blocked: unblocks the signals that its own instructions raise.
 void unblock_faults() noexcept;
 
@@ -87,7 +107,11 @@ std::uint64_t clock_ns() noexcept; // monotonic
 
 // A pause in a spin loop that waits for another thread or a device.
 inline void relax_processor() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(_MSC_VER) && defined(_M_X64)
+    _mm_pause();
+#elif defined(_MSC_VER)
+    __yield();
+#elif defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
     asm volatile("yield");

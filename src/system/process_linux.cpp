@@ -1,13 +1,12 @@
-#include "base/process.h"
-
-#include <cstring>
-
 #if defined(__linux__)
+#include "system/process.h"
+
 #include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include <fcntl.h>
 #include <sys/random.h>
@@ -15,11 +14,9 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#endif
 
 namespace ferry {
 
-#if defined(__linux__)
 namespace {
 
 // Returns the number of bytes read, or 0 if the file cannot be read.
@@ -87,23 +84,5 @@ bool fill_with_random_bytes(void *bytes, std::size_t size) noexcept {
     return getrandom(bytes, size, 0) == static_cast<ssize_t>(size);
 }
 
-#else
-
-process_identity own_process() noexcept { return {}; }
-bool is_gone(const process_identity &, const process_identity &) noexcept { return false; }
-bool fill_with_random_bytes(void *, std::size_t) noexcept { return false; }
-
-#endif
-
-bool is_same_machine(const process_identity &one, const process_identity &other) noexcept {
-    return std::memcmp(one.machine, other.machine, sizeof one.machine) == 0;
-}
-
-bool is_known(const process_identity &process) noexcept { return !is_same_machine(process, {}); }
-
-bool is_same(const process_identity &one, const process_identity &other) noexcept {
-    return is_same_machine(one, other) && one.number == other.number && one.start_time == other.start_time &&
-           one.number_space == other.number_space;
-}
-
 } // namespace ferry
+#endif

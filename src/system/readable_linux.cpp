@@ -1,28 +1,21 @@
-#include "memory/readable.h"
-
 #if defined(__linux__)
+#include "system/readable.h"
+
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <utility>
+
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
-#include <utility>
 
-#include "memory/pages.h"
-#endif
+#include "system/pages.h"
 
 namespace ferry {
-
-#if !defined(__linux__)
-
-bool host_range_is_readable(std::uint64_t, std::uint64_t) noexcept { return true; }
-bool host_ranges_are_readable(std::size_t, function_ref<address_span(std::size_t)>) noexcept { return true; }
-
-#else
 
 namespace {
 
@@ -110,6 +103,5 @@ bool host_ranges_are_readable(std::size_t count, function_ref<address_span(std::
     return all;
 }
 
-#endif
-
 } // namespace ferry
+#endif

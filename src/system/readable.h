@@ -2,8 +2,10 @@
 // yet to arrive, but a wrong address does not crash the process.
 #pragma once
 
+#include <cstddef>
+
+#include "base/address_span.h"
 #include "base/function_ref.h"
-#include "memory/resolve.h"
 
 namespace ferry {
 

@@ -1,14 +1,11 @@
-#include "base/fork_mark.h"
-
 #if defined(__linux__)
+#include "system/fork_mark.h"
+
 #include <cstddef>
 #include <sys/mman.h>
 #include <unistd.h>
-#endif
 
 namespace ferry {
-
-#if defined(__linux__) && defined(MADV_WIPEONFORK)
 
 namespace {
 
@@ -31,11 +28,5 @@ fork_mark::~fork_mark() {
     if (page_) munmap(const_cast<char *>(page_), mark_size());
 }
 
-#else
-
-fork_mark::fork_mark() noexcept = default;
-fork_mark::~fork_mark() = default;
-
-#endif
-
 } // namespace ferry
+#endif

@@ -1,0 +1,51 @@
+// Pages of the system for the software driver: memory of the host that devices reach too, and the memory of the devices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ferry::softdriver {
+
+// Zeroed memory for the host and the devices; null where the machine has none. `is_lazy`: only as it is written, where the
+// system can promise more than it has.
+void *map_host_pages(std::size_t bytes, bool is_lazy);
+// Addresses for memory that provide_host_pages() makes usable.
+void *reserve_host_pages(std::size_t bytes);
+bool provide_host_pages(std::uintptr_t address, std::size_t bytes); // false if the machine has no more
+void unmap_host_pages(void *pages, std::size_t bytes);
+void discard_host_pages(std::uintptr_t address, std::size_t bytes); // the whole pages inside
+bool are_mapped(std::uintptr_t address, std::size_t bytes);
+
+// The memory of all devices, in one file where the system lets other processes open it, and addresses for as much again:
+// for imports. Its pages take memory of the machine when they are written.
+class device_pages {
+public:
+    device_pages(std::size_t bytes, std::size_t alignment); // throws std::bad_alloc
+    ~device_pages();
+    device_pages(const device_pages &) = delete;
+    device_pages &operator=(const device_pages &) = delete;
+
+    // The devices' addresses, which the host cannot access. Aligned.
+    std::uintptr_t begin() const { return begin_; }
+    std::uintptr_t end() const { return begin_ + 2 * bytes_; }
+    // What to add to a device's address to access its memory.
+    std::ptrdiff_t distance() const { return static_cast<std::ptrdiff_t>(memory_ - begin_); }
+    int file() const { return file_; } // -1: the system has none
+
+    // Must be called before memory is used that was not in use, for device addresses. False if the machine has no more.
+    bool provide(std::uintptr_t address, std::size_t bytes);
+    void discard(std::uintptr_t address, std::size_t bytes); // the contents are lost, and the memory is the machine's
+    // Whole pages of another process's file at a device address behind the own memory.
+    bool map_import(std::uintptr_t address, int file, std::uint64_t offset, std::size_t bytes);
+    bool unmap_import(std::uintptr_t address, std::size_t bytes);
+
+private:
+    void unmap();
+
+    std::size_t bytes_, reserved_bytes_;
+    void *reserved_ = nullptr;
+    std::uintptr_t begin_ = 0, memory_ = 0;
+    int file_ = -1;
+};
+
+} // namespace ferry::softdriver

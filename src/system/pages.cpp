@@ -1,0 +1,34 @@
+#include "system/pages.h"
+
+#include <algorithm>
+
+#include "base/rounding.h"
+#include "system/threads.h"
+
+namespace ferry {
+
+namespace {
+
+// Measured on 16 processors beside H200s: 16 threads touch 1 GiB in 19 ms, 8 threads in 22 to 27 ms. Only one thread
+// touches a huge page. With small pages, an additional thread pays off from some hundreds of pages on.
+constexpr unsigned threads_that_help = 16;
+constexpr std::uint64_t worth_a_thread = std::uint64_t{512} << 10;
+
+} // namespace
+
+void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept {
+    const std::uint64_t page = page_size(), unit = size >= 2 * huge_page ? huge_page : page;
+    if (!threads)
+        threads = static_cast<unsigned>(std::min<std::uint64_t>(std::min(threads_that_help, processors_of_caller()),
+                                                                size / std::max(worth_a_thread, unit)));
+    threads = std::clamp(threads, 1U, max_threads);
+    const std::uint64_t share = round_up(divide_up(size, threads), unit);
+    auto touch = [=](unsigned index) noexcept {
+        const std::uint64_t end = std::min(size, (index + 1) * share);
+        for (std::uint64_t at = index * share; at < end; at += page)
+            static_cast<volatile char *>(pages)[at] = 0;
+    };
+    run_on_threads(static_cast<unsigned>(divide_up(size, share)), touch);
+}
+
+} // namespace ferry

@@ -1,0 +1,113 @@
+// Devices that use the host's page tables, as beside a Grace processor: they take pageable memory themselves, so ferry
+// does not stage it.
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "ferry/ferry.h"
+#include "softdriver/softdriver.h"
+#include "support/system.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t MiB = 1 << 20;
+
+class host_page_tables : public testing::Test {
+protected:
+    void SetUp() override {
+        softdriver::use_host_page_tables(true);
+        ferry_options options = {};
+        options.struct_size = sizeof options;
+        options.driver = FERRY_DRIVER_SOFTWARE;
+        ASSERT_EQ(ferry_open(&options, &ferry_, nullptr), FERRY_SUCCESS);
+        ASSERT_EQ(ferry_device_alloc(ferry_, 0, 16 * MiB, &device_, nullptr), FERRY_SUCCESS);
+        ASSERT_EQ(ferry_stream_create(ferry_, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream_, nullptr), FERRY_SUCCESS);
+    }
+    void TearDown() override {
+        if (stream_) {
+            EXPECT_EQ(ferry_stream_destroy(ferry_, stream_), FERRY_SUCCESS);
+        }
+        if (device_) {
+            EXPECT_EQ(ferry_device_free(ferry_, device_), FERRY_SUCCESS);
+        }
+        ferry_close(ferry_);
+        softdriver::use_host_page_tables(false);
+    }
+
+    static std::uint64_t address(const void *memory) { return reinterpret_cast<std::uintptr_t>(memory); }
+    // Rows of `width` bytes that lie `pitch` apart on the host and close together on the device.
+    ferry_copy_desc rows(void *host, std::uint64_t width, std::uint64_t pitch, std::uint64_t height, bool to_device,
+                         std::uint32_t flags = 0) const {
+        ferry_place at_host = {}, on_device = {};
+        at_host.address = address(host);
+        at_host.row_pitch = pitch;
+        on_device.address = device_;
+        on_device.row_pitch = width;
+        ferry_copy_desc copy = {};
+        copy.source = to_device ? at_host : on_device;
+        copy.destination = to_device ? on_device : at_host;
+        copy.width = width;
+        copy.height = height;
+        copy.depth = 1;
+        copy.flags = flags;
+        return copy;
+    }
+    ferry_explanation explain(const ferry_copy_desc &copy) const {
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        EXPECT_EQ(ferry_copy_explain_async(ferry_, &copy, stream_, &told, nullptr), FERRY_SUCCESS);
+        return told;
+    }
+
+    ferry_instance *ferry_ = nullptr;
+    std::uint64_t device_ = 0;
+    CUstream_st *stream_ = nullptr;
+};
+
+TEST_F(host_page_tables, a_large_line_of_pageable_memory_goes_by_the_driver_and_not_through_staging) {
+    std::vector<std::byte> host(16 * MiB);
+    for (const bool to_device : {true, false}) {
+        const ferry_explanation told = explain(rows(host.data(), host.size(), host.size(), 1, to_device));
+        EXPECT_EQ(told.route, FERRY_ROUTE_DRIVER);
+        EXPECT_EQ(told.staged_obstacle, FERRY_OBSTACLE_DIRECT);
+        EXPECT_EQ(told.kernel_obstacle, FERRY_OBSTACLE_NONE);
+    }
+    ferry_copy_desc staged = rows(host.data(), host.size(), host.size(), 1, true, FERRY_COPY_BY_STAGING);
+    ferry_error_info error = {};
+    error.struct_size = sizeof error;
+    EXPECT_EQ(ferry_copy_async(ferry_, &staged, stream_, nullptr, &error), FERRY_ERROR_ROUTE);
+    EXPECT_EQ(error.value, std::uint64_t{FERRY_OBSTACLE_DIRECT});
+}
+
+TEST_F(host_page_tables, kernels_copy_rows_of_pageable_memory_and_nothing_beside_them) {
+    constexpr std::uint64_t width = 24, pitch = 100, height = 3000;
+    std::vector<std::byte> from(pitch * height), to(from.size(), std::byte{0xee});
+    for (std::size_t i = 0; i < from.size(); ++i)
+        from[i] = static_cast<std::byte>(i * 7);
+    for (const bool waits : {true, false}) {
+        std::fill(to.begin(), to.end(), std::byte{0xee});
+        const ferry_copy_desc there = rows(from.data(), width, pitch, height, true, FERRY_COPY_BY_KERNEL);
+        const ferry_copy_desc back = rows(to.data(), width, pitch, height, false, FERRY_COPY_BY_KERNEL);
+        EXPECT_EQ(explain(there).route, FERRY_ROUTE_KERNEL);
+        for (const ferry_copy_desc *const copy : {&there, &back})
+            ASSERT_EQ(waits ? ferry_copy(ferry_, copy, nullptr)
+                            : ferry_copy_async(ferry_, copy, stream_, nullptr, nullptr),
+                      FERRY_SUCCESS);
+        ASSERT_EQ(ferry_stream_synchronize(ferry_, stream_), FERRY_SUCCESS);
+        for (std::size_t i = 0; i < to.size(); ++i)
+            ASSERT_EQ(to[i], i % pitch < width ? from[i] : std::byte{0xee}) << i;
+    }
+}
+
+TEST_F(host_page_tables, no_kernel_touches_memory_that_the_process_cannot_read) {
+    const mapped_memory closed(MiB, page_access::none);
+    const ferry_copy_desc copy = rows(closed.data(), 8, 16, 1000, true, FERRY_COPY_BY_KERNEL);
+    EXPECT_EQ(ferry_copy_async(ferry_, &copy, stream_, nullptr, nullptr), FERRY_ERROR_ROUTE);
+    std::byte whole{1};
+    EXPECT_EQ(ferry_copy_bytes(ferry_, device_, address(&whole), 1, nullptr), FERRY_SUCCESS) << "the context lives";
+}
+
+} // namespace
+} // namespace ferry::test

@@ -1,0 +1,18 @@
+#!/usr/bin/env python3
+"""Builds and runs a CMake project to which ferry.cpp was added: cmake.py FERRY_CPP PROGRAM PROJECT"""
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+source, program, project = (Path(argument).resolve() for argument in sys.argv[1:])
+if not shutil.which("cmake"):
+    print("skipped: cmake is not installed")
+    sys.exit(77)
+
+with tempfile.TemporaryDirectory() as folder:
+    for command in (["cmake", "-S", str(project), "-B", folder, f"-DFERRY_CPP={source}", f"-DPROGRAM={program}"],
+                    ["cmake", "--build", folder], [f"{folder}/upload"]):
+        print("+", *command, flush=True)
+        subprocess.run(command, check=True)
