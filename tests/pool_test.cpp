@@ -1,4 +1,6 @@
 // Stream-ordered memory and its pools.
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <set>
@@ -1373,6 +1375,61 @@ TEST_F(pools, threads_create_use_and_destroy_pools_at_once) {
         });
     for (std::thread &thread : threads)
         thread.join();
+}
+
+// A driver that counts the threads that wait for a context of device 0.
+struct counted_waits {
+    static inline std::atomic<int> inside = 0, most = 0, calls = 0;
+
+    static CUresult CUDAAPI synchronize() {
+        CUdevice device = -1;
+        EXPECT_OK(raw().cuCtxGetDevice(&device));
+        if (device != 0) return raw().cuCtxSynchronize();
+        const int now = ++inside;
+        for (int before = most; before < now && !most.compare_exchange_weak(before, now);) {}
+        ++calls;
+        std::this_thread::sleep_for(std::chrono::microseconds(200)); // so that a second thread would be seen
+        const CUresult result = raw().cuCtxSynchronize();
+        --inside;
+        return result;
+    }
+    static void *get_proc(void *, const char *name, int version) {
+        if (!std::strcmp(name, "cuCtxSynchronize")) return reinterpret_cast<void *>(&synchronize);
+        return raw_entry_points().get_proc(raw_entry_points().user, name, version);
+    }
+};
+
+// CUDA 13.0 can deadlock when two threads wait for a context while pools are used (docs/driver.md).
+TEST_F(pools, waits_for_a_context_take_turns) {
+    auto options = sized<ferry_options>();
+    options.driver = FERRY_DRIVER_CUDA;
+    options.get_proc = counted_waits::get_proc;
+    const instance_owner counted = open_or_fail(options);
+    counted_waits::most = counted_waits::calls = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+        threads.emplace_back([&, i] {
+            ASSERT_OK(raw().cuCtxSetCurrent(context));
+            const test_stream own;
+            for (int round = 0; round < 10; ++round) {
+                if (i % 2) {
+                    EXPECT_OK(ferry_context_synchronize(counted.get(), 0, nullptr));
+                    continue;
+                }
+                const CUmemoryPool pool = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE));
+                std::uint64_t address = 0;
+                EXPECT_OK(ferry_pool_alloc_async(counted.get(), pool, 4096, own, &address, nullptr));
+                gate held(own); // so that the pool waits for its free
+                EXPECT_OK(ferry_device_free_async(counted.get(), address, own));
+                std::thread later([&] { held.let_go(); });
+                EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
+                later.join();
+            }
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_GE(counted_waits::calls, 20);
+    EXPECT_EQ(counted_waits::most, 1);
 }
 
 } // namespace

@@ -1255,7 +1255,8 @@ FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUc
  * Waits until all work of `context` has ended; `device` is then not read. NULL: waits for the context that ferry uses
  * for `device`, which need not be the thread's current one.
  *
- * Blocking:      until the work has ended.
+ * Blocking:      until the work has ended. Calls for one device take turns, also with those of ferry_pool_destroy and
+ *                others that wait for a context: CUDA 13.0 can deadlock when two threads do so at once.
  * Errors:        late errors of earlier work.
  * Driver:        cuCtxSynchronize.
  */

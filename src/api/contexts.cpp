@@ -98,7 +98,7 @@ int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, CUct
     if (error failed = named_or_own(*instance, device, context, wanted)) return failed.status;
     context_scope scope(instance->cu);
     error failed = scope.enter(wanted);
-    if (!failed) failed = to_error(instance->cu.cuCtxSynchronize());
+    if (!failed) failed = instance->contexts.synchronise_current();
     return noted(*instance, failed.status);
 }
 

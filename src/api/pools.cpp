@@ -118,7 +118,7 @@ error take_access(ferry_instance &instance, CUmemoryPool pool, int device) noexc
     if (CUcontext used = nullptr; instance.contexts.is_in_use(device, used)) {
         context_scope scope(instance.cu);
         if (error failed = scope.enter(used)) return failed;
-        if (CUresult result = instance.cu.cuCtxSynchronize()) return to_error(result);
+        if (error failed = instance.contexts.synchronise_current()) return failed;
     }
     return instance.pools.set_access(pool, device, FERRY_ACCESS_NONE);
 }

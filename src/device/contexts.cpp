@@ -94,6 +94,15 @@ error device_contexts::device_of(CUcontext context, int &device) const noexcept 
     return device_of_current(context, device);
 }
 
+error device_contexts::synchronise_current() noexcept {
+    CUcontext current = nullptr;
+    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
+    int device = 0;
+    if (error failed = device_of_current(current, device)) return failed;
+    const std::lock_guard turn(slots_[device].synchronising);
+    return to_error(cu_.cuCtxSynchronize());
+}
+
 void context_scope::pop() noexcept {
     CUcontext ours = nullptr;
     cu_.cuCtxPopCurrent(&ours);

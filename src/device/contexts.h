@@ -51,6 +51,9 @@ public:
     error device_of(CUcontext context, int &device) const noexcept;
     // Finds the device that `context` is used for, without a driver call. False for a context that is used for none.
     bool find(CUcontext context, int &device) const noexcept;
+    // Waits for all work of the current context. CUDA 13.0 deadlocks when two threads call cuCtxSynchronize while others
+    // use memory pools (docs/driver.md), so the calls for one device take turns.
+    error synchronise_current() noexcept;
 
 private:
     error retain_primary(int device) noexcept; // with the mutex locked
@@ -59,6 +62,7 @@ private:
     struct slot {
         std::atomic<CUcontext> in_use = nullptr;
         CUcontext primary = nullptr; // retained; guarded by mutex_
+        std::mutex synchronising;    // held during cuCtxSynchronize
     };
     const driver_table &cu_;
     const device_facts *devices_;

@@ -94,11 +94,11 @@ bool memory_pools::is_any_default(CUmemoryPool pool) const noexcept {
 
 // A stream that has yet to pass a free may belong to any device, or to the current context.
 error memory_pools::synchronise_all() noexcept {
-    if (CUresult result = cu_.cuCtxSynchronize()) return to_error(result);
+    if (error failed = contexts_.synchronise_current()) return failed;
     const auto synchronise = [&](CUcontext context) noexcept -> error {
         context_scope scope(cu_);
         if (error failed = scope.enter(context)) return failed;
-        return to_error(cu_.cuCtxSynchronize());
+        return contexts_.synchronise_current();
     };
     for (int device = 0; device < contexts_.count(); ++device) {
         const CUdevice handle = devices_[device].handle;

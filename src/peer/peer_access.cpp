@@ -164,11 +164,11 @@ error peer_access::disable(int device, int peer) noexcept {
     context_scope scope(cu_);
     CUcontext near = nullptr, far = nullptr;
     if (error failed = enter(device, peer, scope, near, far)) return failed;
-    if (CUresult result = cu_.cuCtxSynchronize()) return to_error(result);
+    if (error failed = contexts_.synchronise_current()) return failed;
     {
         context_scope at_the_peer(cu_);
         if (error failed = at_the_peer.enter(far)) return failed;
-        if (CUresult result = cu_.cuCtxSynchronize()) return to_error(result);
+        if (error failed = contexts_.synchronise_current()) return failed;
     }
     const std::lock_guard lock(mutex_);
     const CUresult result = cu_.cuCtxDisablePeerAccess(far);
