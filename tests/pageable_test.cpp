@@ -1759,6 +1759,32 @@ TEST_F(pageable, a_context_that_dies_leaves_no_copy_waiting) {
     EXPECT_TRUE(read_back(device, host.size()) == host);
 }
 
+// A staged copy by copies took such words for chunks that had arrived.
+TEST_F(pageable, a_stream_of_a_dead_context_ends_its_waits_and_writes_no_words) {
+    if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
+    if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
+    open(driver.options());
+    const pinned_memory words(2 * sizeof(std::uint32_t));
+    std::memset(words.data(), 0, words.size);
+    const auto address = reinterpret_cast<std::uintptr_t>(words.data());
+    const expendable_context doomed(counted.get());
+    fatal_kernel fatal;
+    const test_stream held;
+    CUstreamBatchMemOpParams both[2] = {};
+    both[0].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    both[0].waitValue.address = address;
+    both[0].waitValue.value = 1;
+    both[1].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    both[1].writeValue.address = address + sizeof(std::uint32_t);
+    both[1].writeValue.value = 1;
+    ASSERT_OK(raw().cuStreamBatchMemOp(held, 2, both, 0));
+    fatal.run();
+    EXPECT_EQ(raw().cuStreamSynchronize(held), fatal.killed);
+    std::uint32_t written = 0;
+    std::memcpy(&written, words.data() + sizeof written, sizeof written);
+    EXPECT_EQ(written, 0u);
+}
+
 TEST_F(pageable, closing_ends_the_copies_of_a_dead_context_and_completes_those_of_others) {
     if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";

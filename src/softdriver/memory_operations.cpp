@@ -44,14 +44,15 @@ work wait_for(driver &cu, stream &on, const CUstreamBatchMemOpParams &given) {
     return waits;
 }
 
-work write_to(driver &cu, const CUstreamBatchMemOpParams &given) {
+// Does nothing in a context that has died, where the waits before it have ended unmet.
+work write_to(driver &cu, stream &on, const CUstreamBatchMemOpParams &given) {
     const auto &write = given.writeValue;
     // Version 2 of these calls has no flags (seen on CUDA 13.0, H200).
     require(write.flags == CU_STREAM_WRITE_VALUE_DEFAULT && write.address % sizeof write.value == 0);
     const side at = resolve(cu, {.type = CU_MEMORYTYPE_DEVICE, .address = write.address}, one_value, false);
     work writes{.devices = at.device_bit()};
-    writes.body = [address = at.start, value = write.value] {
-        value_at(address).store(value, std::memory_order_release);
+    writes.body = [address = at.start, value = write.value, broken = on.owner->broken] {
+        if (*broken == CUDA_SUCCESS) value_at(address).store(value, std::memory_order_release);
     };
     return writes;
 }
@@ -67,7 +68,7 @@ CUresult cuStreamBatchMemOp(CUstream handle, unsigned count, CUstreamBatchMemOpP
         for (unsigned i = 0; i < count; ++i) {
             const bool is_write = given[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_32;
             require(is_write || given[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_32, CUDA_ERROR_NOT_SUPPORTED);
-            all.push_back(is_write ? write_to(cu, given[i]) : wait_for(cu, on, given[i]));
+            all.push_back(is_write ? write_to(cu, on, given[i]) : wait_for(cu, on, given[i]));
         }
         for (work &one : all)
             enqueue(cu, on, std::move(one));
