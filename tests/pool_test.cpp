@@ -1386,7 +1386,8 @@ struct counted_waits {
         EXPECT_OK(raw().cuCtxGetDevice(&device));
         if (device != 0) return raw().cuCtxSynchronize();
         const int now = ++inside;
-        for (int before = most; before < now && !most.compare_exchange_weak(before, now);) {}
+        for (int before = most; before < now && !most.compare_exchange_weak(before, now);) {
+        }
         ++calls;
         std::this_thread::sleep_for(std::chrono::microseconds(200)); // so that a second thread would be seen
         const CUresult result = raw().cuCtxSynchronize();
