@@ -19,7 +19,7 @@ PUBLIC = ROOT / "include" / "ferry"
 HEADERS = ["ferry.h", "ferry.hpp"]
 SOFTWARE_DRIVER = "FERRY_HAS_SOFTWARE_DRIVER"
 # Belongs to the shared library that has its own C++ runtime. A program has one runtime for all its parts.
-LEFT_OUT = {"softdriver/unload.cpp"}
+LEFT_OUT = {"api/terminate.cpp", "softdriver/unload.cpp"}
 # What the public header includes. It follows the other headers, after the visibility has changed.
 ALWAYS_INCLUDED = ["stddef.h", "stdint.h"]
 

@@ -118,16 +118,22 @@ test_on() (
     fi
 )
 
-# test_everywhere [quick]: each platform in turn, its output in build-everywhere, and a table.
+# test_everywhere [quick]: each platform in turn and the archives of a release, their output in build-everywhere, and a
+# table.
 test_everywhere() {
     mkdir -p build-everywhere
-    all=0 table=
-    for platform in $platforms; do
+    all=0 table='' quick=${1-}
+    for platform in $platforms release; do
         started=$(date +%s)
-        printf '== tools/dev on %s\n' "$platform"
         log=build-everywhere/$platform.log
         outcome=ok
-        tools/dev on "$platform" "$@" >"$log" 2>&1 </dev/null || outcome=FAILED
+        # shellcheck disable=SC2086 # a word or none
+        case $platform in
+        release) set -- release build-everywhere ;;
+        *) set -- on "$platform" $quick ;;
+        esac
+        printf '== tools/dev %s\n' "$*"
+        tools/dev "$@" >"$log" 2>&1 </dev/null || outcome=FAILED
         [ "$outcome" = ok ] || { all=1; tail -n 60 "$log"; }
         counts=$(tail -n 1 "$log" | grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' || echo 'no tests ran')
         table="$table$(printf '%-10s %-6s %5s s  %s' "$platform" "$outcome" $(($(date +%s) - started)) "$counts")

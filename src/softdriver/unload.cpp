@@ -17,10 +17,3 @@ __attribute__((destructor)) void free_runtime() {
 
 } // namespace
 } // namespace ferry::softdriver
-
-// What the C++ runtime calls before it ends the process. Its own handler prints the exception's name, for which it links
-// 60 KB of demangler into the library; ferry throws nothing that leaves it.
-namespace __gnu_cxx {
-void __verbose_terminate_handler();
-void __verbose_terminate_handler() { __builtin_abort(); }
-} // namespace __gnu_cxx
