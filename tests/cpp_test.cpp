@@ -7,7 +7,6 @@
 #include <string>
 
 #include "ferry/ferry.hpp"
-#include "support/emulator.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/second_process.h"
@@ -1122,7 +1121,6 @@ FERRY_SECOND_PROCESS(doubles_what_it_is_given) {
 }
 
 TEST_F(cpp_pools, two_processes_share_memory_pools_and_events) {
-    SKIP_WITHOUT(start_times);
     if (!(info.pool_handle_types & FERRY_HANDLE_POSIX_FD)) GTEST_SKIP() << "the driver cannot share pools";
     ferry_pool_desc desc = {};
     desc.handle_types = FERRY_HANDLE_POSIX_FD;

@@ -3,9 +3,7 @@
 #include "support/emulator.h"
 
 #include <cstdint>
-#include <fstream>
 #include <functional>
-#include <string>
 
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -57,22 +55,6 @@ TEST(emulator, process_vm_reads) {
     char from = 1, to = 0;
     const iovec source = {&from, 1}, destination = {&to, 1};
     EXPECT_GAP(gap::process_vm_reads, process_vm_readv(getpid(), &destination, 1, &source, 1, 0) == 1);
-}
-
-// Field 22 of stat, proc(5).
-std::string start_time_of(pid_t process) {
-    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-    std::string field;
-    std::getline(file, field, ')'); // the name, which may hold blanks
-    for (int number = 3; number <= 22; ++number)
-        file >> field;
-    return field;
-}
-
-TEST(emulator, start_times) {
-    const pid_t own = getpid();
-    const std::string as_seen = start_time_of(own);
-    EXPECT_GAP(gap::start_times, is_true_in_child([&] { return start_time_of(own) == as_seen; }));
 }
 
 } // namespace

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "memory/ipc_handle.h"
-#include "support/emulator.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
@@ -212,13 +211,7 @@ void let_each_call_fail(fault_driver &driver, const std::function<std::int32_t()
 
 class ipc : public ferry_test {};
 
-// Handles of another process: ferry tells by the start time whether that process is still there.
-class ipc_between_processes : public ipc {
-    void SetUp() override {
-        ipc::SetUp();
-        SKIP_WITHOUT(start_times);
-    }
-};
+class ipc_between_processes : public ipc {};
 
 // ---- Handles
 
@@ -750,7 +743,6 @@ TEST_F(ipc_between_processes, the_death_of_an_exporter_during_copies_takes_no_me
 
 // A killed process keeps its number until its parent has waited for it.
 TEST(process_identity, a_dead_process_is_gone_and_so_is_an_earlier_one_with_its_number) {
-    SKIP_WITHOUT(start_times);
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
     const pid_t child = fork();

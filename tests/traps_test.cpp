@@ -351,7 +351,6 @@ FERRY_SECOND_PROCESS(imports_an_interior_address_twice) {
 
 TEST_F(trap, trap_11_the_offset_survives_imports_are_counted_and_own_handles_open) {
     FERRY_NEEDS_SECOND_PROCESS();
-    SKIP_WITHOUT(start_times);
     test_place memory(place_kind::device, {.width = 64 << 10});
     const std::uint64_t interior = memory.address() + 12'345;
     ASSERT_OK(raw().cuMemcpyHtoD(interior, random_bytes(4096, 11).data(), 4096));
@@ -389,7 +388,6 @@ FERRY_SECOND_PROCESS(imports_a_pool_and_closes_first) {
 }
 
 TEST_F(trap, trap_12_operations_that_an_imported_pool_lacks_are_refused_by_name) {
-    SKIP_WITHOUT(start_times);
     ferry_pool_desc desc = {};
     desc.struct_size = sizeof desc;
     desc.handle_types = FERRY_HANDLE_POSIX_FD;

@@ -33,9 +33,11 @@ struct process_state {
     std::uint64_t start_time = 0;
 };
 
-// proc(5): field 3 of stat is the state, field 22 the start time. Field 2, in parentheses, may hold any character.
-bool read_state(const char *path, process_state &state) noexcept {
-    char text[1024];
+// proc(5): field 3 of stat is the state, field 22 the start time. Field 2, in parentheses, may hold any character. This is
+// the file of the first thread: QEMU writes that of its own process itself, with another start time than others see.
+bool read_state(pid_t process, process_state &state) noexcept {
+    char path[60], text[1024];
+    std::snprintf(path, sizeof path, "/proc/%d/task/%d/stat", static_cast<int>(process), static_cast<int>(process));
     const std::size_t length = read_file(path, text, sizeof text - 1);
     text[length] = '\0';
     const char *field = std::strrchr(text, ')');
@@ -57,7 +59,7 @@ process_identity own_process() noexcept {
     process_state state;
     char boot[64];
     const std::size_t length = read_file("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
-    if (!length || !read_state("/proc/self/stat", state)) return own;
+    if (!length || !read_state(getpid(), state)) return own;
     for (std::uint64_t half = 0; half < 2; ++half) {
         const std::uint64_t hash = hash_of(boot, length, half);
         std::memcpy(own.machine + half * sizeof hash, &hash, sizeof hash);
@@ -73,10 +75,8 @@ bool is_gone(const process_identity &other, const process_identity &own) noexcep
     if (!own.number_space || other.number_space != own.number_space) return false;
     if (other.number == 0 || other.number > INT_MAX) return true;
     if (kill(static_cast<pid_t>(other.number), 0) != 0 && errno == ESRCH) return true;
-    char path[40];
-    std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(other.number));
     process_state state;
-    if (!read_state(path, state)) return false; // some systems hide other users' processes
+    if (!read_state(static_cast<pid_t>(other.number), state)) return false; // some systems hide other users' processes
     return state.letter == 'Z' || state.letter == 'X' || state.start_time != other.start_time;
 }
 

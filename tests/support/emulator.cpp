@@ -16,7 +16,6 @@ struct known_gap {
 // QEMU 7.2, user mode.
 constexpr known_gap gaps[] = {
     {"qemu-", gap::pages_wiped_in_children, "QEMU accepts MADV_WIPEONFORK, and wipes nothing"},
-    {"qemu-", gap::start_times, "QEMU writes /proc/self/stat itself, with another start time than others see"},
     {"qemu-", gap::execution, "QEMU leaves execve to the system, which cannot run the program"},
     {"qemu-", gap::process_vm_reads, "QEMU has no process_vm_readv"},
 };

@@ -12,7 +12,6 @@ namespace ferry::test {
 // emulator_test.cpp shows that a program without ferry meets each gap too, and fails when the emulator has closed it.
 enum class gap {
     pages_wiped_in_children, // MADV_WIPEONFORK
-    start_times,             // the same in /proc/self/stat as other processes read
     execution,               // of the program itself, by execve
     process_vm_reads,        // process_vm_readv
 };
