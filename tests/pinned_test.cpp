@@ -861,19 +861,21 @@ TEST_F(pieces, the_explanation_names_the_number_of_calls_and_what_the_caller_wai
         ferry_explanation_format(&told, line.data(), line.size() + 1);
         return line;
     };
-    EXPECT_EQ(explain(0, page, true), "driver route: cuMemcpy3DAsync, pinned to device 0, 4096 B x 1 rows x 1 slices; "
-                                      "does not block");
-    EXPECT_EQ(explain(0, 3 * page, true), "driver route: cuMemcpy3DAsync in 3 calls, pinned to device 0, 12288 B x 1 "
-                                          "rows x 1 slices; does not block");
+    const auto shape = [](std::uint64_t pages) { return std::to_string(pages * page) + " B x 1 rows x 1 slices; "; };
+    EXPECT_EQ(explain(0, page, true),
+              "driver route: cuMemcpy3DAsync, pinned to device 0, " + shape(1) + "does not block");
+    EXPECT_EQ(explain(0, 3 * page, true),
+              "driver route: cuMemcpy3DAsync in 3 calls, pinned to device 0, " + shape(3) + "does not block");
     EXPECT_EQ(explain(0, 4 * page, true),
-              "driver route: cuStreamSynchronize and cuMemcpy3DAsync in 4 calls, pinned to device 0, 16384 B x 1 "
-              "rows x 1 slices; blocks until the source has been read");
-    EXPECT_EQ(explain(2 * page, 2 * page, false), "driver route: cuMemcpy3DAsync in 2 calls, device 0 to pinned, 8192 "
-                                                  "B x 1 rows x 1 slices; blocks until the copy is complete");
+              "driver route: cuStreamSynchronize and cuMemcpy3DAsync in 4 calls, pinned to device 0, " + shape(4) +
+                  "blocks until the source has been read");
+    EXPECT_EQ(explain(2 * page, 2 * page, false), "driver route: cuMemcpy3DAsync in 2 calls, device 0 to pinned, " +
+                                                      shape(2) + "blocks until the copy is complete");
     if (!ferry_instance_get_proc(one_page.get(), "cuLibraryLoadData", 12000)) return;
     flags = 0;
-    EXPECT_EQ(explain(2 * page, 2 * page, false), "staged route: cuLaunchKernel on 8 SMs and 5 threads in 2 calls, "
-                                                  "device 0 to pinned, 8192 B x 1 rows x 1 slices; does not block");
+    EXPECT_EQ(explain(2 * page, 2 * page, false),
+              "staged route: cuLaunchKernel on 8 SMs and 5 threads in 2 calls, device 0 to pinned, " + shape(2) +
+                  "does not block");
 }
 
 TEST_F(pieces, the_status_of_a_later_part_comes_back) {
