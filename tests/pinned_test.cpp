@@ -770,7 +770,10 @@ TEST_F(pieces, copies_of_every_shape_and_direction_cross_pieces_as_if_they_were_
         // The first call may be one that the driver refuses, which makes one call more.
         const int made = driver.calls_beginning("cuMemcpy3D") + driver.calls("cuLaunchKernel");
         EXPECT_GE(made, static_cast<int>(told.calls));
-        EXPECT_LE(made, static_cast<int>(told.calls + (told.calls > 1)));
+        // Copies that stage a part take it in chunks. A part of small pages fits into one.
+        if (told.route != FERRY_ROUTE_STAGED || page == 4096) {
+            EXPECT_LE(made, static_cast<int>(told.calls + (told.calls > 1)));
+        }
         crossing += told.calls > 1;
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         for (std::uint64_t z = 0; z < extent.depth; ++z)
