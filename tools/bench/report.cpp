@@ -20,7 +20,7 @@ namespace {
 constexpr const char *no_hardware = "SOFTWARE DRIVER: the CPU makes the copies. These are not hardware figures.";
 
 template <typename... Values> std::string text(const char *format, Values... values) {
-    std::array<char, 512> line;
+    std::array<char, 512> line = {}; // else GCC 11 warns
     std::snprintf(line.data(), line.size(), format, values...);
     return line.data();
 }
