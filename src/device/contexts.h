@@ -51,8 +51,8 @@ public:
     error device_of(CUcontext context, int &device) const noexcept;
     // Finds the device that `context` is used for, without a driver call. False for a context that is used for none.
     bool find(CUcontext context, int &device) const noexcept;
-    // Waits for all work of the current context. CUDA 13.0 deadlocks when two threads call cuCtxSynchronize while others
-    // use memory pools (docs/driver.md), so the calls for one device take turns.
+    // Waits for all work of the current context. CUDA 13.0 can deadlock when two threads call cuCtxSynchronize while
+    // others use memory pools (docs/driver.md), so the calls for one device take turns.
     error synchronise_current() noexcept;
 
 private:
