@@ -270,7 +270,6 @@ private:
 
 case_result run_ipc_open(session &session) {
     const environment &environment = session.environment;
-    if (!second_process::is_possible()) return skipped("not supported on this operating system");
     if (const char *absent = environment.missing({"cuIpcGetMemHandle", "cuIpcOpenMemHandle", "cuIpcCloseMemHandle"}))
         return skipped(std::string("this driver lacks ") + absent);
     offer offer = {};
@@ -284,13 +283,14 @@ case_result run_ipc_open(session &session) {
                 "context, stream and the pool of the memory exist before",
         .label_columns = {"what", "raw call"},
         .is_in_us = true};
-    second_process other(environment, session.is_quick, offer.pool_descriptor);
-    other.talk().send(offer);
+    const auto other = second_process::start(environment, session.is_quick, offer.pool_descriptor);
+    if (!other) return skipped("ferry-bench cannot be started a second time here");
+    other->talk().send(offer);
     for (const subject_row &subject : subjects) {
         if (subject.is_of_pool && !offer.has_pool) continue;
         session.progress.show("ipc-open", subject.name, block);
         answer answer;
-        other.talk().receive(answer);
+        other->talk().receive(answer);
         if (answer.fault[0]) fail(answer.fault);
         result.rows.push_back(
             {.labels = {subject.name, subject.raw}, .bytes = block, .times = answer.times, .target = subject.target});
@@ -305,6 +305,7 @@ case_result run_ipc_open(session &session) {
 void run_importer(const environment &environment, int socket, bool is_quick) {
     using namespace of_ipc_open;
     channel channel(socket);
+    channel.send('\0'); // it runs
     offer offer;
     channel.receive(offer);
     const importer importer = {environment, offer, is_quick};

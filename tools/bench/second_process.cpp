@@ -1,6 +1,7 @@
 #include "second_process.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #if !defined(_WIN32)
@@ -17,12 +18,12 @@ namespace bench {
 
 #if defined(_WIN32)
 
-bool second_process::is_possible() { return false; }
 channel::channel(int socket) : socket_(socket) {}
 channel::~channel() = default;
 void channel::send_bytes(const void *, std::size_t) {}
 void channel::receive_bytes(void *, std::size_t) {}
-second_process::second_process(const environment &, bool, int) : channel_(-1) {}
+second_process::second_process(int, int process) : channel_(-1), process_(process) {}
+std::unique_ptr<second_process> second_process::start(const environment &, bool, int) { return nullptr; }
 second_process::~second_process() = default;
 
 #else
@@ -31,6 +32,8 @@ namespace {
 
 // For one answer: opening the driver takes a second, and a measurement not much longer.
 constexpr timeval longest_silence = {.tv_sec = 60, .tv_usec = 0};
+
+constexpr int not_executed = 127; // posix_spawn's exit status
 
 struct socket_pair {
     socket_pair() {
@@ -58,19 +61,16 @@ void channel::receive_bytes(void *data, std::size_t size) {
         fail("the second process has ended or hangs");
 }
 
-bool second_process::is_possible() { return true; }
+second_process::second_process(int socket, int process) : channel_(socket), process_(process) {}
 
-second_process::second_process(const environment &environment, bool is_quick, int descriptor)
-    : second_process(environment, is_quick, descriptor, socket_pair().ends) {}
-
-second_process::second_process(const environment &environment, bool is_quick, int descriptor, const int *sockets)
-    : channel_(sockets[0]) {
+std::unique_ptr<second_process> second_process::start(const environment &environment, bool is_quick, int descriptor) {
+    const auto [here, there] = socket_pair().ends;
     // This is the only thread, so no other process can be started now and inherit the descriptors.
-    let_inherit(sockets[1]);
+    let_inherit(there);
     if (descriptor >= 0) let_inherit(descriptor);
     std::string arguments[] = {"ferry-bench",
                                importer_option,
-                               std::to_string(sockets[1]),
+                               std::to_string(there),
                                "--device",
                                std::to_string(environment.device),
                                "--driver",
@@ -82,16 +82,25 @@ second_process::second_process(const environment &environment, bool is_quick, in
     if (!is_quick) pointers.pop_back();
     pointers.push_back(nullptr);
     // Spawned, because a process that has loaded the driver must not be forked.
-    const int failed = posix_spawn(&process_, "/proc/self/exe", nullptr, nullptr, pointers.data(), environ);
-    close(sockets[1]);
-    if (failed) {
-        process_ = -1;
+    pid_t process;
+    if (posix_spawn(&process, "/proc/self/exe", nullptr, nullptr, pointers.data(), environ))
         fail("cannot start a second process");
-    }
+    close(there);
+    std::unique_ptr<second_process> started(new second_process(here, process));
+    return started->runs() ? std::move(started) : nullptr;
+}
+
+// Waits for the first byte. Whether the system could run this program. It cannot if an emulator runs it, and QEMU's children do not tell
+// posix_spawn so.
+bool second_process::runs() {
+    char first;
+    if (::recv(channel_.socket_, &first, sizeof first, 0) != 0) return true;
+    siginfo_t end = {};
+    waitid(P_PID, static_cast<id_t>(process_), &end, WEXITED | WNOWAIT);
+    return end.si_code != CLD_EXITED || end.si_status != not_executed;
 }
 
 second_process::~second_process() {
-    if (process_ < 0) return;
     kill(process_, SIGKILL); // all answers have been received, or none are wanted
     waitpid(process_, nullptr, 0);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <type_traits>
 
 #include "environment.h"
@@ -29,6 +30,7 @@ private:
     void send_bytes(const void *data, std::size_t size);
     void receive_bytes(void *data, std::size_t size);
 
+    friend class second_process;
     const int socket_;
 };
 
@@ -37,20 +39,21 @@ inline constexpr const char *importer_option = "--importer";
 
 class second_process {
 public:
-    static bool is_possible(); // not written for Windows
-
-    // The other process inherits the open file `descriptor` under the same number, unless it is negative.
-    second_process(const environment &environment, bool is_quick, int descriptor);
+    // The other process inherits the open file `descriptor` under the same number, unless it is negative. Null where
+    // this program cannot start itself again: on Windows, where this is not written, and in an emulator. The other
+    // process must send one byte first.
+    static std::unique_ptr<second_process> start(const environment &environment, bool is_quick, int descriptor);
     ~second_process(); // kills the process if it still runs
     second_process(const second_process &) = delete;
 
     channel &talk() { return channel_; }
 
 private:
-    second_process(const environment &environment, bool is_quick, int descriptor, const int *sockets);
+    second_process(int socket, int process);
+    bool runs();
 
     channel channel_;
-    int process_ = -1;
+    const int process_;
 };
 
 } // namespace bench
