@@ -2,6 +2,7 @@
 // streams.
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -27,6 +28,7 @@
 static std::atomic<int> threads_given = -1; // no limit
 #if !defined(_WIN32)
 #include <pthread.h>
+#include <sched.h>
 extern "C" int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 extern "C" int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *user) {
     if (threads_given >= 0 && threads_given-- <= 0) {
@@ -447,8 +449,10 @@ TEST(staging_threads, by_default_there_are_eight_for_each_device_and_at_most_hal
 
 TEST_F(staged, threads_come_with_each_device_and_stay) {
     if (count < 2) GTEST_SKIP() << "needs two devices";
-    open(staged_options{});
-    const std::uint32_t processors = available_processors();
+    constexpr std::uint32_t processors = 24;
+    staged_options options;
+    options.processors = processors;
+    open(options);
     for (int round = 0; round < 2; ++round)
         for (int device = 0; device < 2; ++device) {
             ASSERT_OK(engine->prepare(device).status);
@@ -456,6 +460,147 @@ TEST_F(staged, threads_come_with_each_device_and_stay) {
             EXPECT_EQ(engine->thread_count(), default_threads(processors, devices));
         }
 }
+
+#if defined(__linux__)
+// Two of the processors that this process may run on. They stand for two NUMA nodes, with others that do not exist.
+struct two_nodes {
+    static processor_set node(int number) noexcept {
+        const processor_set mine = processors_of_process();
+        processor_set found;
+        unsigned passed = 0;
+        for (unsigned i = 0; i < processor_set::most && found.count() == 0; ++i)
+            if (mine.has(i) && passed++ == static_cast<unsigned>(number)) found.add(i);
+        for (unsigned i = 0; found.count() != 0 && i < 16; ++i)
+            found.add(processor_set::most - 1 - i);
+        return found;
+    }
+    static bool exist() { return processors_of_process().count() >= 2; }
+
+    two_nodes(device_facts *facts, staged_options &options) : all(node(0)) {
+        const processor_set second = node(1);
+        for (unsigned i = 0; i < processor_set::most; ++i)
+            if (second.has(i)) all.add(i);
+        facts[0].info.numa_node = 0;
+        facts[1].info.numa_node = 1;
+        options.processors = 32;
+        options.traits.processors = &all;
+        options.processors_of_node = node;
+    }
+
+    processor_set all;
+};
+
+// Returns the fake node on whose only processor the calling thread runs; any_node if it may run on both.
+int node_of_caller() {
+    processor_set mine;
+    if (sched_getaffinity(0, sizeof mine.words, reinterpret_cast<cpu_set_t *>(mine.words)) != 0) return any_node;
+    if (mine.count() != 1) return any_node;
+    return two_nodes::node(0).has(static_cast<unsigned>(std::countr_zero(mine.words[0]))) ? 0 : 1;
+}
+
+// Long copies at once, to both devices or to the second. Returns the share of pages that threads of the device's own node
+// read.
+double share_of_own_node(staged &test, CUcontext second, bool to_both) {
+    constexpr std::size_t size = std::size_t{4} << 20, page = std::size_t{64} << 10;
+    const mapped_memory sources[2] = {mapped_memory(size), mapped_memory(size)};
+    std::atomic<std::size_t> pages[2] = {0, 0}, own = 0, counted = 0;
+    const fault_handler open_page([&](std::byte *at) {
+        for (int device = 0; device < 2; ++device) {
+            const std::byte *const begin = sources[device].data();
+            if (at < begin || at >= begin + size) continue;
+            // Once one copy is over, the others help.
+            if (++pages[device] < size / page && pages[1 - device] < size / page) {
+                ++counted;
+                own += node_of_caller() == device;
+            }
+            sources[device].allow(static_cast<std::size_t>(at - begin) / page * page, page, page_access::read);
+            return true;
+        }
+        return false;
+    });
+    for (const mapped_memory &source : sources)
+        source.allow(0, size, page_access::none);
+    const CUcontext contexts[2] = {test.context, second};
+    std::optional<test_stream> streams[2];
+    std::optional<device_memory> targets[2];
+    for (int device = to_both ? 0 : 1; device < 2; ++device) {
+        const made_current scope(contexts[device]);
+        streams[device].emplace();
+        targets[device].emplace(size);
+    }
+    for (int device = to_both ? 0 : 1; device < 2; ++device) {
+        const made_current scope(contexts[device]);
+        const staged_box box = {{*targets[device], 0, 0}, {sources[device].address(), 0, 0}, size, 1, 1, true};
+        EXPECT_OK(
+            test.engine->enqueue({.box = box, .device = device, .context = contexts[device]}, *streams[device], nullptr)
+                .status);
+    }
+    for (int device = to_both ? 0 : 1; device < 2; ++device) {
+        const made_current scope(contexts[device]);
+        EXPECT_OK(raw().cuStreamSynchronize(*streams[device]));
+        streams[device].reset();
+        targets[device].reset();
+    }
+    EXPECT_GT(counted, 0u);
+    return static_cast<double>(own) / static_cast<double>(std::max<std::size_t>(counted, 1));
+}
+
+TEST_F(staged, threads_of_a_node_serve_its_devices_first) {
+    if (count < 2 || !two_nodes::exist()) GTEST_SKIP() << "needs two devices and two processors";
+    staged_options options;
+    options.slot_size = 65536;
+    options.slots = 16;
+    const two_nodes nodes(facts, options);
+    open(options);
+    const other_device second;
+    {
+        const made_current scope(second);
+        ASSERT_OK(kernels.load_into(second).status);
+    }
+    for (int device = 0; device < 2; ++device)
+        ASSERT_OK(engine->prepare(device).status);
+    EXPECT_EQ(engine->thread_count(), 16u);
+    for (const bool to_both : {false, true}) {
+        double best = 0;
+        for (int i = 0; i < 40 && best < 0.9; ++i) // where threads of the node are late, others help
+            best = std::max(best, share_of_own_node(*this, second, to_both));
+        EXPECT_GE(best, 0.9) << to_both;
+    }
+    kernels.forget(second);
+}
+
+TEST_F(staged, threads_run_anywhere_where_their_node_has_few_processors) {
+    if (!two_nodes::exist()) GTEST_SKIP() << "needs two processors";
+    staged_options options;
+    const two_nodes nodes(facts, options);
+    options.processors_of_node = [](int number) noexcept {
+        processor_set found = two_nodes::node(number);
+        for (unsigned i = 0; i < 3; ++i) // leaves 14, and eight threads want 16
+            found.words[std::size(found.words) - 1] &= ~(std::uint64_t{1} << (63 - i));
+        return found;
+    };
+    open(options);
+    ASSERT_OK(engine->prepare(0).status);
+    std::atomic<int> on_one = 0, pages = 0;
+    const mapped_memory source(std::size_t{4} << 20);
+    {
+        const fault_handler open_page([&](std::byte *) {
+            on_one += node_of_caller() != any_node;
+            ++pages;
+            source.allow(0, source.size(), page_access::read);
+            return true;
+        });
+        source.allow(0, source.size(), page_access::none);
+        const test_stream stream;
+        const device_memory target(source.size());
+        const staged_box box = {{target, 0, 0}, {source.address(), 0, 0}, source.size(), 1, 1, true};
+        ASSERT_OK(engine->enqueue({.box = box, .context = context}, stream, nullptr).status);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+    }
+    EXPECT_GT(pages, 0);
+    EXPECT_EQ(on_one, 0);
+}
+#endif
 
 TEST_F(staged, launches_are_short_where_the_device_has_a_watchdog) {
     driver_table cu = raw();

@@ -10,6 +10,7 @@
 #include "memory/pinned.h"
 #include "plan/staged_chunks.h"
 #include "staging/recent_delay.h"
+#include "system/pages.h"
 
 namespace ferry {
 
@@ -45,12 +46,14 @@ struct staging_buffers {
     staged_slot *slots = nullptr; // an array of `room` slots
     std::uint32_t room = 0;
     std::uint32_t used[2] = {}; // slots of each lot
+    // The home of the servers that work on the device's copies first; any_node: all are the same to it.
+    std::atomic<int> home = any_node;
     const allocator *parcel_memory = nullptr;
     // Guarded by the scheduler's mutex, except that the atomics may be read without it.
     chain<staged_slot> free;
     std::atomic<std::uint32_t> free_count = 0;
     std::atomic<std::uint32_t> count = 0, at_channels = 0; // slots; workers at channels
-    std::uint32_t copies = 0;                              // running launches
+    std::uint32_t copies = 0;                              // running launches. Changed by change_copies()
     std::uint32_t reserved = 0;                            // slots of launches by copies, even before these run
     std::atomic<std::uint32_t> share = 0;                  // slots for each running launch
     recent_delay start_delay; // until the device runs a kernel at the head of its stream: others fill its SMs
@@ -61,6 +64,18 @@ struct staging_buffers {
     bool is_crowded() const noexcept {
         return at_channels.load(std::memory_order_relaxed) >= count.load(std::memory_order_relaxed);
     }
+    bool belongs_elsewhere(int node) const noexcept {
+        const int own = home.load(std::memory_order_relaxed);
+        return own != any_node && own != node;
+    }
+    void change_copies(int by) noexcept {
+        const bool were_any = copies != 0;
+        copies += static_cast<std::uint32_t>(by);
+        at_work_ += (copies != 0) - were_any;
+        update_share();
+    }
+    // Of all engines of the process: the devices that copy at this moment.
+    static int devices_at_work() noexcept { return at_work_.load(std::memory_order_relaxed); }
     void update_share() noexcept { share = copies ? count / copies : count.load(); }
 
     staged_slot *take() noexcept {
@@ -72,6 +87,9 @@ struct staging_buffers {
         free.push_front(returned); // the slot used last is still in a cache
         ++free_count;
     }
+
+private:
+    static inline std::atomic<int> at_work_ = 0;
 };
 
 } // namespace ferry

@@ -110,6 +110,12 @@ bool is_filled(const staging_launch &launch, std::uint32_t block) noexcept {
     return !launch.work.is_to_device() && launch.record.channels[block].taken_back != low_half(seen_by(launch, block));
 }
 
+// Slots that were written past the caches cost the memory's bandwidth twice: written, and read by the device. One link
+// leaves enough of it; those of several devices do not.
+bool streams_into_slots(const staging_launch &launch) noexcept {
+    return launch.work.are_stores_streamed && staging_buffers::devices_at_work() <= 1;
+}
+
 std::uint64_t fill_next(staging_launch &launch, std::uint32_t block) noexcept {
     staging_channel &channel = launch.record.channels[block];
     std::optional<std::uint64_t> touched;
@@ -125,7 +131,7 @@ std::uint64_t fill_next(staging_launch &launch, std::uint32_t block) noexcept {
     channel.in_hand = 1;
     {
         const at_memory away(channel);
-        fill_slot(*launch.work.cut, slot->chunk, begin_of(*slot), launch.work.are_stores_streamed);
+        fill_slot(*launch.work.cut, slot->chunk, begin_of(*slot), streams_into_slots(launch));
     }
     channel.in_hand = 0;
     publish(launch, block, *slot);

@@ -17,7 +17,6 @@ constexpr std::uint64_t patience_ns = 100'000'000;
 void staging_engine::set_up(const staged_options &options) noexcept {
     options_ = options;
     options_.threads = std::min(options.threads, std::uint32_t{max_threads});
-    processors_ = available_processors();
     watchdog_traits_ = options.traits;
     watchdog_traits_.name = "ferry-watchdog";
     options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);
@@ -96,8 +95,8 @@ void staging_engine::close() noexcept {
     watchdog_.join();
     {
         const std::lock_guard lock(substitute_mutex_);
-        for (worker_thread &one : threads_)
-            one.join();
+        for (resident_thread &one : threads_)
+            one.thread.join();
         for (spare_thread &one : spares_)
             one.thread.join();
         thread_count_ = spare_count_ = 0;

@@ -21,8 +21,12 @@ struct staged_options {
     std::uint32_t first_slots = 4;                      // of `slots`: the first lot, allocated before the first copy
     // Bytes. Longer copies take several launches, and between two launches some 0.2 ms of the bus are lost.
     std::uint64_t largest_launch = std::uint64_t{1} << 30;
-    std::uint32_t threads = 0; // of all devices; 0: default_threads()
+    std::uint32_t threads = 0;    // of all devices; 0: default_threads()
+    std::uint32_t processors = 1; // that the program may use: default_threads() counts them
     thread_traits traits = {.name = "ferry-staging", .is_prompt = true};
+    // The processors of a NUMA node, on which the default threads of that node's devices run. Null: they run on all
+    // processors of `traits`.
+    processor_set (*processors_of_node)(int node) noexcept = nullptr;
     // The program's threads instead of the engine's own. Each call asks for one thread that calls work(argument) soon,
     // even while the program does nothing but wait for the stream. Returns 0 if no thread will. The engine calls
     // `submit` from a host function, so `submit` must not call the driver.
@@ -106,7 +110,7 @@ public:
 
     // The maximum that copies of one device keep busy. Valid after set_up().
     std::uint32_t wanted_threads() const noexcept {
-        return options_.threads ? options_.threads : default_threads(processors_, 1);
+        return options_.threads ? options_.threads : default_threads(options_.processors, 1);
     }
     std::uint32_t thread_count() const noexcept { return thread_count_; }
     staging_scheduler::load in_flight() noexcept { return scheduler_.in_flight(); }
@@ -127,6 +131,8 @@ private:
         worker_thread adding; // adds the second lot
         staging_engine *engine = nullptr;
         int device = 0;
+        processor_set processors;            // of the threads that were started for this device and have a home
+        thread_traits traits;                // of these threads
         std::atomic<bool> is_adding = false; // while true, members of `buffers` that are not guarded are that thread's
         std::atomic<bool> wants_more = false;
     };
@@ -136,6 +142,11 @@ private:
         std::uint32_t count;
     };
 
+    struct resident_thread {
+        worker_thread thread;
+        staging_engine *engine = nullptr;
+        int home = any_node;
+    };
     // A worker besides the residents, or in their place.
     struct spare_thread {
         worker_thread thread;
@@ -181,8 +192,10 @@ private:
     // ---- Threads (engine_threads.cpp)
     bool has_threads() const noexcept { return options_.submit || thread_count_ != 0; }
     std::uint32_t threads_for_all_devices() const noexcept;
-    error start_threads() noexcept;
-    static void work(void *engine) noexcept;
+    bool find_home(device_buffers &of, std::uint32_t threads) const noexcept;
+    bool start_resident(int home, const thread_traits &traits) noexcept;
+    error start_threads(device_buffers &of) noexcept;
+    static void work(void *resident) noexcept;
     static void run_watchdog(void *engine) noexcept;
     void start_spare() noexcept;
     static void stand_in(void *spare) noexcept;
@@ -199,7 +212,6 @@ private:
     const device_facts *devices_;
     const allocator &memory_;
     staged_options options_;
-    std::uint32_t processors_ = 1;
     tracked_contexts tracked_;
     union {
         staging_scheduler scheduler_; // not destroyed in the child of a fork
@@ -211,7 +223,7 @@ private:
     std::atomic<device_buffers *> buffers_[device_contexts::max_devices] = {};
     growing<launch_page> pages_;
     std::mutex substitute_mutex_; // guards threads_ if the program's threads work; not held during driver calls
-    worker_thread threads_[max_threads];
+    resident_thread threads_[max_threads];
     std::atomic<std::uint32_t> thread_count_ = 0;
     std::uint32_t threads_wanted_ = 0; // when they were started
     thread_traits watchdog_traits_;

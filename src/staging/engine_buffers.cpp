@@ -33,7 +33,7 @@ error staging_engine::provide(int device, bool needs_threads) noexcept {
         if (error failed = add_launches(device)) return failed;
     if (!of.buffers.memory[0])
         if (error failed = add_lot(of, true)) return failed;
-    const error refused = start_threads();
+    const error refused = start_threads(of);
     if (!options_.submit) add_other_slots(of);
     return needs_threads ? refused : ok;
 }

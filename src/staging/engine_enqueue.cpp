@@ -224,7 +224,7 @@ bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked
     if (!has_come) {
         const staging nothing({{}, {}, 1, 1, 1, copy.box.to_device}, smallest_slot);
         const launch_work work = work_of_all(copy, context, of, nullptr);
-        scheduler_.prepare_for_run(work.blocks);
+        scheduler_.prepare_for_run(of.buffers, work.blocks);
         set_work(*launch, work, nothing, 0, 1);
         gpu::ring_parameters given = nothing.parameters();
         const launch_record &record = launch->record;

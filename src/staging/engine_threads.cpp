@@ -1,4 +1,5 @@
 // The engine's threads: workers, spares, the watchdog, and the program's threads in the place of workers.
+#include <algorithm>
 #include <new>
 
 #include "staging/engine.h"
@@ -10,27 +11,54 @@ std::uint32_t staging_engine::threads_for_all_devices() const noexcept {
     std::uint32_t devices = 0;
     for (const std::atomic<device_buffers *> &one : buffers_)
         devices += one.load(std::memory_order_relaxed) != nullptr;
-    return default_threads(processors_, devices);
+    return default_threads(options_.processors, devices);
 }
 
-error staging_engine::start_threads() noexcept {
-    std::uint32_t count = thread_count_;
+// Whether the threads that are started for a device run on the processors of its NUMA node: a thread then fills slots
+// that lie in memory of its own node. Like the threads of the process they leave half of the processors to the program.
+bool staging_engine::find_home(device_buffers &of, std::uint32_t threads) const noexcept {
+    const int node = devices_[of.device].info.numa_node;
+    if (!options_.processors_of_node || options_.threads || !is_home(node)) return false;
+    if (!of.traits.processors) { // else threads may already read it
+        of.processors = options_.processors_of_node(node);
+        if (options_.traits.processors) of.processors.keep(*options_.traits.processors);
+        of.traits = options_.traits;
+        of.traits.processors = &of.processors;
+    }
+    return of.processors.count() >= 2 * threads;
+}
+
+bool staging_engine::start_resident(int home, const thread_traits &traits) noexcept {
+    resident_thread &next = threads_[thread_count_];
+    next.engine = this;
+    next.home = home;
+    if (!next.thread.start(work, &next, traits)) return false;
+    ++thread_count_;
+    return true;
+}
+
+error staging_engine::start_threads(device_buffers &of) noexcept {
     const std::uint32_t wanted = threads_for_all_devices();
-    if ((count == 0 || wanted > threads_wanted_) && !options_.submit) { // else those that started are enough
-        while (count < wanted && threads_[count].start(work, this, options_.traits))
-            ++count;
-        thread_count_ = count;
+    if ((thread_count_ == 0 || wanted > threads_wanted_) && !options_.submit) { // else those that started are enough
+        const bool have_home = find_home(of, wanted - std::min<std::uint32_t>(thread_count_, wanted));
+        const int home = have_home ? devices_[of.device].info.numa_node : any_node;
+        while (thread_count_ < wanted && start_resident(home, have_home ? of.traits : options_.traits)) {
+        }
         threads_wanted_ = wanted;
     }
-    if (count == 0 && !options_.submit) return no_memory;
+    const int node = devices_[of.device].info.numa_node;
+    for (std::uint32_t i = 0; i < thread_count_; ++i)
+        if (is_home(node) && threads_[i].home == node) of.buffers.home = node;
+    if (thread_count_ == 0 && !options_.submit) return no_memory;
     // If the watchdog does not start, copies whose pages do not come may hold up the others.
     if (!watchdog_.is_started()) static_cast<void>(watchdog_.start(run_watchdog, this, watchdog_traits_));
     return {};
 }
 
-void staging_engine::work(void *engine) noexcept {
-    auto &self = *static_cast<staging_engine *>(engine);
-    self.scheduler_.serve_until(staging_scheduler::server::resident,
+void staging_engine::work(void *resident) noexcept {
+    const auto &mine = *static_cast<const resident_thread *>(resident);
+    staging_engine &self = *mine.engine;
+    self.scheduler_.serve_until(staging_scheduler::server::resident, mine.home,
                                 [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
 }
 
@@ -68,7 +96,7 @@ void staging_engine::stand_in(void *spare) noexcept {
     auto &mine = *static_cast<spare_thread *>(spare);
     staging_engine &self = *mine.engine;
     mine.has_begun = true;
-    self.scheduler_.serve_until(staging_scheduler::server::spare,
+    self.scheduler_.serve_until(staging_scheduler::server::spare, any_node,
                                 [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
     mine.has_left.store(true, std::memory_order_release);
 }
@@ -111,13 +139,12 @@ bool staging_engine::ask_for_visitors(std::uint32_t count) noexcept {
 // Starts a thread of the engine where the program has refused. The thread stays.
 bool staging_engine::start_substitute() noexcept {
     const std::lock_guard lock(substitute_mutex_);
-    if (thread_count_ == 0 && threads_[0].start(work, this, options_.traits)) thread_count_ = 1;
-    return thread_count_ != 0;
+    return thread_count_ != 0 || start_resident(any_node, options_.traits);
 }
 
 void staging_engine::visit(void *engine) noexcept {
     auto &self = *static_cast<staging_engine *>(engine);
-    self.scheduler_.serve_until(staging_scheduler::server::visitor, []() noexcept { return false; });
+    self.scheduler_.serve_until(staging_scheduler::server::visitor, any_node, []() noexcept { return false; });
     --self.visitors_;
 }
 

@@ -40,7 +40,7 @@ struct launch_work {
     std::uint64_t first_chunk = 0, end_chunk = 0;
     std::uint32_t blocks = 0;
     std::uint32_t max_slots_each = 1; // for each channel
-    bool are_stores_streamed = false; // by the workers
+    bool are_stores_streamed = false; // by the workers; into slots only while no other device copies
     bool caller_helps = false;        // until the copy is done
     bool is_first_on_stream = false;  // nothing was before it, so that its kernel may run at once
     // Copies on the stream take the place of the kernel: copy n, from 0, is the block n % blocks. Each has one slot,

@@ -152,21 +152,21 @@ void staging_scheduler::expect_one(staging_launch &launch, std::uint64_t now) no
 
 // Calls servers to look for work, unless as many will see a new run soon. A server that is awake but not idle rests, or
 // works and may be stuck before it looks again.
-void staging_scheduler::call_servers(std::uint32_t wanted) noexcept {
+void staging_scheduler::call_servers(std::uint32_t wanted, const staging_buffers &buffers) noexcept {
     const std::uint32_t looking = servers_.looking();
-    if (wanted > looking) servers_.call(wanted - looking);
+    if (wanted > looking) servers_.call(wanted - looking, buffers.home);
 }
 
-void staging_scheduler::prepare_for_run(std::uint32_t blocks) noexcept {
+void staging_scheduler::prepare_for_run(const staging_buffers &buffers, std::uint32_t blocks) noexcept {
     lock held = acquire();
-    call_servers(blocks);
+    call_servers(blocks, buffers);
     servers_.unlock(held);
 }
 
 void staging_scheduler::expect(staging_launch &launch) noexcept {
     lock held = acquire();
     expect_one(launch, clock_ns());
-    call_servers(1);
+    call_servers(1, *launch.work.buffers);
     servers_.unlock(held);
 }
 
@@ -175,7 +175,7 @@ void staging_scheduler::expect_all(staging_launch &first) noexcept {
     const std::uint64_t now = clock_ns();
     for (staging_launch *launch = &first; launch; launch = launch->next_of_copy)
         expect_one(*launch, now);
-    call_servers(1);
+    call_servers(1, *first.work.buffers);
     servers_.unlock(held);
 }
 
@@ -203,16 +203,14 @@ void staging_scheduler::begin_run(staging_launch &launch) noexcept {
     launches_.move(launch, launch_state::running);
     launch.run = {};
     if (!launch.work.by_copies) launch.count_chunks(); // else they were counted before the first copy was enqueued
-    ++launch.work.buffers->copies;
-    launch.work.buffers->update_share();
-    call_servers(launch.work.blocks - 1);
+    launch.work.buffers->change_copies(1);
+    call_servers(launch.work.blocks - 1, *launch.work.buffers);
 }
 
 // Leaves the state `running`.
 void staging_scheduler::end_run(staging_launch &launch, launch_state next) noexcept {
     launches_.move(launch, next);
-    --launch.work.buffers->copies;
-    launch.work.buffers->update_share();
+    launch.work.buffers->change_copies(-1);
 }
 
 void staging_scheduler::report_end(staging_launch &launch) noexcept {

@@ -68,7 +68,7 @@ public:
     // Ends a launch that was taken and whose kernel was launched, before it begins: its blocks find nothing to do.
     void call_off(staging_launch &launch) noexcept;
     // Wakes servers for a run that will be announced within microseconds.
-    void prepare_for_run(std::uint32_t blocks) noexcept;
+    void prepare_for_run(const staging_buffers &buffers, std::uint32_t blocks) noexcept;
     // Announces a run: the kernel is about to run, or will be launched.
     void expect(staging_launch &launch) noexcept;
     void expect_all(staging_launch &first) noexcept; // all launches of a copy
@@ -118,8 +118,8 @@ public:
         spare,    // sleeps, and leaves when it is not needed any more
         visitor,  // leaves
     };
-    // Works on all copies until is_over() returns true.
-    void serve_until(server as, function_ref<bool()> is_over) noexcept;
+    // Works on all copies until is_over() returns true, first on those of devices with this home (servers.h).
+    void serve_until(server as, int home, function_ref<bool()> is_over) noexcept;
     // Works on one copy until is_over() returns true, or on all if `one` is null. A helper never sleeps for long.
     void help_until(const staged_progress *one, function_ref<bool()> is_over) noexcept;
     // Wakes all servers and the watchdog, so that they check is_over() again.
@@ -167,7 +167,7 @@ private:
     void recycle() noexcept;
     static void note_arrival(staging_launch &launch) noexcept;
     void expect_one(staging_launch &launch, std::uint64_t now) noexcept;
-    void call_servers(std::uint32_t wanted) noexcept;
+    void call_servers(std::uint32_t wanted, const staging_buffers &buffers) noexcept;
     void look_for_arrivals(std::uint64_t now) noexcept;
     void measure_start(staging_launch &launch, std::uint64_t now) noexcept;
     void begin_run(staging_launch &launch) noexcept;
@@ -192,10 +192,10 @@ private:
     bool may_go_on(staging_launch &launch, std::uint32_t block) noexcept;
     bool choose_channel(staging_launch &launch, std::uint32_t &block) noexcept;
     bool take_task(staging_launch &launch, task &found) noexcept;
-    task find_task(std::uint64_t now, const staged_progress *one) noexcept;
-    void serve_channel(const task &found, search &mine, condition is_over) const noexcept;
+    task find_task(std::uint64_t now, const staged_progress *one, int home) noexcept;
+    void serve_channel(const task &found, int home, search &mine, condition is_over) const noexcept;
     void complete(const task &done) noexcept;
-    void work_on(const task &found, bool is_server, search &mine, lock &held, condition is_over) noexcept;
+    void work_on(const task &found, bool is_server, int home, search &mine, lock &held, condition is_over) noexcept;
     std::uint64_t time_without_work(search &mine, std::uint64_t now) const noexcept;
     std::uint64_t patience() const noexcept;
     void watch(search &mine, std::uint64_t now, lock &held, condition is_over) noexcept;

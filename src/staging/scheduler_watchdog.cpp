@@ -51,7 +51,7 @@ bool staging_scheduler::inspect(std::uint64_t now, std::uint32_t enough) noexcep
     // A stuck server may have been the one that looked for work.
     const bool is_unattended =
         is_any_stuck_ && servers_.free() == 0 && servers_.count(server_state::called) == 0 && has_work();
-    if (is_unattended) servers_.call(1);
+    if (is_unattended) servers_.call(1, any_node);
     const bool is_short =
         is_unattended && servers_.count(server_state::called) == 0 && servers_.all() - stuck_ < enough;
     const bool is_wanted = std::exchange(is_server_wanted_, false) || is_short;

@@ -83,20 +83,29 @@ bool staging_scheduler::take_task(staging_launch &launch, task &found) noexcept 
 
 // A launch with stuck workers gets another worker only when no other launch has work. It never gets the last free
 // server. A worker that serves only one copy (`one`) looks at no other copy, and may take up its own at any time.
-staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const staged_progress *one) noexcept {
+// A server with a home takes a copy that belongs elsewhere only if no other has work and that home has no free server,
+// so that few bytes cross from node to node.
+staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const staged_progress *one, int home) noexcept {
     // While launches are running, it is enough to look at the expected ones now and then.
     constexpr std::uint64_t between_looks_ns = 10'000;
     if (!launches_.has(launch_state::running) || now - looked_ns_ >= between_looks_ns) look_for_arrivals(now);
     task found;
-    for (const bool may_be_stuck : {false, true}) {
-        if (may_be_stuck && (!is_any_stuck_ || (!one && servers_.all() < stuck_ + 2))) break;
+    const auto find = [&](bool may_be_stuck, bool belong_elsewhere) noexcept {
         staging_launch *const last = launches_.last(launch_state::running);
         for (staging_launch *next = launches_.first(launch_state::running); next;) {
             staging_launch &launch = *next;
             next = &launch == last ? nullptr : launch.next;
             if ((launch.run.stuck != 0) != may_be_stuck || (one && launch.work.progress != one)) continue;
-            if (take_task(launch, found)) return found;
+            const staging_buffers &buffers = *launch.work.buffers;
+            if (is_home(home) && buffers.belongs_elsewhere(home) != belong_elsewhere) continue;
+            if (belong_elsewhere && servers_.is_any_free(buffers.home)) continue;
+            if (take_task(launch, found)) return true;
         }
+        return false;
+    };
+    for (const bool may_be_stuck : {false, true}) {
+        if (may_be_stuck && (!is_any_stuck_ || (!one && servers_.all() < stuck_ + 2))) break;
+        if (find(may_be_stuck, false) || (is_home(home) && find(may_be_stuck, true))) break;
     }
     return found;
 }
@@ -104,8 +113,11 @@ staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const st
 // ---- At a channel
 
 // Serves the channel as long as the worker has nothing better to do.
-void staging_scheduler::serve_channel(const task &found, search &mine, condition is_over) const noexcept {
-    constexpr std::uint64_t turn = std::uint64_t{1} << 20; // bytes, while other launches are expected or running
+void staging_scheduler::serve_channel(const task &found, int home, search &mine, condition is_over) const noexcept {
+    // Bytes, while other launches are expected or running. After each chunk of a copy that belongs elsewhere, a server
+    // looks whether a copy of its own home has work again.
+    const bool is_away = is_home(home) && found.launch->work.buffers->belongs_elsewhere(home);
+    const std::uint64_t turn = is_away ? 1 : std::uint64_t{1} << 20;
     constexpr std::uint64_t patience_with_block_ns = 20'000;
     constexpr std::uint32_t enough = 2; // messages for a block, while other blocks have no worker
     staging_launch &launch = *found.launch;
@@ -158,18 +170,18 @@ void staging_scheduler::complete(const task &done) noexcept {
 }
 
 // Serves the channel of a task without the mutex, and then puts the channel back.
-void staging_scheduler::work_on(const task &found, bool is_server, search &mine, lock &held,
+void staging_scheduler::work_on(const task &found, bool is_server, int home, search &mine, lock &held,
                                 condition is_over) noexcept {
     if (std::exchange(is_watchdog_asleep_, false)) inspection_.notify_one();
     const bool can_call = servers_.looking() == 0 && servers_.count(server_state::asleep) != 0;
-    if (can_call && wants_another(*found.launch)) servers_.call(1);
-    if (is_server) servers_.change(server_state::awake, server_state::busy);
+    if (can_call && wants_another(*found.launch)) servers_.call(1, found.launch->work.buffers->home);
+    if (is_server) servers_.change(server_state::awake, server_state::busy, home);
     found.launch->record.channels[found.block].is_by_server = is_server;
     servers_.unlock(held);
     end_watch(mine);
-    serve_channel(found, mine, is_over);
+    serve_channel(found, home, mine, is_over);
     lock_patiently(held);
-    if (is_server) servers_.change(server_state::busy, server_state::awake);
+    if (is_server) servers_.change(server_state::busy, server_state::awake, home);
     complete(found);
     mine.since_ns = 0;
 }
@@ -231,39 +243,39 @@ void staging_scheduler::measure_thread_delay() noexcept {
     lock held(mutex_, std::try_to_lock);
     if (!held.owns_lock() || servers_.looking() != 0 || servers_.count(server_state::asleep) == 0) return;
     woken_ns_ = clock_ns();
-    servers_.call(1);
+    servers_.call(1, any_node);
     servers_.unlock(held);
 }
 
 // ---- Servers and helpers
 
 // While there is work, the last server that is free never sleeps or leaves.
-void staging_scheduler::serve_until(server as, condition is_over) noexcept {
+void staging_scheduler::serve_until(server as, int home, condition is_over) noexcept {
     lock held = acquire();
-    servers_.come();
+    servers_.come(home);
     search mine;
     while (!is_over()) {
         const std::uint64_t now = clock_ns();
-        if (const task found = find_task(now, nullptr); found.launch) {
-            work_on(found, true, mine, held, is_over);
+        if (const task found = find_task(now, nullptr, home); found.launch) {
+            work_on(found, true, home, mine, held, is_over);
         } else if (time_without_work(mine, now) < patience() && (as != server::visitor || has_work())) {
-            servers_.change(server_state::awake, server_state::idle);
+            servers_.change(server_state::awake, server_state::idle, home);
             watch(mine, now, held, is_over);
-            servers_.change(server_state::idle, server_state::awake);
+            servers_.change(server_state::idle, server_state::awake, home);
         } else if (has_work() && servers_.free() == 1) {
             rest(mine, now, held);
         } else if (as == server::visitor || (as == server::spare && are_spares_to_leave_)) {
             break;
         } else {
             end_watch(mine);
-            servers_.sleep(held);
+            servers_.sleep(held, home);
             mine.since_ns = 0;
             const std::uint64_t woken = std::exchange(woken_ns_, 0), awake = clock_ns();
             if (woken && ahead() == 0) thread_delay_.add(awake - woken, awake);
         }
     }
     end_watch(mine);
-    servers_.leave();
+    servers_.leave(home);
     servers_.unlock(held);
 }
 
@@ -273,8 +285,8 @@ void staging_scheduler::help_until(const staged_progress *one, condition is_over
     std::uint64_t unserved_since = 0;
     while (!is_over()) {
         const std::uint64_t now = clock_ns();
-        if (const task found = find_task(now, one); found.launch) {
-            work_on(found, false, mine, held, is_over);
+        if (const task found = find_task(now, one, any_node); found.launch) {
+            work_on(found, false, any_node, mine, held, is_over);
             unserved_since = 0;
             continue;
         }

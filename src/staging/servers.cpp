@@ -1,6 +1,7 @@
 #include "staging/servers.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "staging/spin.h"
 #include "system/sleep.h"
@@ -12,34 +13,60 @@ void lock_patiently(staging_servers::lock &held) noexcept {
     if (!spin_until([&] { return held.try_lock(); }, patience_ns)) held.lock();
 }
 
-// Reads `calls_` under the mutex: a call in between changes it, and the wait returns. A server may answer a call that
+// Reads `calls` under the mutex: a call in between changes it, and the wait returns. A server may answer a call that
 // was meant for another, which then sleeps again.
-void staging_servers::sleep(lock &held) noexcept {
-    change(server_state::awake, server_state::asleep);
-    while (count(server_state::called) == 0) {
-        const std::uint32_t seen = calls_.load(std::memory_order_relaxed);
+void staging_servers::sleep(lock &held, int home) noexcept {
+    dormitory &mine = of(home);
+    change(server_state::awake, server_state::asleep, home);
+    ++mine.asleep;
+    while (mine.called == 0) {
+        const std::uint32_t seen = mine.calls.load(std::memory_order_relaxed);
         unlock(held);
-        sleep_while(calls_, seen);
+        sleep_while(mine.calls, seen);
         lock_patiently(held);
     }
-    change(server_state::called, server_state::awake);
+    --mine.called;
+    change(server_state::called, server_state::awake, home);
 }
 
-void staging_servers::call(std::uint32_t most) noexcept {
-    const std::uint32_t called = std::min(most, count(server_state::asleep));
+std::uint32_t staging_servers::call_from(dormitory &one, std::uint32_t most) noexcept {
+    const std::uint32_t called = std::min(most, one.asleep);
+    one.asleep -= called;
+    one.called += called;
+    one.unnotified += called;
+    return called;
+}
+
+void staging_servers::call(std::uint32_t most, int home) noexcept {
+    std::uint32_t called = call_from(of(home), most);
+    for (dormitory &one : dormitories_)
+        called += call_from(one, most - called);
     in(server_state::asleep) -= called;
     in(server_state::called) += called;
     unnotified_ += called;
 }
 
 void staging_servers::unlock(lock &held) noexcept {
-    const std::uint32_t called = std::exchange(unnotified_, 0);
-    if (called != 0) calls_.fetch_add(1, std::memory_order_relaxed);
-    const bool are_all = count(server_state::asleep) == 0;
+    if (std::exchange(unnotified_, 0) == 0) return held.unlock();
+    struct {
+        std::uint32_t called;
+        bool are_all;
+    } rooms[1 + homes];
+    for (std::size_t i = 0; i < std::size(rooms); ++i) {
+        dormitory &one = dormitories_[i];
+        rooms[i] = {std::exchange(one.unnotified, 0), one.asleep == 0};
+        if (rooms[i].called != 0) one.calls.fetch_add(1, std::memory_order_relaxed);
+    }
     held.unlock();
-    if (called > 1 && are_all) return wake_all(calls_);
-    for (std::uint32_t i = 0; i < called; ++i)
-        wake_one(calls_);
+    for (std::size_t i = 0; i < std::size(rooms); ++i) {
+        std::atomic<std::uint32_t> &calls = dormitories_[i].calls;
+        if (rooms[i].called > 1 && rooms[i].are_all) {
+            wake_all(calls);
+            continue;
+        }
+        for (std::uint32_t woken = 0; woken < rooms[i].called; ++woken)
+            wake_one(calls);
+    }
 }
 
 } // namespace ferry

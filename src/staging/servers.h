@@ -17,16 +17,28 @@ enum class server_state : std::uint8_t {
     called, // looks for work once the system runs it
 };
 
+// The NUMA node on whose processors a server runs: it works on copies of that node's devices first. any_node: it runs
+// anywhere, and all copies are the same to it.
+constexpr int homes = 15; // further nodes have no servers of their own
+constexpr bool is_home(int node) noexcept { return node >= 0 && node < homes; }
+
 // Guarded by the scheduler's mutex.
 class staging_servers {
 public:
     using lock = std::unique_lock<std::mutex>;
 
-    void come() noexcept { ++in(server_state::awake); }
-    void leave() noexcept { --in(server_state::awake); } // only a server that is awake
-    void change(server_state from, server_state to) noexcept {
+    void come(int home) noexcept {
+        ++in(server_state::awake);
+        ++of(home).free;
+    }
+    void leave(int home) noexcept { // only a server that is awake
+        --in(server_state::awake);
+        --of(home).free;
+    }
+    void change(server_state from, server_state to, int home) noexcept {
         --in(from);
         ++in(to);
+        of(home).free += is_free(to) - is_free(from);
     }
 
     std::uint32_t count(server_state state) const noexcept { return counts_[static_cast<std::size_t>(state)]; }
@@ -35,24 +47,39 @@ public:
     }
     // Servers that are awake and have no channel.
     std::uint32_t free() const noexcept { return count(server_state::awake) + count(server_state::idle); }
+    // Whether any of those has this home.
+    bool is_any_free(int home) const noexcept { return dormitories_[room(home)].free != 0; }
     // Servers that will see new work soon, without another call.
     std::uint32_t looking() const noexcept { return count(server_state::idle) + count(server_state::called); }
 
     // Puts a server to sleep that is awake, until it is called.
-    void sleep(lock &held) noexcept;
-    // Calls up to `most` of those that sleep.
-    void call(std::uint32_t most) noexcept;
-    void call_all() noexcept { call(count(server_state::asleep)); }
+    void sleep(lock &held, int home) noexcept;
+    // Calls up to `most` of those that sleep, those with this home first.
+    void call(std::uint32_t most, int home) noexcept;
+    void call_all() noexcept { call(count(server_state::asleep), -1); }
     // Unlocks the mutex, and then makes the system calls for the servers that were called, because these take
     // microseconds.
     void unlock(lock &held) noexcept;
 
 private:
+    // The servers with one home.
+    struct dormitory {
+        int free = 0;
+        std::uint32_t asleep = 0, called = 0;
+        std::uint32_t unnotified = 0;         // called, and unlock() has yet to make the system call
+        std::atomic<std::uint32_t> calls = 0; // changes with each call; sleepers wait for a change
+    };
+    static int is_free(server_state state) noexcept {
+        return state == server_state::awake || state == server_state::idle;
+    }
+    static std::size_t room(int home) noexcept { return is_home(home) ? static_cast<std::size_t>(1 + home) : 0; }
+    dormitory &of(int home) noexcept { return dormitories_[room(home)]; }
+    std::uint32_t call_from(dormitory &one, std::uint32_t most) noexcept;
     std::uint32_t &in(server_state state) noexcept { return counts_[static_cast<std::size_t>(state)]; }
 
     std::uint32_t counts_[static_cast<std::size_t>(server_state::called) + 1] = {};
-    std::uint32_t unnotified_ = 0;         // called, and unlock() has yet to make the system call
-    std::atomic<std::uint32_t> calls_ = 0; // changes with each call; sleepers wait for a change
+    std::uint32_t unnotified_ = 0;     // in all dormitories
+    dormitory dormitories_[1 + homes]; // the first: of servers without a home
 };
 
 // Locks the scheduler's mutex. Spins at first: threads hold the mutex for less than a microsecond at a time. A thread

@@ -35,6 +35,9 @@ void set_up_staging(ferry_instance &instance, const ferry_options &options) noex
     cut_ring(options.staging_bytes ? options.staging_bytes : default_ring, given);
     instance.staging_processors = choose_processors(options);
     given.threads = options.staging_threads;
+    given.processors = available_processors();
+    const bool is_chosen_by_program = options.staging_numa == FERRY_NUMA_NODE || options.staging_cpu_count != 0;
+    if (!is_chosen_by_program) given.processors_of_node = processors_of_node;
     given.traits.processors = &instance.staging_processors;
     given.traits.niceness = options.staging_priority ? options.staging_priority : thread_traits::lowest_niceness;
     given.submit = options.submit;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #if defined(_MSC_VER)
 #include <intrin.h>
@@ -19,6 +21,10 @@ struct processor_set {
 
     void add(unsigned number) noexcept {
         if (number < most) words[number / word_bits] |= std::uint64_t{1} << number % word_bits;
+    }
+    void keep(const processor_set &others) noexcept { // only those that are also in the other set
+        for (std::size_t i = 0; i < std::size(words); ++i)
+            words[i] &= others.words[i];
     }
     bool has(unsigned number) const noexcept {
         return number < most && (words[number / word_bits] >> number % word_bits & 1);
