@@ -604,6 +604,66 @@ TEST_F(loading, reports_a_failure_and_does_not_try_again) {
     EXPECT_EQ(wrapped.calls("cuLibraryUnload"), 1) << "only the library that was loaded and lacked a kernel";
 }
 
+// What the driver reports of its version and of the devices, and the images that it was given.
+struct machine {
+    int version = 0, major = 0, minor = 0;
+    CUresult refusal = CUDA_SUCCESS; // of native code
+};
+machine seen_machine;
+std::vector<const void *> loaded_images;
+
+TEST_F(loading, native_code_is_loaded_where_all_devices_and_the_driver_can_use_it) {
+    if (native_kernels[0] == 0) GTEST_SKIP() << "this build has none";
+    driver_table cu = raw();
+    cu.cuDriverGetVersion = [](int *version) {
+        *version = seen_machine.version;
+        return CUDA_SUCCESS;
+    };
+    cu.cuDeviceGetAttribute = [](int *value, CUdevice_attribute which, CUdevice device) {
+        const bool is_last = device == device_count() - 1; // the others are as good as any
+        if (which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) *value = is_last ? seen_machine.major : 9;
+        if (which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) *value = is_last ? seen_machine.minor : 0;
+        return CUDA_SUCCESS;
+    };
+    cu.cuLibraryLoadData = [](CUlibrary *library, const void *image, CUjit_option *options, void **values,
+                              unsigned count, CUlibraryOption *library_options, void **library_values,
+                              unsigned library_count) {
+        loaded_images.push_back(image);
+        if (image == native_kernels && seen_machine.refusal) return seen_machine.refusal;
+        return raw().cuLibraryLoadData(library, image, options, values, count, library_options, library_values,
+                                       library_count);
+    };
+    const struct {
+        machine seen;
+        std::vector<const void *> images;
+        const char *what;
+    } all[] = {
+        {{13000, 9, 0}, {native_kernels}, "Hopper"},
+        {{12040, 8, 0}, {native_kernels}, "A100"},
+        {{12040, 8, 9}, {native_kernels}, "Ada"},
+        {{12030, 9, 0}, {portable_kernels}, "a driver that cannot decompress it"},
+        {{13000, 8, 7}, {portable_kernels}, "Orin"},
+        {{13000, 7, 5}, {portable_kernels}, "Turing"},
+        {{13000, 10, 0}, {portable_kernels}, "Blackwell"},
+        {{13000, 9, 1}, {portable_kernels}, "a later one of the same major version"},
+        {{13000, 9, 0, CUDA_ERROR_INVALID_IMAGE}, {native_kernels, portable_kernels}, "refused"},
+        {{13000, 9, 0, CUDA_ERROR_NO_BINARY_FOR_GPU}, {native_kernels, portable_kernels}, "refused for the device"},
+    };
+    for (const auto &one : all) {
+        SCOPED_TRACE(one.what);
+        seen_machine = one.seen;
+        loaded_images.clear();
+        kernel_set kernels(cu);
+        EXPECT_OK(kernels.load().status);
+        EXPECT_EQ(loaded_images, one.images);
+        const device_memory from(64), to(64);
+        const bytes data = random_bytes(64, 18);
+        write_for_all_streams(from, data);
+        EXPECT_OK(launch_strided(raw(), kernels, {{to, 0, 0}, {from, 0, 0}, 64, 1, 1}, 1, nullptr).status);
+        EXPECT_EQ(read_back(to, 64), data);
+    }
+}
+
 TEST_F(loading, without_an_entry_point_names_it) {
     for (const char *const entry : {"cuLibraryLoadData", "cuLibraryUnload", "cuLibraryGetKernel", "cuLaunchKernel"}) {
         wrapped.hide(entry);
@@ -678,7 +738,7 @@ TEST_F(loading, refuses_data_that_is_no_kernel_image) {
 
 TEST_F(loading, finds_only_kernels_that_exist) {
     CUlibrary library = nullptr;
-    ASSERT_OK(raw().cuLibraryLoadData(&library, kernel_image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+    ASSERT_OK(raw().cuLibraryLoadData(&library, portable_kernels, nullptr, nullptr, 0, nullptr, nullptr, 0));
     CUkernel kernel = nullptr;
     EXPECT_RESULT(CUDA_ERROR_NOT_FOUND, raw().cuLibraryGetKernel(&kernel, library, "ferry_nothing"));
     for (const char *const name : gpu::entry_names)

@@ -4,9 +4,9 @@
 kernels.py ptx NVCC               makes src/kernels/ferry_kernels.ptx, which is kept in the tree
 kernels.py check NVCC             checks that the kept file matches the sources; exits with 77 (skipped) where another
                                   release of nvcc made the file
-kernels.py native PTXAS FATBINARY OUTPUT
-                                  puts native code for current GPUs, and the PTX for all others, into one image
-kernels.py embed IMAGE OUTPUT     writes an image as C++
+kernels.py native PTXAS FATBINARY NATIVE PORTABLE
+                                  writes two images: native code for current GPUs, and the PTX
+kernels.py embed IMAGE... OUTPUT  writes the PTX, as text or image, and the image of native code, if any, as C++
 """
 import re
 import subprocess
@@ -20,7 +20,7 @@ PTX = SOURCE / "kernels" / "ferry_kernels.ptx"
 # code needs. 6.3 is the oldest version that knows sm_75, the oldest GPU that nvcc 13 compiles for. The code needs no
 # newer one.
 LANGUAGE = "6.3"
-# ptxas 12.8 or newer knows all of these architectures. The PTX serves an architecture that ptxas does not know.
+# src/device/kernels.cpp knows which GPUs these serve. ptxas 12.8 or newer knows them all.
 NATIVE = ["80", "90"]
 MARK = "ferry kernels"
 SKIPPED = 77
@@ -63,40 +63,45 @@ def shorten(text):
     return re.sub(r"[ \t]+", " ", text).replace(", ", ",")
 
 
-def native(ptxas, fatbinary, output):
+def native(ptxas, fatbinary, native_image, portable_image):
+    def compress(output, mode, images):
+        # The identification string stays readable: the software driver looks for it.
+        options = ["-64", "--compress-all", f"--compress-mode={mode}", f"--ident={MARK}", f"--create={output}"]
+        subprocess.run([fatbinary, *options, *images], check=True)
+
     with tempfile.TemporaryDirectory() as folder:
         short = Path(folder, "short.ptx")
         short.write_bytes(short_ptx())
-        images = [f"--image3=kind=ptx,sm=75,file={short}"]
+        compress(portable_image, "speed", [f"--image3=kind=ptx,sm=75,file={short}"]) # for drivers before 12.4 too
+        images = []
         for architecture in NATIVE:
             code = Path(folder, f"sm_{architecture}.cubin")
-            made = subprocess.run([ptxas, f"-arch=sm_{architecture}", "-O3", PTX, "-o", code], capture_output=True)
-            if made.returncode == 0:
-                images.append(f"--image3=kind=elf,sm={architecture},file={code}")
-            else:
-                print(f"no native code for sm_{architecture}:", made.stderr.decode().strip())
-        # Drivers before 12.4 know this compression mode too. The identification string stays readable: the software
-        # driver looks for it.
-        options = ["-64", "--compress-all", "--compress-mode=speed", f"--ident={MARK}", f"--create={output}"]
-        subprocess.run([fatbinary, *options, *images], check=True)
+            subprocess.run([ptxas, f"-arch=sm_{architecture}", "-O3", PTX, "-o", code], check=True)
+            images.append(f"--image3=kind=elf,sm={architecture},file={code}")
+        compress(native_image, "size", images)
 
 
 def short_ptx():
     return shorten(PTX.read_text()).encode()
 
 
-def as_numbers(data):
-    """Returns C++ that defines the image. A literal would be longer than MSVC allows."""
+def as_numbers(portable, native=b""):
+    """Returns C++ that defines the images."""
+    definitions = define("portable_kernels", portable) + define("native_kernels", native)
+    return f"namespace ferry {{\n{definitions}}} // namespace ferry\n"
+
+
+def define(name, data):
+    # A literal would be longer than MSVC allows.
     # The zeros after the image end it. A driver finds the end of PTX by a zero.
     data += bytes(8 - len(data) % 8)
     numbers = [f"{int.from_bytes(data[at : at + 8], 'little'):#x}" for at in range(0, len(data), 8)]
     rows = "\n".join(",".join(numbers[at : at + 6]) + "," for at in range(0, len(numbers), 6))
-    definition = f"alignas(16) const std::uint64_t kernel_image[] = {{\n{rows}\n}};\n"
-    return f"namespace ferry {{\n{definition}}} // namespace ferry\n"
+    return f"alignas(16) const std::uint64_t {name}[] = {{\n{rows}\n}};\n"
 
 
-def embed(image, output):
-    text = as_numbers(Path(image).read_bytes())
+def embed(*images, output):
+    text = as_numbers(*(Path(image).read_bytes() for image in images))
     Path(output).write_text(f'// Made by tools/kernels.py.\n#include "device/kernel_image.h"\n\n{text}')
 
 
@@ -104,7 +109,9 @@ def main(mode, *arguments):
     if mode == "ptx":
         PTX.write_text(generate(*arguments)[1])
         return 0
-    return {"check": check, "native": native, "embed": embed}[mode](*arguments)
+    if mode == "embed":
+        return embed(*arguments[:-1], output=arguments[-1])
+    return {"check": check, "native": native}[mode](*arguments)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// The kernels in a form that the driver loads: PTX alone, or native code for some GPUs and PTX for the others.
+// The kernels in forms that the driver loads: PTX for any GPU, and native code for some.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,8 @@
 namespace ferry {
 
 // Bytes, eight to a number: a GPU's host is little-endian.
-extern const std::uint64_t kernel_image[];
+extern const std::uint64_t portable_kernels[];
+// For compute capabilities 8.x, except Orin, and 9.0, and drivers from 12.4 on. The first number is 0 in builds without native code.
+extern const std::uint64_t native_kernels[];
 
 } // namespace ferry

@@ -9,7 +9,28 @@
 
 namespace ferry {
 
-kernel_set::kernel_set(const driver_table &cu) noexcept : kernel_set(cu, kernel_image) {}
+namespace {
+
+// Whether the native code serves all devices of the machine: there is one library for all of them.
+bool serve_native_kernels(const driver_table &cu) noexcept {
+    constexpr int first_version = 12040; // that decompresses them
+    int version = 0, count = 0;
+    if (native_kernels[0] == 0 || cu.cuDriverGetVersion(&version) || version < first_version) return false;
+    if (cu.cuDeviceGetCount(&count)) return false;
+    for (int i = 0; i < count; ++i) {
+        CUdevice device = 0;
+        int major = 0, minor = 0;
+        if (cu.cuDeviceGet(&device, i) ||
+            cu.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) ||
+            cu.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device))
+            return false;
+        constexpr int orin = 7; // a Tegra: code for other GPUs of 8.x need not run there
+        if (major == 8 ? minor == orin : major != 9 || minor != 0) return false;
+    }
+    return true;
+}
+
+} // namespace
 
 kernel_set::~kernel_set() {
     if (!library_) return;
@@ -31,8 +52,17 @@ error kernel_set::try_to_load() noexcept {
     if (missing_entry_point()) return {.status = FERRY_ERROR_UNSUPPORTED};
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
+    if (image_) return try_to_load(image_);
+    if (!serve_native_kernels(cu_)) return try_to_load(portable_kernels);
+    const error failed = try_to_load(native_kernels);
+    const bool is_image_refused = failed.status == to_status(CUDA_ERROR_INVALID_IMAGE) ||
+                                  failed.status == to_status(CUDA_ERROR_NO_BINARY_FOR_GPU);
+    return is_image_refused ? try_to_load(portable_kernels) : failed;
+}
+
+error kernel_set::try_to_load(const void *image) noexcept {
     CUlibrary library = nullptr;
-    if (CUresult result = cu_.cuLibraryLoadData(&library, image_, nullptr, nullptr, 0, nullptr, nullptr, 0))
+    if (CUresult result = cu_.cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0))
         return to_error(result);
     for (unsigned i = 0; i < gpu::kernel_count; ++i) {
         CUkernel kernel = nullptr;

@@ -13,8 +13,8 @@ namespace ferry {
 
 class kernel_set {
 public:
-    explicit kernel_set(const driver_table &cu, const void *image) noexcept : cu_(cu), image_(image) {}
-    explicit kernel_set(const driver_table &cu) noexcept;
+    // `image`: null for ferry's own.
+    explicit kernel_set(const driver_table &cu, const void *image = nullptr) noexcept : cu_(cu), image_(image) {}
     ~kernel_set();
     kernel_set(const kernel_set &) = delete;
     kernel_set &operator=(const kernel_set &) = delete;
@@ -55,6 +55,7 @@ private:
     [[gnu::cold, gnu::noinline]] error load_now() noexcept;
     [[gnu::cold, gnu::noinline]] error load_into_now(CUcontext context) noexcept;
     error try_to_load() noexcept;
+    error try_to_load(const void *image) noexcept;
 
     enum class state { not_requested, loaded, failed };
     const driver_table &cu_;
