@@ -1017,8 +1017,9 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
  *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its
  *              count. Default: those of the program's main thread at ferry_open, whichever thread copies first; of
- *              these, the default threads of a device (staging_threads 0) use the ones of the device's NUMA node if
- *              they are at least twice as many as the threads. A staging buffer always lies near its device.
+ *              these, on a machine with several NUMA nodes, the default threads of a device (staging_threads 0) use
+ *              those of the device's node if there are at least two for each thread. A staging buffer always lies near
+ *              its device.
  * staging_priority  The workers' niceness, -20 to 19; 0: -20; FERRY_PRIORITY_OF_PROCESS: the main thread's. If the
  *              system refuses it, they get the nearest that it grants, at most the main thread's. Their scheduling
  *              class is the default one (SCHED_OTHER), with the shortest slices where the system has them (Linux 6.12).

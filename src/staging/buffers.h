@@ -64,10 +64,6 @@ struct staging_buffers {
     bool is_crowded() const noexcept {
         return at_channels.load(std::memory_order_relaxed) >= count.load(std::memory_order_relaxed);
     }
-    bool belongs_elsewhere(int node) const noexcept {
-        const int own = home.load(std::memory_order_relaxed);
-        return own != any_node && own != node;
-    }
     void change_copies(int by) noexcept {
         const bool were_any = copies != 0;
         copies += static_cast<std::uint32_t>(by);

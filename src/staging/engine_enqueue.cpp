@@ -107,6 +107,7 @@ launch_work staging_engine::work_of_all(const staged_copy &copy, const tracked_c
             .blocks = by_copies ? gpu::max_ring_blocks : blocks,
             .max_slots_each = staging_channel::max_slots,
             .are_stores_streamed = (bytes <= cached_bytes) == to_device,
+            .home = of.buffers.home,
             .caller_helps = copy.caller_helps,
             .is_first_on_stream = copy.is_stream_idle && !by_copies,
             .by_copies = by_copies};

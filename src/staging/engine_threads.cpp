@@ -25,7 +25,8 @@ bool staging_engine::find_home(device_buffers &of, std::uint32_t threads) const 
         of.traits = options_.traits;
         of.traits.processors = &of.processors;
     }
-    return of.processors.count() >= 2 * threads;
+    const std::uint32_t processors = of.processors.count();
+    return processors >= 2 * threads && processors < options_.processors; // else all are on that node
 }
 
 bool staging_engine::start_resident(int home, const thread_traits &traits) noexcept {

@@ -41,6 +41,7 @@ struct launch_work {
     std::uint32_t blocks = 0;
     std::uint32_t max_slots_each = 1; // for each channel
     bool are_stores_streamed = false; // by the workers; into slots only while no other device copies
+    int home = any_node;              // of the device's servers
     bool caller_helps = false;        // until the copy is done
     bool is_first_on_stream = false;  // nothing was before it, so that its kernel may run at once
     // Copies on the stream take the place of the kernel: copy n, from 0, is the block n % blocks. Each has one slot,
@@ -48,6 +49,7 @@ struct launch_work {
     bool by_copies = false;
 
     bool is_to_device() const noexcept { return cut->to_device(); }
+    bool belongs_elsewhere(int node) const noexcept { return home != any_node && home != node; }
     std::uint64_t bytes() const noexcept { return cut->bytes_before(end_chunk) - cut->bytes_before(first_chunk); }
 };
 

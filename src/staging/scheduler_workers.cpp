@@ -96,9 +96,8 @@ staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const st
             staging_launch &launch = *next;
             next = &launch == last ? nullptr : launch.next;
             if ((launch.run.stuck != 0) != may_be_stuck || (one && launch.work.progress != one)) continue;
-            const staging_buffers &buffers = *launch.work.buffers;
-            if (is_home(home) && buffers.belongs_elsewhere(home) != belong_elsewhere) continue;
-            if (belong_elsewhere && servers_.is_any_free(buffers.home)) continue;
+            if (is_home(home) && launch.work.belongs_elsewhere(home) != belong_elsewhere) continue;
+            if (belong_elsewhere && servers_.is_any_free(launch.work.home)) continue;
             if (take_task(launch, found)) return true;
         }
         return false;
@@ -116,7 +115,7 @@ staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const st
 void staging_scheduler::serve_channel(const task &found, int home, search &mine, condition is_over) const noexcept {
     // Bytes, while other launches are expected or running. After each chunk of a copy that belongs elsewhere, a server
     // looks whether a copy of its own home has work again.
-    const bool is_away = is_home(home) && found.launch->work.buffers->belongs_elsewhere(home);
+    const bool is_away = is_home(home) && found.launch->work.belongs_elsewhere(home);
     const std::uint64_t turn = is_away ? 1 : std::uint64_t{1} << 20;
     constexpr std::uint64_t patience_with_block_ns = 20'000;
     constexpr std::uint32_t enough = 2; // messages for a block, while other blocks have no worker
@@ -174,7 +173,7 @@ void staging_scheduler::work_on(const task &found, bool is_server, int home, sea
                                 condition is_over) noexcept {
     if (std::exchange(is_watchdog_asleep_, false)) inspection_.notify_one();
     const bool can_call = servers_.looking() == 0 && servers_.count(server_state::asleep) != 0;
-    if (can_call && wants_another(*found.launch)) servers_.call(1, found.launch->work.buffers->home);
+    if (can_call && wants_another(*found.launch)) servers_.call(1, found.launch->work.home);
     if (is_server) servers_.change(server_state::awake, server_state::busy, home);
     found.launch->record.channels[found.block].is_by_server = is_server;
     servers_.unlock(held);

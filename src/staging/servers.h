@@ -77,7 +77,7 @@ private:
     std::uint32_t call_from(dormitory &one, std::uint32_t most) noexcept;
     std::uint32_t &in(server_state state) noexcept { return counts_[static_cast<std::size_t>(state)]; }
 
-    std::uint32_t counts_[static_cast<std::size_t>(server_state::called) + 1] = {};
+    alignas(64) std::uint32_t counts_[static_cast<std::size_t>(server_state::called) + 1] = {};
     std::uint32_t unnotified_ = 0;     // in all dormitories
     dormitory dormitories_[1 + homes]; // the first: of servers without a home
 };
