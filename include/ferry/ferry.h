@@ -74,6 +74,8 @@ struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
 struct CUarray_st;
+struct CUextMemory_st;
+struct CUextSemaphore_st;
 struct CUmipmappedArray_st;
 struct CUmemPoolHandle_st;
 
@@ -1164,11 +1166,22 @@ typedef struct ferry_device_info {
     int32_t host_memory_pools;       /* pools of FERRY_LOCATION_HOST work */
     int32_t host_numa_memory_pools;  /* pools of FERRY_LOCATION_HOST_NUMA work */
     int32_t ipc_events;              /* events can be shared between processes */
-    uint32_t reserved;
+    uint32_t luid_node_mask;         /* Windows: the nodes of the adapter that are the device; 0 elsewhere */
+    uint8_t luid[8];                 /* Windows: of the adapter; zeros elsewhere */
 } ferry_device_info;
 
 /* Fills `info` with the facts of device number `device`. They were queried at ferry_open. */
 FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t device, ferry_device_info *info);
+
+/*
+ * Stores the number of the device that another API knows by a UUID (VkPhysicalDeviceIDProperties.deviceUUID) or by a
+ * LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. `uuid` is 16 bytes, `luid` 8. One of
+ * them may be NULL; the UUID counts if both are given.
+ *
+ * Errors:        FERRY_ERROR_DEVICE if this instance has no such device.
+ */
+FERRY_API int32_t ferry_device_find(const ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid,
+                                    int32_t *device);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Contexts
@@ -1691,6 +1704,7 @@ FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t addr
 #define FERRY_ARRAY_SURFACE 0x02u        /* surfaces may be made of it (CUDA_ARRAY3D_SURFACE_LDST) */
 #define FERRY_ARRAY_CUBEMAP 0x04u        /* square, six faces deep; layered: a multiple of six (CUDA_ARRAY3D_CUBEMAP) */
 #define FERRY_ARRAY_TEXTURE_GATHER 0x08u /* 2D only (CUDA_ARRAY3D_TEXTURE_GATHER) */
+#define FERRY_ARRAY_COLOR_ATTACHMENT 0x20u /* only of imported images (CUDA_ARRAY3D_COLOR_ATTACHMENT) */
 #define FERRY_ARRAY_VIDEO 0x100u         /* for the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) */
 
 /* An array's shape. width and height are texels; height 0 is a 1D array, depth 0 a 1D or 2D array. In a copy a layer is
@@ -2452,6 +2466,170 @@ FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, in
  * Driver:        cuCtxSynchronize, cuCtxDisablePeerAccess.
  */
 FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Memory and semaphores of graphics APIs
+ *
+ * Vulkan, Direct3D 12 and Direct3D 11 export their memory and semaphores as handles of the operating system. Imported
+ * memory becomes addresses and arrays, which copies, fills and batches take like any other. Semaphores order streams
+ * and graphics queues. Find the device first: ferry_device_find. ferry_vulkan.hpp does all this for Vulkan's objects.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* The type of a handle of memory; the values are CUexternalMemoryHandleType's. */
+#define FERRY_EXTERNAL_OPAQUE_FD 1          /* Vulkan on Linux: a file descriptor */
+#define FERRY_EXTERNAL_OPAQUE_WIN32 2       /* Vulkan on Windows: an NT handle, or a name */
+#define FERRY_EXTERNAL_OPAQUE_WIN32_KMT 3   /* the same: a KMT handle */
+#define FERRY_EXTERNAL_D3D12_HEAP 4         /* an NT handle, or a name */
+#define FERRY_EXTERNAL_D3D12_RESOURCE 5     /* the same, dedicated */
+#define FERRY_EXTERNAL_D3D11_RESOURCE 6     /* the same, dedicated */
+#define FERRY_EXTERNAL_D3D11_RESOURCE_KMT 7 /* a KMT handle, dedicated */
+
+/* The memory holds one buffer or image alone: VkMemoryDedicatedAllocateInfo, and resources of D3D12 and D3D11. */
+#define FERRY_EXTERNAL_DEDICATED 1u
+
+/* Memory that another API has exported. */
+typedef struct ferry_external_memory_desc {
+    uint32_t struct_size;
+    int32_t device;      /* on which the other API allocated it */
+    int32_t handle_type; /* FERRY_EXTERNAL_* */
+    uint32_t flags;      /* FERRY_EXTERNAL_DEDICATED */
+    int64_t handle;      /* a file descriptor or a handle; 0 with a name */
+    const void *name;    /* NULL, or the zero-terminated UTF-16 name of a Windows object */
+    uint64_t size;       /* bytes of the whole allocation: VkMemoryAllocateInfo.allocationSize, not a buffer's size */
+} ferry_external_memory_desc;
+
+/*
+ * Imports memory. ferry_external_memory_get_address and ferry_external_memory_get_array make places of it.
+ *
+ * Ownership:     *memory, a CUexternalMemory, is the caller's until ferry_external_memory_release or
+ *                ferry_external_memory_release_async; ferry_close releases what is left. It keeps the other API's memory
+ *                alive. On success a file descriptor is the driver's: do not close it. A Windows handle stays the
+ *                caller's, who may close it at once. After an error the handle is as before, and the caller's.
+ * Errors:        FERRY_ERROR_DEVICE; _INVALID_ARGUMENT for an unknown handle_type, a size of 0, or a name beside a
+ *                handle; _UNSUPPORTED for a type of another operating system; _HANDLE for a descriptor or handle that is
+ *                not open, or that the driver does not take for memory of this type, size and device: `limit` is then
+ *                the driver's result; _FLAGS. `error` names the field.
+ * Driver:        cuImportExternalMemory.
+ */
+FERRY_API int32_t ferry_external_memory_import(ferry_instance *instance, const ferry_external_memory_desc *desc,
+                                               struct CUextMemory_st **memory, ferry_error_info *error);
+
+/*
+ * Stores the address of a part of imported memory: `size` bytes from `offset` on; `size` 0: all the rest. A buffer
+ * begins at the offset that it was bound at. A linear image does too, with the row pitch that the other API reports.
+ *
+ * Blocking:      may wait for the device, as ferry_device_alloc.
+ * Ownership:     the address ends with `memory`. No other call frees it (FERRY_ERROR_IMPORTED).
+ * Errors:        FERRY_ERROR_HANDLE if `memory` is not imported by this instance; _OUT_OF_BOUNDS for a part that is not
+ *                within the imported size.
+ * Driver:        cuExternalMemoryGetMappedBuffer.
+ */
+FERRY_API int32_t ferry_external_memory_get_address(ferry_instance *instance, struct CUextMemory_st *memory,
+                                                    uint64_t offset, uint64_t size, uint64_t *address,
+                                                    ferry_error_info *error);
+
+/*
+ * Stores a mipmapped array whose texels are those of an image of the other API in its optimal layout. The image was
+ * bound at `offset`; `desc` describes its level 0, and it has `levels` levels (0: 1). Copies take the arrays of
+ * ferry_mipmapped_array_get_level. A plain 2D image has depth 0, an image with layers has FERRY_ARRAY_LAYERED. State
+ * FERRY_ARRAY_SURFACE for a storage image and FERRY_ARRAY_COLOR_ATTACHMENT for one that is rendered to.
+ *
+ * Blocking:      may wait for the device, as ferry_device_alloc.
+ * Ownership:     *mipmapped, a CUmipmappedArray, ends with `memory`. No other call destroys it (FERRY_ERROR_IMPORTED).
+ * Errors:        FERRY_ERROR_HANDLE if `memory` is not imported by this instance; _OUT_OF_BOUNDS for texels beyond the
+ *                imported size; _FLAGS; _ARRAY_FORMAT; the driver's own for an image that it cannot map so.
+ * Driver:        cuExternalMemoryGetMappedMipmappedArray.
+ */
+FERRY_API int32_t ferry_external_memory_get_array(ferry_instance *instance, struct CUextMemory_st *memory,
+                                                  uint64_t offset, const ferry_array_desc *desc, uint32_t levels,
+                                                  struct CUmipmappedArray_st **mipmapped, ferry_error_info *error);
+
+/*
+ * Releases imported memory, with all addresses and arrays that were made of it. NULL is allowed. The other API's own
+ * memory lives on until that API frees it.
+ *
+ * Blocking:      until running work on the device has ended.
+ * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already.
+ * Driver:        cuMemFree, cuMipmappedArrayDestroy, cuDestroyExternalMemory.
+ */
+FERRY_API int32_t ferry_external_memory_release(ferry_instance *instance, struct CUextMemory_st *memory);
+
+/*
+ * Releases imported memory in the order of `stream`, and waits for no work. The stream must come after all work that
+ * uses the memory; it may be destroyed at once. Once the stream has passed, ferry_deferred_trim, a later allocation of
+ * ferry's on the device (see ferry_options.deferred_bytes) and ferry_close free it. Until then the other API's memory
+ * stays allocated, even if that API has freed it. NULL is allowed.
+ *
+ * Blocking:      as ferry_device_free_deferred.
+ * Ownership:     the memory and all that was made of it are gone.
+ * Errors:        FERRY_ERROR_HANDLE as ferry_external_memory_release; _CAPTURE on a stream that is being captured;
+ *                _OUT_OF_MEMORY. After an error the memory is still the caller's.
+ * Driver:        cuEventRecord; the first times cuEventCreate.
+ */
+FERRY_API int32_t ferry_external_memory_release_async(ferry_instance *instance, struct CUextMemory_st *memory,
+                                                      struct CUstream_st *stream);
+
+/* The type of a handle of a semaphore; the values are CUexternalSemaphoreHandleType's. */
+#define FERRY_SEMAPHORE_OPAQUE_FD 1        /* a binary semaphore of Vulkan on Linux: a file descriptor */
+#define FERRY_SEMAPHORE_OPAQUE_WIN32 2     /* the same on Windows: an NT handle, or a name */
+#define FERRY_SEMAPHORE_OPAQUE_WIN32_KMT 3 /* the same: a KMT handle */
+#define FERRY_SEMAPHORE_D3D12_FENCE 4
+#define FERRY_SEMAPHORE_D3D11_FENCE 5
+#define FERRY_SEMAPHORE_D3D11_KEYED_MUTEX 7
+#define FERRY_SEMAPHORE_D3D11_KEYED_MUTEX_KMT 8
+#define FERRY_SEMAPHORE_TIMELINE_FD 9     /* a timeline semaphore of Vulkan on Linux: a file descriptor */
+#define FERRY_SEMAPHORE_TIMELINE_WIN32 10 /* the same on Windows: an NT handle, or a name */
+
+/* A semaphore or fence that another API has exported. */
+typedef struct ferry_external_semaphore_desc {
+    uint32_t struct_size;
+    int32_t device;
+    int32_t handle_type; /* FERRY_SEMAPHORE_* */
+    uint32_t reserved;
+    int64_t handle;   /* a file descriptor or a handle; 0 with a name */
+    const void *name; /* NULL, or the zero-terminated UTF-16 name of a Windows object */
+} ferry_external_semaphore_desc;
+
+/*
+ * Imports a semaphore.
+ *
+ * Ownership:     *semaphore, a CUexternalSemaphore, is the caller's until ferry_external_semaphore_release; ferry_close
+ *                releases what is left. The handle's ownership is as in ferry_external_memory_import.
+ * Errors:        as ferry_external_memory_import; FERRY_ERROR_RESERVED.
+ * Driver:        cuImportExternalSemaphore.
+ */
+FERRY_API int32_t ferry_external_semaphore_import(ferry_instance *instance, const ferry_external_semaphore_desc *desc,
+                                                  struct CUextSemaphore_st **semaphore, ferry_error_info *error);
+
+/*
+ * Signals a semaphore once the earlier work on `stream` is complete: a timeline semaphore or fence gets `value`, which
+ * must be above its present one; a keyed mutex is released with the key `value`; a binary semaphore has no value.
+ *
+ * Errors:        FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
+ * Driver:        cuSignalExternalSemaphoresAsync.
+ */
+FERRY_API int32_t ferry_external_semaphore_signal_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
+                                                        uint64_t value, struct CUstream_st *stream);
+
+/*
+ * Makes later work on `stream` wait for a semaphore: until a timeline semaphore or fence has at least `value`; until a
+ * keyed mutex is acquired with the key `value`, for at most `timeout_ms` milliseconds (UINT32_MAX: for ever); or until a
+ * binary semaphore is signalled. Only keyed mutexes have a timeout. The other API must have submitted the signal of a
+ * binary semaphore before this call.
+ *
+ * Errors:        FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
+ * Driver:        cuWaitExternalSemaphoresAsync.
+ */
+FERRY_API int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
+                                                      uint64_t value, uint32_t timeout_ms, struct CUstream_st *stream);
+
+/*
+ * Releases an imported semaphore. Its signals and waits must have completed. NULL is allowed.
+ *
+ * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already.
+ * Driver:        cuDestroyExternalSemaphore.
+ */
+FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, struct CUextSemaphore_st *semaphore);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Staging

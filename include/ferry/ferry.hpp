@@ -696,6 +696,11 @@ public:
     result<ferry_device_info> device_info(std::int32_t device) const noexcept {
         return detail::fetch(detail::sized<ferry_device_info>(), ferry_device_get_info, handle_, device);
     }
+    // The number of the device that another API knows by these 16 bytes.
+    result<std::int32_t> find_device(const std::uint8_t *uuid) const noexcept {
+        const std::uint8_t *const no_luid = nullptr;
+        return detail::fetch(std::int32_t{-1}, ferry_device_find, handle_, uuid, no_luid);
+    }
     result<ferry_address_info> address_info(std::uint64_t address) const noexcept {
         return detail::fetch(detail::sized<ferry_address_info>(), ferry_address_get_info, handle_, address);
     }
@@ -1414,6 +1419,82 @@ public:
         CUevent_st *const none = nullptr;
         return detail::own<imported_event>(
             instance, detail::fetch_with_error_info(none, ferry_ipc_import_event, instance, &handle));
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Memory and semaphores of graphics APIs. ferry_vulkan.hpp makes them of Vulkan's objects.
+// ---------------------------------------------------------------------------------------------------------------------
+
+// ferry_external_memory_import. On success a file descriptor in `desc` is the driver's.
+class external_memory : public detail::owner<CUextMemory_st *, ferry_external_memory_release, std::int32_t> {
+public:
+    using owner::owner;
+    // struct_size need not be set.
+    static result<external_memory> open(ferry_instance *instance, ferry_external_memory_desc desc) noexcept {
+        desc.struct_size = sizeof desc;
+        CUextMemory_st *const none = nullptr;
+        return detail::own<external_memory>(
+            instance, detail::fetch_with_error_info(none, ferry_external_memory_import, instance, &desc), desc.device);
+    }
+    std::int32_t device() const noexcept { return data_; }
+
+    // ferry_external_memory_get_address: `count` elements from byte `offset` on. What these calls return lives as long
+    // as the memory.
+    template <class T> result<device_view<T>> line(std::uint64_t offset, std::uint64_t count) const &noexcept {
+        if (!count) return detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_WIDTH);
+        const auto address =
+            detail::fetch_with_error_info(std::uint64_t{0}, ferry_external_memory_get_address, instance_, handle_,
+                                          offset, detail::multiply(count, sizeof(T)));
+        if (!address) return address.error();
+        return device_view<T>(data_, *address, count);
+    }
+    template <class T> void line(std::uint64_t, std::uint64_t) const && = delete;
+    // ferry_external_memory_get_array.
+    result<CUmipmappedArray_st *> mipmapped(std::uint64_t offset, const ferry_array_desc &desc,
+                                            std::uint32_t levels) const &noexcept {
+        CUmipmappedArray_st *const none = nullptr;
+        return detail::fetch_with_error_info(none, ferry_external_memory_get_array, instance_, handle_, offset, &desc,
+                                             levels);
+    }
+    void mipmapped(std::uint64_t, const ferry_array_desc &, std::uint32_t) const && = delete;
+    // A level of such an array; level 0 is the largest.
+    result<array_view> level(CUmipmappedArray_st *of, std::uint32_t number) const &noexcept {
+        CUarray_st *const none = nullptr;
+        const auto level = detail::fetch(none, ferry_mipmapped_array_get_level, instance_, of, number);
+        return level ? array_view::of(instance_, data_, *level) : level.error();
+    }
+    void level(CUmipmappedArray_st *, std::uint32_t) const && = delete;
+    // An image of one level.
+    result<array_view> array(std::uint64_t offset, const ferry_array_desc &desc) const &noexcept {
+        const auto whole = mipmapped(offset, desc, 1);
+        return whole ? level(*whole, 0) : whole.error();
+    }
+    void array(std::uint64_t, const ferry_array_desc &) const && = delete;
+    // ferry_external_memory_release_async: leaves this empty on success and unchanged on failure. reset() and the
+    // destructor wait for running work.
+    status release_async(CUstream_st *stream) noexcept {
+        return destroy_with(ferry_external_memory_release_async, stream);
+    }
+};
+
+// ferry_external_semaphore_import.
+class external_semaphore : public detail::owner<CUextSemaphore_st *, ferry_external_semaphore_release> {
+public:
+    using owner::owner;
+    // struct_size need not be set.
+    static result<external_semaphore> open(ferry_instance *instance, ferry_external_semaphore_desc desc) noexcept {
+        desc.struct_size = sizeof desc;
+        CUextSemaphore_st *const none = nullptr;
+        return detail::own<external_semaphore>(
+            instance, detail::fetch_with_error_info(none, ferry_external_semaphore_import, instance, &desc));
+    }
+    // On `stream`. A binary semaphore has no value.
+    status signal(CUstream_st *stream, std::uint64_t value = 0) const noexcept {
+        return status(ferry_external_semaphore_signal_async(instance_, handle_, value, stream));
+    }
+    status wait(CUstream_st *stream, std::uint64_t value = 0, std::uint32_t timeout_ms = UINT32_MAX) const noexcept {
+        return status(ferry_external_semaphore_wait_async(instance_, handle_, value, timeout_ms, stream));
     }
 };
 

@@ -24,6 +24,7 @@ error destroy_context(ferry_instance &instance, CUcontext context) noexcept {
     instance.sharing.memory.forget_context(context);
     instance.sharing.events.forget_context(context);
     instance.deferred.forget(context);
+    instance.externals.forget(context);
     instance.surfaces.forget(context);
     return {};
 }

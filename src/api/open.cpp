@@ -8,6 +8,7 @@
 #include "system/pages.h"
 #include "system/threads.h"
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <new>
 
@@ -155,6 +156,7 @@ void close_instance(ferry_instance &instance) noexcept {
         instance.tables.close();
         instance.read_buffers.close();
         instance.deferred.close();
+        instance.externals.close();
     }
     [[maybe_unused]] const bool holds_software_driver = instance.holds_software_driver;
     instance.~ferry_instance();
@@ -305,6 +307,20 @@ int32_t ferry_device_get_info(const ferry_instance *instance, int32_t device, fe
     if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     if (error failed = check_device(*instance, device)) return failed.status;
     return write_sized(instance->devices[device].info, info).status;
+}
+
+int32_t ferry_device_find(const ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid, int32_t *device) {
+    if (device) *device = -1;
+    if (!instance || !device || (!uuid && !luid)) return FERRY_ERROR_INVALID_ARGUMENT;
+    for (int32_t i = 0; i < instance->limits.device_count; ++i) {
+        const ferry_device_info &info = instance->devices[i].info;
+        const bool is_here = uuid ? std::memcmp(uuid, info.uuid, sizeof info.uuid) == 0
+                                  : info.luid_node_mask != 0 && std::memcmp(luid, info.luid, sizeof info.luid) == 0;
+        if (!is_here) continue;
+        *device = i;
+        return FERRY_SUCCESS;
+    }
+    return FERRY_ERROR_DEVICE;
 }
 
 } // extern "C"

@@ -235,6 +235,7 @@ error allocate_from_pool(ferry_instance &instance, CUmemoryPool pool, std::uint6
 
 std::int32_t free_on_stream(ferry_instance &instance, std::uint64_t address, CUstream stream) noexcept {
     if (instance.fork_mark.is_in_child()) return no_driver_in_child;
+    if (instance.externals.is_part(address)) return FERRY_ERROR_IMPORTED;
     if (instance.sharing.memory.is_imported(address)) return FERRY_ERROR_IMPORTED; // the driver would close the import
     const int32_t status = belongs_to_current_context(stream)
                                ? free_on_default_stream(instance, address, stream).status

@@ -60,6 +60,12 @@ error query_device(const driver_table &cu, int ordinal, bool is_software, device
     std::memcpy(info.uuid, uuid.bytes, sizeof info.uuid);
     if (CUresult result = cu.cuDeviceGetPCIBusId(info.pci_address, sizeof info.pci_address, facts.handle))
         return to_error(result);
+    unsigned nodes = 0;
+    char luid[sizeof info.luid] = {}; // on Windows alone
+    if (cu.cuDeviceGetLuid && cu.cuDeviceGetLuid(luid, &nodes, facts.handle) == CUDA_SUCCESS) {
+        std::memcpy(info.luid, luid, sizeof info.luid);
+        info.luid_node_mask = nodes;
+    }
     size_t total = 0;
     if (CUresult result = cu.cuDeviceTotalMem(&total, facts.handle)) return to_error(result);
     info.total_memory = total;

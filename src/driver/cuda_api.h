@@ -33,6 +33,8 @@ using CUevent = struct CUevent_st *;
 using CUarray = struct CUarray_st *;
 using CUmipmappedArray = struct CUmipmappedArray_st *;
 using CUmemoryPool = struct CUmemPoolHandle_st *;
+using CUexternalMemory = struct CUextMemory_st *;
+using CUexternalSemaphore = struct CUextSemaphore_st *;
 using CUlibrary = struct CUlib_st *;
 using CUkernel = struct CUkern_st *;
 using CUfunction = struct CUfunc_st *;
@@ -606,3 +608,106 @@ using PFN_cuGraphExecMemcpyNodeSetParams_v10020 = CUresult(CUDAAPI *)(CUgraphExe
 using PFN_cuGraphExecMemsetNodeSetParams_v10020 = CUresult(CUDAAPI *)(CUgraphExec, CUgraphNode,
                                                                       const CUDA_MEMSET_NODE_PARAMS *, CUcontext);
 using PFN_cuGraphExecUpdate_v12000 = CUresult(CUDAAPI *)(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *);
+
+// ---- Memory and semaphores of graphics APIs
+
+enum CUexternalMemoryHandleType : int {
+    CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD = 1,
+    CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32 = 2,
+    CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32_KMT = 3,
+    CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_HEAP = 4,
+    CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_RESOURCE = 5,
+    CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D11_RESOURCE = 6,
+    CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D11_RESOURCE_KMT = 7,
+};
+
+inline constexpr int CUDA_EXTERNAL_MEMORY_DEDICATED = 0x1;
+
+struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
+    CUexternalMemoryHandleType type;
+    union {
+        int fd;
+        struct {
+            void *handle;
+            const void *name;
+        } win32;
+    } handle;
+    unsigned long long size;
+    unsigned flags;
+    unsigned reserved[16];
+};
+
+struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC {
+    unsigned long long offset, size;
+    unsigned flags;
+    unsigned reserved[16];
+};
+
+struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC {
+    unsigned long long offset;
+    CUDA_ARRAY3D_DESCRIPTOR arrayDesc;
+    unsigned numLevels;
+    unsigned reserved[16];
+};
+
+enum CUexternalSemaphoreHandleType : int {
+    CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD = 1,
+    CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32 = 2,
+    CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32_KMT = 3,
+    CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D12_FENCE = 4,
+    CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_FENCE = 5,
+    CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_KEYED_MUTEX = 7,
+    CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_KEYED_MUTEX_KMT = 8,
+    CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD = 9,
+    CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_WIN32 = 10,
+};
+
+struct CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC {
+    CUexternalSemaphoreHandleType type;
+    union {
+        int fd;
+        struct {
+            void *handle;
+            const void *name;
+        } win32;
+    } handle;
+    unsigned flags;
+    unsigned reserved[16];
+};
+
+struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS {
+    struct {
+        struct {
+            unsigned long long value;
+        } fence;
+        union {
+            void *fence;
+            unsigned long long reserved;
+        } nvSciSync;
+        struct {
+            unsigned long long key;
+        } keyedMutex;
+        unsigned reserved[12];
+    } params;
+    unsigned flags;
+    unsigned reserved[16];
+};
+
+struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS {
+    struct {
+        struct {
+            unsigned long long value;
+        } fence;
+        union {
+            void *fence;
+            unsigned long long reserved;
+        } nvSciSync;
+        struct {
+            unsigned long long key;
+            unsigned timeoutMs;
+        } keyedMutex;
+        unsigned reserved[10];
+    } params;
+    unsigned flags;
+    unsigned reserved[16];
+};

@@ -16,8 +16,8 @@ static_assert(FERRY_ARRAY_LAYERED == CUDA_ARRAY3D_LAYERED && FERRY_ARRAY_SURFACE
               FERRY_ARRAY_TEXTURE_GATHER == CUDA_ARRAY3D_TEXTURE_GATHER &&
               FERRY_ARRAY_VIDEO == CUDA_ARRAY3D_VIDEO_ENCODE_DECODE);
 
-error lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call) noexcept {
-    if (desc.flags & ~known_flags) return {FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, desc.flags};
+error lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call, std::uint32_t more_flags = 0) noexcept {
+    if (desc.flags & ~(known_flags | more_flags)) return {FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, desc.flags};
     if (!desc.width) return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_WIDTH};
     call = {};
     call.Width = desc.width;
@@ -57,7 +57,7 @@ std::uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR &array) noexcept {
 
 std::uint64_t array_bytes(const ferry_array_desc &desc, std::uint32_t levels) noexcept {
     CUDA_ARRAY3D_DESCRIPTOR level;
-    if (lower(desc, level)) return 0;
+    if (lower(desc, level, FERRY_ARRAY_COLOR_ATTACHMENT)) return 0;
     const bool has_layers = desc.flags & (FERRY_ARRAY_LAYERED | FERRY_ARRAY_CUBEMAP);
     std::uint64_t bytes = 0;
     for (std::uint32_t i = 0; i < (levels ? levels : UINT32_MAX); ++i) {
@@ -84,6 +84,16 @@ error create_mipmapped_array(const driver_table &cu, const ferry_array_desc &des
     constexpr std::uint32_t more_than_any = 32; // the driver makes no more than possible; 0 would make one
     return explain_refusal(
         call, call_optional(cu.cuMipmappedArrayCreate, &mipmapped, &call, levels ? levels : more_than_any));
+}
+
+error map_mipmapped_array(const driver_table &cu, CUexternalMemory memory, std::uint64_t offset,
+                          const ferry_array_desc &desc, std::uint32_t levels, CUmipmappedArray &mipmapped) noexcept {
+    CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC call = {};
+    if (error failed = lower(desc, call.arrayDesc, FERRY_ARRAY_COLOR_ATTACHMENT)) return failed;
+    call.offset = offset;
+    call.numLevels = levels;
+    return explain_refusal(call.arrayDesc, call_optional(cu.cuExternalMemoryGetMappedMipmappedArray, &mipmapped, memory,
+                                                         &call));
 }
 
 error describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,

@@ -13,6 +13,10 @@ error create_array(const driver_table &cu, const ferry_array_desc &desc, CUarray
 error create_mipmapped_array(const driver_table &cu, const ferry_array_desc &desc, std::uint32_t levels,
                              CUmipmappedArray &mipmapped) noexcept;
 
+// An array of 1 level or more whose texels lie in imported memory. The array's context must be current.
+error map_mipmapped_array(const driver_table &cu, CUexternalMemory memory, std::uint64_t offset,
+                          const ferry_array_desc &desc, std::uint32_t levels, CUmipmappedArray &mipmapped) noexcept;
+
 // Returns the bytes of the texels on all levels, or 0 for an unknown format. 0 levels: as many as possible.
 std::uint64_t array_bytes(const ferry_array_desc &desc, std::uint32_t levels) noexcept;
 

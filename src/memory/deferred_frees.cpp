@@ -142,6 +142,19 @@ error deferred_frees::give_up(CUdeviceptr address, std::uint64_t size, int devic
     return give_up(given, stream);
 }
 
+error deferred_frees::give_up(CUexternalMemory memory, CUstream stream) noexcept {
+    external_objects::made_memory of;
+    if (holds(memory) || !externals_.find(memory, of))
+        return {FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE};
+    kept given;
+    given.what = kind::external_memory;
+    given.device = of.device;
+    given.name = name_of(memory);
+    given.size = of.size;
+    given.as.context = of.context;
+    return give_up(given, stream);
+}
+
 // ---- Reuse
 
 bool deferred_frees::has_passed(kept &waiting, lock &held) noexcept {
@@ -169,7 +182,7 @@ bool deferred_frees::take_name(const made_array &as, std::uint64_t &name) noexce
     kept *one = given_up_.first();
     for (unsigned turns = max_queries; one && turns != 0;) {
         kept &candidate = *one;
-        const bool matches = !candidate.is_queried && candidate.what != kind::memory && candidate.made_in == here &&
+        const bool matches = !candidate.is_queried && is_array(candidate) && candidate.made_in == here &&
                              is_same(candidate.as, as);
         const bool is_passed = matches && has_passed(candidate, held);
         turns -= matches;
@@ -197,7 +210,7 @@ void deferred_frees::count(int device, ferry_deferred_info &info) noexcept {
     const lock held(mutex_);
     for (const kept *one = given_up_.first(); one; one = one->next) {
         if (device >= 0 && one->device != device) continue;
-        ++(one->what == kind::memory ? info.allocations : info.arrays);
+        ++(is_array(*one) ? info.arrays : info.allocations);
         info.bytes += one->size;
     }
 }
@@ -212,6 +225,8 @@ error deferred_frees::destroy(const kept &gone) noexcept {
         return arrays_.destroy(reinterpret_cast<CUarray>(handle));
     case kind::mipmapped_array:
         return arrays_.destroy(reinterpret_cast<CUmipmappedArray>(handle));
+    case kind::external_memory:
+        return externals_.release_memory(reinterpret_cast<CUexternalMemory>(handle));
     case kind::memory:
         break;
     }

@@ -9,15 +9,15 @@
 
 #include "base/chain.h"
 #include "device/context_name.h"
-#include "memory/surfaces.h"
+#include "memory/external.h"
 
 namespace ferry {
 
 class deferred_frees {
 public:
     deferred_frees(const driver_table &cu, device_contexts &contexts, array_surfaces &arrays,
-                   const allocator &memory) noexcept
-        : cu_(cu), contexts_(contexts), arrays_(arrays), memory_(memory) {}
+                   external_objects &externals, const allocator &memory) noexcept
+        : cu_(cu), contexts_(contexts), arrays_(arrays), externals_(externals), memory_(memory) {}
     ~deferred_frees();
     deferred_frees(const deferred_frees &) = delete;
     deferred_frees &operator=(const deferred_frees &) = delete;
@@ -30,6 +30,9 @@ public:
     }
     // Gives up device memory that the context `owner` owns. Returns FERRY_ERROR_ADDRESS if it was given up already.
     error give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner, CUstream stream) noexcept;
+    // Gives up imported memory with all that was made of it. Returns FERRY_ERROR_HANDLE if there is none, or it was given
+    // up already.
+    error give_up(CUexternalMemory memory, CUstream stream) noexcept;
     bool holds(const void *array) noexcept { return holds(name_of(array)); }
     bool holds(std::uint64_t name) noexcept;
 
@@ -53,7 +56,7 @@ public:
     void close() noexcept;
 
 private:
-    enum class kind : std::uint8_t { array, mipmapped_array, memory };
+    enum class kind : std::uint8_t { array, mipmapped_array, memory, external_memory };
     struct kept {
         kind what = kind::array;
         bool is_queried = false; // by a thread without the mutex: must stay where it is
@@ -69,6 +72,9 @@ private:
     };
     using lock = std::unique_lock<std::mutex>;
 
+    static bool is_array(const kept &one) noexcept {
+        return one.what == kind::array || one.what == kind::mipmapped_array;
+    }
     static std::uint64_t name_of(const void *array) noexcept { return reinterpret_cast<std::uintptr_t>(array); }
     error give_up_array(kind what, const void *array, CUstream stream) noexcept;
     error give_up(const kept &given, CUstream stream) noexcept;
@@ -90,6 +96,7 @@ private:
     const driver_table &cu_;
     device_contexts &contexts_;
     array_surfaces &arrays_;
+    external_objects &externals_;
     const allocator &memory_;
     std::mutex mutex_;
     chain<kept> given_up_; // in the order in which the program gave them up

@@ -42,7 +42,8 @@ namespace {
 
 constexpr unsigned kind_flags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP;
 constexpr unsigned known_flags =
-    kind_flags | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_VIDEO_ENCODE_DECODE;
+    kind_flags | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_COLOR_ATTACHMENT |
+    CUDA_ARRAY3D_VIDEO_ENCODE_DECODE;
 constexpr unsigned unimplemented_flags = CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING;
 
 // The kinds of arrays and their maximum sizes, which device.cpp reports too. A maximum of 0 means that the kind lacks
@@ -207,7 +208,32 @@ void remove(driver &cu, const std::vector<CUarray> &parts) {
         cu.arrays.remove(part);
 }
 
+template <class Place>
+CUmipmappedArray make_levels(driver &cu, context &owner, const CUDA_ARRAY3D_DESCRIPTOR &asked, unsigned levels,
+                             const Place &place) {
+    refuse_if_capture_forbids(cu);
+    check(asked);
+    require(!(asked.Flags & CUDA_ARRAY3D_VIDEO_ENCODE_DECODE)); // not a documented flag of this call
+    require(is_within(asked, widest_of_others));
+    array_parts parts(cu, owner, levels_of(asked, levels));
+    auto made = std::make_unique<mipmapped_array>();
+    made->owner = &owner;
+    made->device = owner.device;
+    made->levels = parts.place(place(*made, parts.size()));
+    const CUmipmappedArray handle = cu.mipmapped_arrays.add(std::move(made));
+    parts.finish();
+    return handle;
+}
+
 } // namespace
+
+CUmipmappedArray make_mipmapped_array(driver &cu, context &owner, const CUDA_ARRAY3D_DESCRIPTOR &asked, unsigned levels,
+                                      const std::function<std::shared_ptr<external_mapping>(std::size_t size)> &map) {
+    return make_levels(cu, owner, asked, levels, [&](mipmapped_array &made, std::size_t size) {
+        made.external = map(size);
+        return made.external->address;
+    });
+}
 
 CUresult cuArrayCreate(CUarray *handle, const CUDA_ARRAY_DESCRIPTOR *asked) {
     return enter_context([&](driver &cu, context &current) {
@@ -258,19 +284,11 @@ CUresult cuArrayGetPlane(CUarray *plane, CUarray handle, unsigned index) {
 
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *handle, const CUDA_ARRAY3D_DESCRIPTOR *asked, unsigned levels) {
     return enter_context([&](driver &cu, context &current) {
-        refuse_if_capture_forbids(cu);
         require(handle && asked);
-        check(*asked);
-        require(!(asked->Flags & CUDA_ARRAY3D_VIDEO_ENCODE_DECODE)); // not a documented flag of this call
-        require(is_within(*asked, widest_of_others));
-        array_parts parts(cu, current, levels_of(*asked, levels));
-        auto made = std::make_unique<mipmapped_array>();
-        made->owner = &current;
-        made->device = current.device;
-        made->storage = std::make_unique<array_storage>(cu, cu.devices[current.device].memory, parts.size());
-        made->levels = parts.place(made->storage->start());
-        *handle = cu.mipmapped_arrays.add(std::move(made));
-        parts.finish();
+        *handle = make_levels(cu, current, *asked, levels, [&](mipmapped_array &made, std::size_t size) {
+            made.storage = std::make_unique<array_storage>(cu, cu.devices[current.device].memory, size);
+            return made.storage->start();
+        });
     });
 }
 

@@ -5,6 +5,7 @@
 #include "softdriver/address_window.h"
 #include "softdriver/heap.h"
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct tiled_layout {
 };
 
 struct driver;
+struct external_mapping;
 
 // Owns the device memory of an array.
 class array_storage {
@@ -61,6 +63,11 @@ struct mipmapped_array {
     int device = 0;
     std::vector<CUarray> levels;
     std::unique_ptr<array_storage> storage;
+    std::shared_ptr<external_mapping> external; // in place of storage
 };
+
+// Makes a mipmapped array whose texels lie in other memory, which `map` provides for the size that they need.
+CUmipmappedArray make_mipmapped_array(driver &cu, context &owner, const CUDA_ARRAY3D_DESCRIPTOR &asked, unsigned levels,
+                                      const std::function<std::shared_ptr<external_mapping>(std::size_t size)> &map);
 
 } // namespace ferry::softdriver

@@ -64,6 +64,8 @@ void destroy_context(driver &cu, context &gone) {
     cu.surfaces.remove_if([&](const surface &one) { return one.owner == gone.handle; });
     cu.arrays.remove_if([&](const array &one) { return one.owner == &gone; });
     cu.mipmapped_arrays.remove_if([&](const mipmapped_array &one) { return one.owner == &gone; });
+    cu.external_memories.remove_if([&](const external_memory &one) { return one.owner == &gone; });
+    cu.external_semaphores.remove_if([&](const external_semaphore &one) { return one.owner == &gone; });
     cu.events.remove_if([&](const event &one) { return one.owner == &gone; });
     cu.streams.remove_if([&](const stream &one) { return one.owner == &gone; });
     cu.contexts.each([&](context &other) { std::erase(other.peers, gone.handle); });

@@ -125,6 +125,7 @@ void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone) {
 
 void release(driver &cu, const allocation &memory) {
     if (memory.imported) return end_import(cu, memory);
+    if (memory.external) return; // unmapped with its last user
     switch (memory.kind) {
     case allocation_kind::device:
         if (memory.size >= worth_discarding) cu.discard_pages(memory.address, memory.size);

@@ -93,6 +93,10 @@ driver::~driver() {
         if ((memory.kind == allocation_kind::host && !memory.is_stream_ordered()) ||
             memory.kind == allocation_kind::managed)
             unmap_host_pages(reinterpret_cast<void *>(address), memory.size);
+    // Before the pages that they map.
+    allocations.clear();
+    mipmapped_arrays.remove_if([](const mipmapped_array &) { return true; });
+    external_semaphores.remove_if([](const external_semaphore &) { return true; });
     events.remove_if([](const event &) { return true; }); // before the page that holds their slots
     own = nullptr;
     if (host_pages_) unmap_host_pages(host_pages_, settings.device_memory);

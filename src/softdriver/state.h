@@ -178,6 +178,33 @@ struct import {
     unsigned opened = 1;
 };
 
+class external_file;
+struct driver;
+
+// A part of a graphics API's memory, mapped among the device addresses.
+struct external_mapping {
+    explicit external_mapping(driver &cu) : cu(cu) {}
+    ~external_mapping();
+    external_mapping(const external_mapping &) = delete;
+
+    driver &cu;
+    std::uintptr_t mapped_at = 0;
+    std::size_t mapped_size = 0;
+    std::uintptr_t address = 0;
+};
+
+struct external_memory {
+    context *owner = nullptr;
+    std::uint64_t size = 0;
+    std::unique_ptr<external_file> file;
+};
+
+struct external_semaphore {
+    context *owner = nullptr;
+    bool is_timeline = false;
+    std::shared_ptr<external_mapping> mapping;
+};
+
 enum class allocation_kind { device, managed, host, registered };
 
 struct allocation {
@@ -192,6 +219,7 @@ struct allocation {
     graph_memory *graph = nullptr;
     std::optional<std::uint32_t> shared_at = std::nullopt; // the slot that publishes it to other processes
     std::shared_ptr<import> imported = nullptr;
+    std::shared_ptr<external_mapping> external = nullptr; // of a graphics API
 
     bool on_host() const { return kind == allocation_kind::host || kind == allocation_kind::registered; }
     bool is_stream_ordered() const { return pool || graph; }
@@ -257,6 +285,8 @@ struct driver {
     handle_table<CUevent, event> events;
     handle_table<CUarray, array> arrays; // including levels and planes
     handle_table<CUmipmappedArray, mipmapped_array> mipmapped_arrays;
+    handle_table<CUexternalMemory, external_memory> external_memories;
+    handle_table<CUexternalSemaphore, external_semaphore> external_semaphores;
     handle_table<CUgraph, graph_ptr> graphs;
     handle_table<CUuserObject, user_object> user_objects;
     handle_table<CUsurfObject, surface> surfaces;

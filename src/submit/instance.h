@@ -35,7 +35,8 @@ struct ferry_instance {
     ferry::device_facts devices[ferry::device_contexts::max_devices];
     ferry::device_contexts contexts{cu, devices};
     ferry::array_surfaces surfaces{cu, contexts, allocator}; // destroyed after the kernels that read them
-    ferry::deferred_frees deferred{cu, contexts, surfaces, allocator};
+    ferry::external_objects externals{cu, contexts, surfaces, allocator};
+    ferry::deferred_frees deferred{cu, contexts, surfaces, externals, allocator};
     std::uint64_t deferred_bytes = 0; // maximum kept on each device; 0: a share of its memory
     ferry::kernel_set kernels{cu};
     ferry::peer_access peers{cu, devices, contexts};

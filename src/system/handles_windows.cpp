@@ -16,5 +16,10 @@ void *default_handle_attributes() noexcept {
     return &attributes;
 }
 
+bool is_open_handle(std::int64_t handle) noexcept {
+    DWORD flags = 0;
+    return GetHandleInformation(reinterpret_cast<HANDLE>(static_cast<std::uintptr_t>(handle)), &flags) != 0;
+}
+
 } // namespace ferry
 #endif

@@ -57,7 +57,7 @@ CONSTANT = re.compile(r"inline constexpr \w+ (\w+) = [^{}]+")
 ENUM = re.compile(r"enum (\w+) : int(?: \{(.*)\})?")
 STRUCT = re.compile(r"(?:struct|union) (\w+) \{(.*)\}")
 ENUMERATOR = re.compile(r"(\w+) = \w+")
-MEMBER = re.compile(r"(?:const )?(?:unsigned )?\w+[ *]+((?:\w+, )*\w+)(?:\[\d+\])?")
+MEMBER = re.compile(r"(?:const )?(?:unsigned (?:long )?)?\w+[ *]+((?:\w+, )*\w+)(?:\[\d+\])?")
 NESTED = re.compile(r"(?:struct|union) \{(.*)\}((?: \w+,)* \w+)?")
 INCLUDE = re.compile(r"^\s*#\s*include <cuda", re.MULTILINE)
 SKIPPED = 77

@@ -1,0 +1,76 @@
+// Memory and semaphores that graphics APIs have exported and this instance has imported. The driver forgets what was
+// made of an import: addresses and arrays must be freed one by one. This class frees them with their import.
+#pragma once
+
+#include <mutex>
+
+#include "base/growing.h"
+#include "device/context_name.h"
+#include "memory/surfaces.h"
+
+namespace ferry {
+
+class external_objects {
+public:
+    external_objects(const driver_table &cu, device_contexts &contexts, array_surfaces &arrays,
+                     const allocator &memory) noexcept
+        : cu_(cu), contexts_(contexts), arrays_(arrays), memories_(memory), parts_(memory), semaphores_(memory) {}
+
+    // The device exists. On success the driver owns a file descriptor.
+    error import_memory(const ferry_external_memory_desc &desc, CUexternalMemory &memory) noexcept;
+    error get_address(CUexternalMemory memory, std::uint64_t offset, std::uint64_t size,
+                      std::uint64_t &address) noexcept;
+    error get_array(CUexternalMemory memory, std::uint64_t offset, const ferry_array_desc &desc, std::uint32_t levels,
+                    CUmipmappedArray &array) noexcept;
+    // Waits for running work on the device. After an error the memory is as before.
+    error release_memory(CUexternalMemory memory) noexcept;
+    struct made_memory {
+        CUexternalMemory handle;
+        CUcontext context;
+        int device;
+        std::uint64_t size;
+    };
+    bool find(CUexternalMemory memory, made_memory &found) noexcept;
+    // Whether an address or an array is a part of an import.
+    bool is_part(std::uint64_t address_or_array) noexcept;
+
+    error import_semaphore(const ferry_external_semaphore_desc &desc, CUexternalSemaphore &semaphore) noexcept;
+    error signal(CUexternalSemaphore semaphore, std::uint64_t value, CUstream stream) noexcept;
+    error wait(CUexternalSemaphore semaphore, std::uint64_t value, std::uint32_t timeout_ms, CUstream stream) noexcept;
+    error release_semaphore(CUexternalSemaphore semaphore) noexcept;
+
+    // Forgets what was imported in a context, because it ends with the context.
+    void forget(CUcontext context) noexcept;
+    // Releases everything. Called while there is a driver.
+    void close() noexcept;
+
+private:
+    using lock_guard = std::lock_guard<std::mutex>;
+    // Made of an import.
+    struct part {
+        CUexternalMemory of;
+        std::uint64_t name; // address or handle
+        bool is_array;
+    };
+    struct made_semaphore {
+        CUexternalSemaphore handle;
+        CUcontext context;
+        int device;
+        std::int32_t type;
+    };
+
+    error enter(int device, context_scope &scope, CUcontext &context) noexcept;
+    error keep(const part &made) noexcept;
+    error free_part(const part &gone) noexcept;
+    bool find(CUexternalSemaphore semaphore, made_semaphore &found) noexcept;
+
+    const driver_table &cu_;
+    device_contexts &contexts_;
+    array_surfaces &arrays_;
+    std::mutex mutex_;
+    growing<made_memory> memories_;
+    growing<part> parts_;
+    growing<made_semaphore> semaphores_;
+};
+
+} // namespace ferry

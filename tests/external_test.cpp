@@ -1,0 +1,448 @@
+// Imports of memory and semaphores. The software driver imports files in the roles of memory and semaphores, so these
+// tests need no graphics API; vulkan_test.cpp has one.
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#if defined(__linux__)
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+#include "support/fault_driver.h"
+#include "support/raw_objects.h"
+
+namespace ferry::test {
+namespace {
+
+struct external : ferry_test {
+    ferry_external_memory_desc memory_desc(std::int64_t handle, std::uint64_t size) const {
+        ferry_external_memory_desc desc = {};
+        desc.struct_size = sizeof desc;
+        desc.handle_type = FERRY_EXTERNAL_OPAQUE_FD;
+        desc.handle = handle;
+        desc.size = size;
+        return desc;
+    }
+    ferry_external_semaphore_desc semaphore_desc(std::int64_t handle, std::int32_t type) const {
+        ferry_external_semaphore_desc desc = {};
+        desc.struct_size = sizeof desc;
+        desc.handle_type = type;
+        desc.handle = handle;
+        return desc;
+    }
+    // Both imports refuse it so.
+    void expect_refusal(std::int32_t type, std::int64_t handle, std::int32_t status, std::int32_t field) {
+        ferry_error_info error = {};
+        error.struct_size = sizeof error;
+        auto memory_wanted = memory_desc(handle, 4096);
+        memory_wanted.handle_type = type;
+        CUextMemory_st *memory = reinterpret_cast<CUextMemory_st *>(1);
+        EXPECT_EQ(ferry_external_memory_import(basic.get(), &memory_wanted, &memory, &error), status);
+        EXPECT_EQ(memory, nullptr);
+        EXPECT_EQ(error.side, FERRY_SIDE_OPTIONS);
+        EXPECT_EQ(error.field, field);
+        const auto semaphore_wanted = semaphore_desc(handle, type);
+        CUextSemaphore_st *semaphore = reinterpret_cast<CUextSemaphore_st *>(1);
+        EXPECT_EQ(ferry_external_semaphore_import(basic.get(), &semaphore_wanted, &semaphore, &error), status);
+        EXPECT_EQ(semaphore, nullptr);
+        EXPECT_EQ(error.field, field);
+    }
+};
+
+TEST_F(external, a_device_is_found_by_its_uuid) {
+    ferry_device_info info = {};
+    info.struct_size = sizeof info;
+    const int last = device_count() - 1;
+    ASSERT_OK(ferry_device_get_info(basic.get(), last, &info));
+    int device = -2;
+    EXPECT_OK(ferry_device_find(basic.get(), info.uuid, nullptr, &device));
+    EXPECT_EQ(device, last);
+    info.uuid[5] ^= 1;
+    EXPECT_EQ(ferry_device_find(basic.get(), info.uuid, info.luid, &device), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(device, -1);
+    EXPECT_EQ(ferry_device_find(basic.get(), nullptr, nullptr, &device), FERRY_ERROR_INVALID_ARGUMENT);
+    // LUIDs exist on Windows alone; elsewhere the zeros of all devices name none.
+    const std::uint8_t zeros[8] = {};
+    EXPECT_EQ(ferry_device_find(basic.get(), nullptr, zeros, &device), FERRY_ERROR_DEVICE);
+}
+
+TEST_F(external, handles_of_no_type_and_of_other_systems_are_refused) {
+    for (const std::int32_t type : {0, -1, 11, 1000})
+        expect_refusal(type, 0, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HANDLE_TYPES);
+#if defined(_WIN32)
+    expect_refusal(FERRY_EXTERNAL_OPAQUE_FD, 1, FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_HANDLE_TYPES);
+#else
+    for (const std::int32_t type : {2, 3, 4, 5, 7}) // common to both
+        expect_refusal(type, 1, FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_HANDLE_TYPES);
+#endif
+}
+
+TEST_F(external, other_fields_are_checked_before_the_handle_is_used) {
+    ferry_error_info error = {};
+    error.struct_size = sizeof error;
+    CUextMemory_st *memory = nullptr;
+    auto wanted = memory_desc(0, 4096);
+    wanted.device = device_count();
+    EXPECT_EQ(ferry_external_memory_import(basic.get(), &wanted, &memory, &error), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(error.field, FERRY_FIELD_DEVICE);
+    wanted = memory_desc(0, 4096);
+    wanted.struct_size = 3;
+    EXPECT_EQ(ferry_external_memory_import(basic.get(), &wanted, &memory, &error), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_external_memory_import(basic.get(), nullptr, &memory, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    std::uint64_t address = 7;
+    auto *const unknown = reinterpret_cast<CUextMemory_st *>(0x10);
+    EXPECT_EQ(ferry_external_memory_get_address(basic.get(), unknown, 0, 0, &address, &error), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(error.field, FERRY_FIELD_HANDLE);
+    EXPECT_EQ(address, 0u);
+    EXPECT_EQ(ferry_external_memory_release(basic.get(), unknown), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_memory_release_async(basic.get(), unknown, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_OK(ferry_external_memory_release(basic.get(), nullptr));
+    EXPECT_OK(ferry_external_memory_release_async(basic.get(), nullptr, nullptr));
+    auto *const semaphore = reinterpret_cast<CUextSemaphore_st *>(0x10);
+    EXPECT_EQ(ferry_external_semaphore_signal_async(basic.get(), semaphore, 1, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_semaphore_release(basic.get(), semaphore), FERRY_ERROR_HANDLE);
+    EXPECT_OK(ferry_external_semaphore_release(basic.get(), nullptr));
+}
+
+#if defined(__linux__)
+
+bool is_open(int descriptor) { return fcntl(descriptor, F_GETFD) != -1; }
+
+TEST_F(external, closed_descriptors_are_refused) {
+    for (const std::int64_t closed : {std::int64_t{-1}, std::int64_t{1'000'000}, std::int64_t{1} << 40}) {
+        expect_refusal(FERRY_EXTERNAL_OPAQUE_FD, closed, FERRY_ERROR_HANDLE, FERRY_FIELD_OS_HANDLE);
+    }
+}
+
+TEST_F(external, what_is_no_memory_and_no_semaphore_is_refused_and_stays_open) {
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    expect_refusal(FERRY_EXTERNAL_OPAQUE_FD, ends[0], FERRY_ERROR_HANDLE, FERRY_FIELD_OS_HANDLE);
+    EXPECT_TRUE(is_open(ends[0]));
+    auto wanted = memory_desc(ends[0], 0);
+    CUextMemory_st *memory = nullptr;
+    ferry_error_info error = {};
+    error.struct_size = sizeof error;
+    EXPECT_EQ(ferry_external_memory_import(basic.get(), &wanted, &memory, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(error.field, FERRY_FIELD_SIZE);
+    wanted = memory_desc(ends[0], 4096);
+    wanted.flags = 2;
+    EXPECT_EQ(ferry_external_memory_import(basic.get(), &wanted, &memory, &error), FERRY_ERROR_FLAGS);
+    wanted = memory_desc(ends[0], 4096);
+    wanted.name = "name";
+    EXPECT_EQ(ferry_external_memory_import(basic.get(), &wanted, &memory, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    auto semaphore_wanted = semaphore_desc(ends[0], FERRY_SEMAPHORE_TIMELINE_FD);
+    semaphore_wanted.reserved = 1;
+    CUextSemaphore_st *semaphore = nullptr;
+    EXPECT_EQ(ferry_external_semaphore_import(basic.get(), &semaphore_wanted, &semaphore, &error),
+              FERRY_ERROR_RESERVED);
+    EXPECT_TRUE(is_open(ends[0]));
+    close(ends[0]);
+    close(ends[1]);
+}
+
+// A file in the role of another API's memory or semaphore. Its bytes stay mapped here.
+class file {
+public:
+    explicit file(std::size_t size) : size_(size), descriptor_(memfd_create("external", MFD_CLOEXEC)) {
+        EXPECT_EQ(ftruncate(descriptor_, static_cast<off_t>(size)), 0);
+        data_ = static_cast<std::byte *>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0));
+    }
+    ~file() { munmap(data_, size_); }
+    file(const file &) = delete;
+    int descriptor() const { return descriptor_; } // closed by whom it is given to
+    std::byte *data() const { return data_; }
+    std::size_t size() const { return size_; }
+    std::atomic<std::uint64_t> &value() const { return *reinterpret_cast<std::atomic<std::uint64_t> *>(data_); }
+
+private:
+    std::size_t size_;
+    int descriptor_;
+    std::byte *data_;
+};
+
+constexpr std::size_t memory_size = 256 << 10, semaphore_size = 64;
+
+struct files : external {
+    void SetUp() override {
+        external::SetUp();
+        if (IsSkipped()) return;
+        if (!on_software_driver()) GTEST_SKIP() << "a GPU's driver imports what another API has exported";
+    }
+    CUextMemory_st *import(const file &from, std::uint64_t size = memory_size) {
+        const auto wanted = memory_desc(from.descriptor(), size);
+        CUextMemory_st *memory = nullptr;
+        EXPECT_OK(ferry_external_memory_import(basic.get(), &wanted, &memory, nullptr));
+        return memory;
+    }
+    CUextSemaphore_st *import_semaphore(const file &from, std::int32_t type) {
+        const auto wanted = semaphore_desc(from.descriptor(), type);
+        CUextSemaphore_st *semaphore = nullptr;
+        EXPECT_OK(ferry_external_semaphore_import(basic.get(), &wanted, &semaphore, nullptr));
+        return semaphore;
+    }
+    std::uint64_t address_of(CUextMemory_st *memory, std::uint64_t offset, std::uint64_t size) {
+        std::uint64_t address = 0;
+        EXPECT_OK(ferry_external_memory_get_address(basic.get(), memory, offset, size, &address, nullptr));
+        return address;
+    }
+};
+
+TEST_F(files, copies_reach_the_memory_at_every_offset) {
+    const file shared(memory_size);
+    CUextMemory_st *const memory = import(shared);
+    for (const std::uint64_t offset : {0, 1, 4096, 5000, 200'000}) {
+        SCOPED_TRACE(offset);
+        const bytes data = random_bytes(memory_size - offset - 100, offset);
+        const std::uint64_t address = address_of(memory, offset, data.size());
+        ASSERT_OK(ferry_copy_bytes(basic.get(), address, reinterpret_cast<std::uintptr_t>(data.data()), data.size(),
+                                   nullptr));
+        EXPECT_EQ(std::memcmp(shared.data() + offset, data.data(), data.size()), 0);
+        std::memset(shared.data() + offset, 0x5b, data.size());
+        bytes back(data.size());
+        ASSERT_OK(ferry_copy_bytes(basic.get(), reinterpret_cast<std::uintptr_t>(back.data()), address, back.size(),
+                                   nullptr));
+        EXPECT_EQ(back, bytes(back.size(), std::byte{0x5b}));
+        ferry_address_info info = {};
+        info.struct_size = sizeof info;
+        ASSERT_OK(ferry_address_get_info(basic.get(), address, &info));
+        EXPECT_EQ(info.memory, FERRY_MEMORY_DEVICE);
+        EXPECT_EQ(info.range_start, address);
+        EXPECT_EQ(info.range_size, data.size());
+        EXPECT_EQ(ferry_device_free(basic.get(), address), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_device_free_deferred(basic.get(), address, nullptr), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_device_free_async(basic.get(), address, nullptr), FERRY_ERROR_IMPORTED);
+    }
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+    EXPECT_FALSE(is_open(shared.descriptor())) << "the driver closed it";
+    EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
+}
+
+TEST_F(files, pageable_batches_fills_and_explanations_take_the_memory) {
+    const file shared(std::size_t{4} << 20);
+    CUextMemory_st *const memory = import(shared, shared.size());
+    const std::uint64_t address = address_of(memory, 0, 0);
+    const test_stream stream;
+    const bytes data = random_bytes(shared.size(), 3);
+    ASSERT_OK(ferry_copy_bytes_async(basic.get(), address, reinterpret_cast<std::uintptr_t>(data.data()), data.size(),
+                                     stream, nullptr));
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), stream));
+    EXPECT_EQ(std::memcmp(shared.data(), data.data(), data.size()), 0);
+    std::vector<std::uint64_t> to, from, sizes;
+    for (std::uint64_t i = 0; i < 64; ++i) {
+        to.push_back(address + i * 1000);
+        from.push_back(reinterpret_cast<std::uintptr_t>(data.data()) + 64'000 - i * 1000);
+        sizes.push_back(1000);
+    }
+    ASSERT_OK(ferry_copy_pieces(basic.get(), to.data(), from.data(), sizes.data(), sizes.size(), 0, nullptr));
+    for (std::uint64_t i = 0; i < 64; ++i)
+        EXPECT_EQ(std::memcmp(shared.data() + i * 1000, data.data() + 64'000 - i * 1000, 1000), 0) << i;
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+}
+
+TEST_F(files, parts_beyond_the_memory_are_refused) {
+    const file shared(memory_size);
+    CUextMemory_st *const memory = import(shared, 100'000);
+    ferry_error_info error = {};
+    error.struct_size = sizeof error;
+    std::uint64_t address = 0;
+    EXPECT_EQ(ferry_external_memory_get_address(basic.get(), memory, 100'000, 0, &address, &error),
+              FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(ferry_external_memory_get_address(basic.get(), memory, 50'000, 50'001, &address, &error),
+              FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(error.field, FERRY_FIELD_SIZE);
+    EXPECT_EQ(error.limit, 50'000u);
+    EXPECT_EQ(error.value, 50'001u);
+    EXPECT_EQ(ferry_external_memory_get_address(basic.get(), memory, 1, UINT64_MAX, &address, &error),
+              FERRY_ERROR_OUT_OF_BOUNDS);
+    ferry_array_desc desc = {};
+    desc.struct_size = sizeof desc;
+    desc.format = FERRY_FORMAT_UINT8;
+    desc.channels = 4;
+    desc.width = desc.height = 200;
+    CUmipmappedArray_st *array = nullptr;
+    EXPECT_EQ(ferry_external_memory_get_array(basic.get(), memory, 0, &desc, 1, &array, &error),
+              FERRY_ERROR_OUT_OF_BOUNDS);
+    desc.height = 100;
+    desc.format = 0x77;
+    EXPECT_EQ(ferry_external_memory_get_array(basic.get(), memory, 0, &desc, 1, &array, &error),
+              FERRY_ERROR_ARRAY_FORMAT);
+    desc.flags = 0x4000;
+    EXPECT_EQ(ferry_external_memory_get_array(basic.get(), memory, 0, &desc, 1, &array, &error), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(array, nullptr);
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+
+    // Beyond the file: the driver refuses, and the descriptor stays the caller's.
+    const file small(4096);
+    const auto wanted = memory_desc(small.descriptor(), 8192);
+    CUextMemory_st *none = nullptr;
+    EXPECT_EQ(ferry_external_memory_import(basic.get(), &wanted, &none, &error), FERRY_ERROR_HANDLE);
+    EXPECT_TRUE(is_open(small.descriptor()));
+    close(small.descriptor());
+}
+
+TEST_F(files, arrays_of_several_levels_lie_in_the_memory) {
+    const file shared(memory_size);
+    CUextMemory_st *const memory = import(shared);
+    for (const std::uint32_t flags : {0u, FERRY_ARRAY_SURFACE | FERRY_ARRAY_COLOR_ATTACHMENT}) {
+        ferry_array_desc desc = {};
+        desc.struct_size = sizeof desc;
+        desc.format = FERRY_FORMAT_FLOAT;
+        desc.channels = 1;
+        desc.flags = flags;
+        desc.width = desc.height = 64;
+        CUmipmappedArray_st *whole = nullptr;
+        ASSERT_OK(ferry_external_memory_get_array(basic.get(), memory, 4096, &desc, 3, &whole, nullptr));
+        for (std::uint32_t level = 0; level < 3; ++level) {
+            CUarray_st *array = nullptr;
+            ASSERT_OK(ferry_mipmapped_array_get_level(basic.get(), whole, level, &array));
+            const std::uint64_t side = 64 >> level;
+            const bytes data = random_bytes(side * side * 4, level);
+            bytes back(data.size());
+            ferry_copy_desc copy = {};
+            ferry_place_host(&copy.source, data.data());
+            ferry_place_array(&copy.destination, 0, array);
+            copy.width = side * 4;
+            copy.height = side;
+            ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr));
+            ferry_place_array(&copy.source, 0, array);
+            ferry_place_host(&copy.destination, back.data());
+            ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr));
+            EXPECT_EQ(back, data);
+        }
+        CUarray_st *none = nullptr;
+        EXPECT_NE(ferry_mipmapped_array_get_level(basic.get(), whole, 3, &none), FERRY_SUCCESS);
+        EXPECT_EQ(ferry_mipmapped_array_destroy(basic.get(), whole), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_mipmapped_array_destroy_async(basic.get(), whole, nullptr), FERRY_ERROR_IMPORTED);
+    }
+    EXPECT_NE(bytes(shared.data(), shared.data() + memory_size), bytes(memory_size)) << "the texels are there";
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+}
+
+TEST_F(files, memory_is_released_behind_its_last_use) {
+    const file shared(memory_size), semaphore_file(semaphore_size);
+    CUextMemory_st *const memory = import(shared);
+    const std::uint64_t address = address_of(memory, 0, 0);
+    CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
+    const bytes data = random_bytes(memory_size, 9);
+    const pinned_memory source(memory_size);
+    std::memcpy(source.data(), data.data(), data.size());
+    {
+        const test_stream stream;
+        ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, stream)); // holds the stream
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), address, reinterpret_cast<std::uintptr_t>(source.data()),
+                                         memory_size, stream, nullptr));
+        ASSERT_OK(ferry_external_memory_release_async(basic.get(), memory, stream));
+        EXPECT_EQ(ferry_external_memory_release_async(basic.get(), memory, stream), FERRY_ERROR_HANDLE);
+        EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
+        ferry_deferred_info kept = {};
+        kept.struct_size = sizeof kept;
+        ASSERT_OK(ferry_deferred_get_info(basic.get(), 0, &kept));
+        EXPECT_EQ(kept.allocations, 1u);
+        EXPECT_EQ(kept.bytes, memory_size);
+        ASSERT_OK(ferry_deferred_trim(basic.get(), 0, 0));
+        EXPECT_TRUE(is_open(shared.descriptor())) << "in use";
+        semaphore_file.value() = 1;
+        ASSERT_OK(ferry_stream_synchronize(basic.get(), stream));
+    }
+    EXPECT_EQ(std::memcmp(shared.data(), data.data(), data.size()), 0);
+    ASSERT_OK(ferry_deferred_trim(basic.get(), 0, 0));
+    EXPECT_FALSE(is_open(shared.descriptor()));
+    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+}
+
+TEST_F(files, closing_releases_what_is_left) {
+    const file shared(memory_size), semaphore_file(semaphore_size);
+    address_of(import(shared), 0, 0);
+    import_semaphore(semaphore_file, FERRY_SEMAPHORE_OPAQUE_FD);
+    basic.reset();
+    EXPECT_FALSE(is_open(shared.descriptor()));
+    EXPECT_FALSE(is_open(semaphore_file.descriptor()));
+}
+
+TEST_F(files, a_context_that_ends_takes_its_imports_with_it) {
+    const file shared(memory_size);
+    CUctx_st *made = nullptr;
+    ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &made, nullptr));
+    ASSERT_OK(ferry_context_adopt(basic.get(), 0, made));
+    CUextMemory_st *const memory = import(shared);
+    address_of(memory, 0, 0);
+    ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr));
+    ASSERT_OK(ferry_context_destroy(basic.get(), made));
+    EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
+    EXPECT_FALSE(is_open(shared.descriptor()));
+}
+
+TEST_F(files, timelines_order_streams_both_ways) {
+    const file shared(semaphore_size);
+    CUextSemaphore_st *const semaphore = import_semaphore(shared, FERRY_SEMAPHORE_TIMELINE_FD);
+    const test_stream waiting, signalling;
+    std::atomic<bool> is_passed = false;
+    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 5, 0, waiting));
+    ASSERT_OK(raw().cuLaunchHostFunc(waiting, [](void *flag) { *static_cast<std::atomic<bool> *>(flag) = true; },
+                                     &is_passed));
+    ASSERT_OK(ferry_external_semaphore_signal_async(basic.get(), semaphore, 4, signalling));
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), signalling));
+    EXPECT_EQ(shared.value(), 4u);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(is_passed);
+    shared.value() = 6; // from the other API
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), waiting));
+    EXPECT_TRUE(is_passed);
+    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+}
+
+TEST_F(files, a_binary_semaphore_lets_one_wait_pass) {
+    const file shared(semaphore_size);
+    CUextSemaphore_st *const semaphore = import_semaphore(shared, FERRY_SEMAPHORE_OPAQUE_FD);
+    const test_stream stream;
+    for (int round = 0; round < 3; ++round) {
+        ASSERT_OK(ferry_external_semaphore_signal_async(basic.get(), semaphore, 0, stream));
+        ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 0, 0, stream));
+        ASSERT_OK(ferry_stream_synchronize(basic.get(), stream));
+        EXPECT_EQ(shared.value(), 0u);
+    }
+    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+}
+
+TEST_F(files, a_failing_import_leaves_the_descriptor_open) {
+    fault_driver wrapped{raw_entry_points()};
+    const instance_owner faulty = open_or_fail(wrapped.options());
+    ferry_instance *const opened = faulty.get();
+    const file shared(memory_size), semaphore_file(semaphore_size);
+    wrapped.fail("cuImportExternalMemory", CUDA_ERROR_OUT_OF_MEMORY);
+    const auto wanted = memory_desc(shared.descriptor(), memory_size);
+    CUextMemory_st *memory = nullptr;
+    EXPECT_EQ(ferry_external_memory_import(opened, &wanted, &memory, nullptr),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_TRUE(is_open(shared.descriptor()));
+    ASSERT_OK(ferry_external_memory_import(opened, &wanted, &memory, nullptr));
+    std::uint64_t address = 0;
+    wrapped.fail("cuExternalMemoryGetMappedBuffer", CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(ferry_external_memory_get_address(opened, memory, 0, 0, &address, nullptr),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(address, 0u);
+    ASSERT_OK(ferry_external_memory_get_address(opened, memory, 0, 0, &address, nullptr));
+    for (const char *const entry : {"cuMemFree", "cuDestroyExternalMemory"}) {
+        wrapped.fail(entry, CUDA_ERROR_UNKNOWN);
+        EXPECT_EQ(ferry_external_memory_release(opened, memory), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN);
+    }
+    EXPECT_OK(ferry_external_memory_release(opened, memory));
+    EXPECT_FALSE(is_open(shared.descriptor()));
+    wrapped.fail("cuImportExternalSemaphore", CUDA_ERROR_OUT_OF_MEMORY);
+    const auto semaphore_wanted = semaphore_desc(semaphore_file.descriptor(), FERRY_SEMAPHORE_TIMELINE_FD);
+    CUextSemaphore_st *semaphore = nullptr;
+    EXPECT_EQ(ferry_external_semaphore_import(opened, &semaphore_wanted, &semaphore, nullptr),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_TRUE(is_open(semaphore_file.descriptor()));
+    close(semaphore_file.descriptor());
+}
+
+#endif
+
+} // namespace
+} // namespace ferry::test
