@@ -3,11 +3,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #if defined(__linux__)
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #endif
 
@@ -150,11 +152,23 @@ class file {
 public:
     explicit file(std::size_t size) : size_(size), descriptor_(memfd_create("external", MFD_CLOEXEC)) {
         EXPECT_EQ(ftruncate(descriptor_, static_cast<off_t>(size)), 0);
+        struct stat one {};
+        EXPECT_EQ(fstat(descriptor_, &one), 0);
+        number_ = one.st_ino;
         data_ = static_cast<std::byte *>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0));
     }
     ~file() { munmap(data_, size_); }
     file(const file &) = delete;
     int descriptor() const { return descriptor_; } // closed by whom it is given to
+    // The descriptors of this process for the file: the driver's too.
+    int descriptors() const {
+        int found = 0;
+        for (const auto &entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+            struct stat one {};
+            found += stat(entry.path().c_str(), &one) == 0 && one.st_ino == number_ && S_ISREG(one.st_mode);
+        }
+        return found;
+    }
     std::byte *data() const { return data_; }
     std::size_t size() const { return size_; }
     std::atomic<std::uint64_t> &value() const { return *reinterpret_cast<std::atomic<std::uint64_t> *>(data_); }
@@ -162,10 +176,11 @@ public:
 private:
     std::size_t size_;
     int descriptor_;
+    ino_t number_ = 0;
     std::byte *data_;
 };
 
-constexpr std::size_t memory_size = 256 << 10, semaphore_size = 64;
+constexpr std::size_t memory_size = 256 << 10, semaphore_size = 8;
 
 struct files : external {
     void SetUp() override {
@@ -211,14 +226,16 @@ TEST_F(files, copies_reach_the_memory_at_every_offset) {
         info.struct_size = sizeof info;
         ASSERT_OK(ferry_address_get_info(basic.get(), address, &info));
         EXPECT_EQ(info.memory, FERRY_MEMORY_DEVICE);
-        EXPECT_EQ(info.range_start, address);
-        EXPECT_EQ(info.range_size, data.size());
+        EXPECT_EQ(info.range_start, address - offset);
+        EXPECT_EQ(info.range_size, memory_size);
         EXPECT_EQ(ferry_device_free(basic.get(), address), FERRY_ERROR_IMPORTED);
         EXPECT_EQ(ferry_device_free_deferred(basic.get(), address, nullptr), FERRY_ERROR_IMPORTED);
         EXPECT_EQ(ferry_device_free_async(basic.get(), address, nullptr), FERRY_ERROR_IMPORTED);
     }
+    EXPECT_FALSE(is_open(shared.descriptor()));
+    EXPECT_EQ(shared.descriptors(), 1) << "the driver's";
     ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
-    EXPECT_FALSE(is_open(shared.descriptor())) << "the driver closed it";
+    EXPECT_EQ(shared.descriptors(), 0);
     EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
 }
 
@@ -276,12 +293,16 @@ TEST_F(files, parts_beyond_the_memory_are_refused) {
     EXPECT_EQ(array, nullptr);
     ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
 
-    // Beyond the file: the driver refuses, and the descriptor stays the caller's.
+    // Beyond the allocation: the driver finds out when it maps, and the descriptor stays the caller's.
     const file small(4096);
-    const auto wanted = memory_desc(small.descriptor(), 8192);
+    const auto wanted = memory_desc(small.descriptor(), 4097);
     CUextMemory_st *none = nullptr;
-    EXPECT_EQ(ferry_external_memory_import(basic.get(), &wanted, &none, &error), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_memory_import(basic.get(), &wanted, &none, &error), FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(error.field, FERRY_FIELD_SIZE);
+    EXPECT_EQ(error.value, 4097u);
+    EXPECT_EQ(none, nullptr);
     EXPECT_TRUE(is_open(small.descriptor()));
+    EXPECT_EQ(small.descriptors(), 1);
     close(small.descriptor());
 }
 
@@ -345,13 +366,13 @@ TEST_F(files, memory_is_released_behind_its_last_use) {
         EXPECT_EQ(kept.allocations, 1u);
         EXPECT_EQ(kept.bytes, memory_size);
         ASSERT_OK(ferry_deferred_trim(basic.get(), 0, 0));
-        EXPECT_TRUE(is_open(shared.descriptor())) << "in use";
+        EXPECT_EQ(shared.descriptors(), 1) << "in use";
         semaphore_file.value() = 1;
         ASSERT_OK(ferry_stream_synchronize(basic.get(), stream));
     }
     EXPECT_EQ(std::memcmp(shared.data(), data.data(), data.size()), 0);
     ASSERT_OK(ferry_deferred_trim(basic.get(), 0, 0));
-    EXPECT_FALSE(is_open(shared.descriptor()));
+    EXPECT_EQ(shared.descriptors(), 0);
     ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
 }
 
@@ -360,8 +381,8 @@ TEST_F(files, closing_releases_what_is_left) {
     address_of(import(shared), 0, 0);
     import_semaphore(semaphore_file, FERRY_SEMAPHORE_OPAQUE_FD);
     basic.reset();
-    EXPECT_FALSE(is_open(shared.descriptor()));
-    EXPECT_FALSE(is_open(semaphore_file.descriptor()));
+    EXPECT_EQ(shared.descriptors(), 0);
+    EXPECT_EQ(semaphore_file.descriptors(), 0);
 }
 
 TEST_F(files, a_context_that_ends_takes_its_imports_with_it) {
@@ -374,7 +395,7 @@ TEST_F(files, a_context_that_ends_takes_its_imports_with_it) {
     ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr));
     ASSERT_OK(ferry_context_destroy(basic.get(), made));
     EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
-    EXPECT_FALSE(is_open(shared.descriptor()));
+    EXPECT_EQ(shared.descriptors(), 0);
 }
 
 TEST_F(files, timelines_order_streams_both_ways) {
@@ -383,8 +404,8 @@ TEST_F(files, timelines_order_streams_both_ways) {
     const test_stream waiting, signalling;
     std::atomic<bool> is_passed = false;
     ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 5, 0, waiting));
-    ASSERT_OK(raw().cuLaunchHostFunc(waiting, [](void *flag) { *static_cast<std::atomic<bool> *>(flag) = true; },
-                                     &is_passed));
+    ASSERT_OK(raw().cuLaunchHostFunc(
+        waiting, [](void *flag) { *static_cast<std::atomic<bool> *>(flag) = true; }, &is_passed));
     ASSERT_OK(ferry_external_semaphore_signal_async(basic.get(), semaphore, 4, signalling));
     ASSERT_OK(ferry_stream_synchronize(basic.get(), signalling));
     EXPECT_EQ(shared.value(), 4u);
@@ -419,20 +440,19 @@ TEST_F(files, a_failing_import_leaves_the_descriptor_open) {
     CUextMemory_st *memory = nullptr;
     EXPECT_EQ(ferry_external_memory_import(opened, &wanted, &memory, nullptr),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
-    EXPECT_TRUE(is_open(shared.descriptor()));
-    ASSERT_OK(ferry_external_memory_import(opened, &wanted, &memory, nullptr));
-    std::uint64_t address = 0;
     wrapped.fail("cuExternalMemoryGetMappedBuffer", CUDA_ERROR_OUT_OF_MEMORY);
-    EXPECT_EQ(ferry_external_memory_get_address(opened, memory, 0, 0, &address, nullptr),
+    EXPECT_EQ(ferry_external_memory_import(opened, &wanted, &memory, nullptr),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
-    EXPECT_EQ(address, 0u);
-    ASSERT_OK(ferry_external_memory_get_address(opened, memory, 0, 0, &address, nullptr));
+    EXPECT_EQ(memory, nullptr);
+    EXPECT_TRUE(is_open(shared.descriptor()));
+    EXPECT_EQ(shared.descriptors(), 1) << "nothing is left";
+    ASSERT_OK(ferry_external_memory_import(opened, &wanted, &memory, nullptr));
     for (const char *const entry : {"cuMemFree", "cuDestroyExternalMemory"}) {
         wrapped.fail(entry, CUDA_ERROR_UNKNOWN);
         EXPECT_EQ(ferry_external_memory_release(opened, memory), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN);
     }
     EXPECT_OK(ferry_external_memory_release(opened, memory));
-    EXPECT_FALSE(is_open(shared.descriptor()));
+    EXPECT_EQ(shared.descriptors(), 0);
     wrapped.fail("cuImportExternalSemaphore", CUDA_ERROR_OUT_OF_MEMORY);
     const auto semaphore_wanted = semaphore_desc(semaphore_file.descriptor(), FERRY_SEMAPHORE_TIMELINE_FD);
     CUextSemaphore_st *semaphore = nullptr;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the library as one file that any build system can compile: amalgamate.py FOLDER [DEPFILE]
 
-FOLDER gets ferry.cpp, ferry.h and ferry.hpp. The sources are those of src/meson.build, in its order. Each header of
+FOLDER gets ferry.cpp and the public headers. The sources are those of src/meson.build, in its order. Each header of
 src/ comes once, before the first file that includes it. The public header stays a file of its own. DEPFILE lists what
 was read, for a build system.
 """
@@ -16,7 +16,7 @@ import kernels
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 PUBLIC = ROOT / "include" / "ferry"
-HEADERS = ["ferry.h", "ferry.hpp"]
+HEADERS = ["ferry.h", "ferry.hpp", "ferry_vulkan.hpp"]
 SOFTWARE_DRIVER = "FERRY_HAS_SOFTWARE_DRIVER"
 # Belongs to the shared library that has its own C++ runtime. A program has one runtime for all its parts.
 LEFT_OUT = {"api/terminate.cpp", "softdriver/unload.cpp"}

@@ -1705,7 +1705,7 @@ FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t addr
 #define FERRY_ARRAY_CUBEMAP 0x04u        /* square, six faces deep; layered: a multiple of six (CUDA_ARRAY3D_CUBEMAP) */
 #define FERRY_ARRAY_TEXTURE_GATHER 0x08u /* 2D only (CUDA_ARRAY3D_TEXTURE_GATHER) */
 #define FERRY_ARRAY_COLOR_ATTACHMENT 0x20u /* only of imported images (CUDA_ARRAY3D_COLOR_ATTACHMENT) */
-#define FERRY_ARRAY_VIDEO 0x100u         /* for the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) */
+#define FERRY_ARRAY_VIDEO 0x100u           /* for the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) */
 
 /* An array's shape. width and height are texels; height 0 is a 1D array, depth 0 a 1D or 2D array. In a copy a layer is
  * a slice, and so is a face of a cube: its number is z. */
@@ -2501,28 +2501,29 @@ typedef struct ferry_external_memory_desc {
 /*
  * Imports memory. ferry_external_memory_get_address and ferry_external_memory_get_array make places of it.
  *
+ * Blocking:      may wait for the device, as ferry_device_alloc.
  * Ownership:     *memory, a CUexternalMemory, is the caller's until ferry_external_memory_release or
  *                ferry_external_memory_release_async; ferry_close releases what is left. It keeps the other API's memory
- *                alive. On success a file descriptor is the driver's: do not close it. A Windows handle stays the
- *                caller's, who may close it at once. After an error the handle is as before, and the caller's.
+ *                alive. On success a file descriptor is closed. A Windows handle stays the caller's, who may close it
+ *                at once. After an error the handle is as before, and the caller's, whatever the driver does with it.
  * Errors:        FERRY_ERROR_DEVICE; _INVALID_ARGUMENT for an unknown handle_type, a size of 0, or a name beside a
  *                handle; _UNSUPPORTED for a type of another operating system; _HANDLE for a descriptor or handle that is
- *                not open, or that the driver does not take for memory of this type, size and device: `limit` is then
- *                the driver's result; _FLAGS. `error` names the field.
- * Driver:        cuImportExternalMemory.
+ *                not open, or that the driver does not take for memory: `limit` is then the driver's result;
+ *                _OUT_OF_BOUNDS for a size beyond the allocation; _FLAGS; _OUT_OF_MEMORY also if the process has no
+ *                descriptor left. `error` names the field. NVIDIA's driver takes the descriptor of a semaphore for memory
+ *                (CUDA 13.0, Linux); nothing detects that.
+ * Driver:        cuImportExternalMemory, cuExternalMemoryGetMappedBuffer.
  */
 FERRY_API int32_t ferry_external_memory_import(ferry_instance *instance, const ferry_external_memory_desc *desc,
                                                struct CUextMemory_st **memory, ferry_error_info *error);
 
 /*
- * Stores the address of a part of imported memory: `size` bytes from `offset` on; `size` 0: all the rest. A buffer
- * begins at the offset that it was bound at. A linear image does too, with the row pitch that the other API reports.
+ * Stores the address of imported memory at `offset`, and checks that `size` bytes follow it. A buffer begins at the
+ * offset that it was bound at. A linear image does too, with the row pitch that the other API reports.
  *
- * Blocking:      may wait for the device, as ferry_device_alloc.
  * Ownership:     the address ends with `memory`. No other call frees it (FERRY_ERROR_IMPORTED).
  * Errors:        FERRY_ERROR_HANDLE if `memory` is not imported by this instance; _OUT_OF_BOUNDS for a part that is not
- *                within the imported size.
- * Driver:        cuExternalMemoryGetMappedBuffer.
+ *                within the imported size; _UNSUPPORTED for a D3D texture, which has no addresses.
  */
 FERRY_API int32_t ferry_external_memory_get_address(ferry_instance *instance, struct CUextMemory_st *memory,
                                                     uint64_t offset, uint64_t size, uint64_t *address,
@@ -2591,7 +2592,8 @@ typedef struct ferry_external_semaphore_desc {
 } ferry_external_semaphore_desc;
 
 /*
- * Imports a semaphore.
+ * Imports a semaphore. The driver believes what `handle_type` says (CUDA 13.0): a timeline semaphore imported as a binary
+ * one, or memory imported as a semaphore, is not detected.
  *
  * Ownership:     *semaphore, a CUexternalSemaphore, is the caller's until ferry_external_semaphore_release; ferry_close
  *                releases what is left. The handle's ownership is as in ferry_external_memory_import.

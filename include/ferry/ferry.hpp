@@ -1426,7 +1426,7 @@ public:
 // Memory and semaphores of graphics APIs. ferry_vulkan.hpp makes them of Vulkan's objects.
 // ---------------------------------------------------------------------------------------------------------------------
 
-// ferry_external_memory_import. On success a file descriptor in `desc` is the driver's.
+// ferry_external_memory_import. On success a file descriptor in `desc` is closed.
 class external_memory : public detail::owner<CUextMemory_st *, ferry_external_memory_release, std::int32_t> {
 public:
     using owner::owner;
@@ -1439,8 +1439,8 @@ public:
     }
     std::int32_t device() const noexcept { return data_; }
 
-    // ferry_external_memory_get_address: `count` elements from byte `offset` on. What these calls return lives as long
-    // as the memory.
+    // ferry_external_memory_get_address: `count` elements from byte `offset` on. What these calls return ends with the
+    // memory.
     template <class T> result<device_view<T>> line(std::uint64_t offset, std::uint64_t count) const &noexcept {
         if (!count) return detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_WIDTH);
         const auto address =

@@ -221,8 +221,8 @@ constexpr twin twins[] = {
 // without a twin, whose number is then the value; FERRY_ERROR_UNSUPPORTED, naming the flags, for several samples, sparse
 // images and linear tiling (external_memory::line takes those of linear tiling).
 inline result<ferry_array_desc> describe(const VkImageCreateInfo &image) noexcept {
-    constexpr VkImageCreateFlags sparse = VK_IMAGE_CREATE_SPARSE_BINDING_BIT | VK_IMAGE_CREATE_SPARSE_RESIDENCY_BIT |
-                                          VK_IMAGE_CREATE_SPARSE_ALIASED_BIT;
+    constexpr VkImageCreateFlags sparse =
+        VK_IMAGE_CREATE_SPARSE_BINDING_BIT | VK_IMAGE_CREATE_SPARSE_RESIDENCY_BIT | VK_IMAGE_CREATE_SPARSE_ALIASED_BIT;
     if (image.tiling != VK_IMAGE_TILING_OPTIMAL || image.samples != VK_SAMPLE_COUNT_1_BIT || image.flags & sparse)
         return detail::refusal(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_FLAGS, 0, image.flags, FERRY_SIDE_OPTIONS);
     for (const detail::twin &one : detail::twins) {
@@ -235,7 +235,7 @@ inline result<ferry_array_desc> describe(const VkImageCreateInfo &image) noexcep
         const bool has_layers = flags & (FERRY_ARRAY_LAYERED | FERRY_ARRAY_CUBEMAP);
         return array_desc(one.format, one.channels, image.extent.width,
                           image.imageType == VK_IMAGE_TYPE_1D ? 0 : image.extent.height,
-                          has_layers                          ? image.arrayLayers
+                          has_layers                            ? image.arrayLayers
                           : image.imageType == VK_IMAGE_TYPE_3D ? image.extent.depth
                                                                 : 0,
                           flags);

@@ -24,9 +24,8 @@ int32_t ferry_external_memory_import(ferry_instance *instance, const ferry_exter
     if (!instance || !desc || !memory) return report(details, null_argument);
     ferry_external_memory_desc wanted = {};
     if (error failed = read_sized(desc, wanted)) return report(details, failed);
-    return report(details, import(*instance, wanted, [&]() noexcept {
-                      return instance->externals.import_memory(wanted, *memory);
-                  }));
+    return report(details, import(*instance, wanted,
+                                  [&]() noexcept { return instance->externals.import_memory(wanted, *memory); }));
 }
 
 int32_t ferry_external_memory_get_address(ferry_instance *instance, CUextMemory_st *memory, uint64_t offset,
@@ -68,9 +67,8 @@ int32_t ferry_external_semaphore_import(ferry_instance *instance, const ferry_ex
     if (!instance || !desc || !semaphore) return report(details, null_argument);
     ferry_external_semaphore_desc wanted = {};
     if (error failed = read_sized(desc, wanted)) return report(details, failed);
-    return report(details, import(*instance, wanted, [&]() noexcept {
-                      return instance->externals.import_semaphore(wanted, *semaphore);
-                  }));
+    return report(details, import(*instance, wanted,
+                                  [&]() noexcept { return instance->externals.import_semaphore(wanted, *semaphore); }));
 }
 
 int32_t ferry_external_semaphore_signal_async(ferry_instance *instance, CUextSemaphore_st *semaphore, uint64_t value,

@@ -13,12 +13,12 @@ namespace {
 
 // Frees device memory, managed memory or memory of a pool. Refuses imported memory.
 error free_device_memory(ferry_instance &instance, std::uint64_t address) noexcept {
+    if (instance.externals.is_part(address)) return {.status = FERRY_ERROR_IMPORTED};
     address_facts facts;
     if (error failed = look_up_address(instance.cu, address, address_query::everything, facts)) return failed;
     if (facts.kind != memory_kind::device && facts.kind != memory_kind::managed && !facts.pool)
         return {.status = FERRY_ERROR_ADDRESS};
-    if (instance.sharing.memory.is_imported(address) || instance.externals.is_part(address))
-        return {.status = FERRY_ERROR_IMPORTED};
+    if (instance.sharing.memory.is_imported(address)) return {.status = FERRY_ERROR_IMPORTED};
     if (instance.deferred.holds(address)) return {.status = FERRY_ERROR_ADDRESS};
     context_scope scope(instance.cu);
     const bool is_on_device = facts.kind == memory_kind::device;
@@ -29,6 +29,7 @@ error free_device_memory(ferry_instance &instance, std::uint64_t address) noexce
 
 // Frees memory in the order of `stream`.
 error defer_free(ferry_instance &instance, std::uint64_t address, CUstream stream) noexcept {
+    if (instance.externals.is_part(address)) return {.status = FERRY_ERROR_IMPORTED};
     context_scope scope(instance.cu); // without one a driver may not report the owner
     if (error failed = enter_any(instance, nullptr, scope)) return failed;
     address_facts facts;
@@ -36,8 +37,7 @@ error defer_free(ferry_instance &instance, std::uint64_t address, CUstream strea
         return failed;
     const bool is_there = facts.kind == memory_kind::device && facts.owner && facts.range_start == address;
     if (!is_there) return {.status = FERRY_ERROR_ADDRESS};
-    if (instance.sharing.memory.is_imported(address) || instance.externals.is_part(address))
-        return {.status = FERRY_ERROR_IMPORTED};
+    if (instance.sharing.memory.is_imported(address)) return {.status = FERRY_ERROR_IMPORTED};
     return instance.deferred.give_up(address, facts.range_size, facts.device, facts.owner, stream);
 }
 
@@ -80,7 +80,8 @@ template <class Array> error destroy(ferry_instance &instance, Array array) noex
     context_scope scope(instance.cu);
     if (error failed = enter_any(instance, nullptr, scope)) return failed;
     if (instance.deferred.holds(array)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
-    if (instance.externals.is_part(reinterpret_cast<std::uintptr_t>(array))) return {.status = FERRY_ERROR_IMPORTED};
+    if constexpr (std::is_same_v<Array, CUmipmappedArray>)
+        if (instance.externals.is_part(array)) return {.status = FERRY_ERROR_IMPORTED};
     const error failed = instance.surfaces.destroy(array);
     note_error(instance, failed);
     return failed;
@@ -262,7 +263,7 @@ int32_t ferry_mipmapped_array_destroy_async(ferry_instance *instance, CUmipmappe
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!mipmapped) return FERRY_SUCCESS;
     if (instance->fork_mark.is_in_child()) return no_driver_in_child;
-    if (instance->externals.is_part(reinterpret_cast<std::uintptr_t>(mipmapped))) return FERRY_ERROR_IMPORTED;
+    if (instance->externals.is_part(mipmapped)) return FERRY_ERROR_IMPORTED;
     return noted(*instance, instance->deferred.give_up(mipmapped, stream).status);
 }
 

@@ -17,7 +17,8 @@ static_assert(FERRY_ARRAY_LAYERED == CUDA_ARRAY3D_LAYERED && FERRY_ARRAY_SURFACE
               FERRY_ARRAY_VIDEO == CUDA_ARRAY3D_VIDEO_ENCODE_DECODE);
 
 error lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call, std::uint32_t more_flags = 0) noexcept {
-    if (desc.flags & ~(known_flags | more_flags)) return {FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, desc.flags};
+    if (desc.flags & ~(known_flags | more_flags))
+        return {FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, desc.flags};
     if (!desc.width) return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_WIDTH};
     call = {};
     call.Width = desc.width;
@@ -92,8 +93,8 @@ error map_mipmapped_array(const driver_table &cu, CUexternalMemory memory, std::
     if (error failed = lower(desc, call.arrayDesc, FERRY_ARRAY_COLOR_ATTACHMENT)) return failed;
     call.offset = offset;
     call.numLevels = levels;
-    return explain_refusal(call.arrayDesc, call_optional(cu.cuExternalMemoryGetMappedMipmappedArray, &mipmapped, memory,
-                                                         &call));
+    return explain_refusal(call.arrayDesc,
+                           call_optional(cu.cuExternalMemoryGetMappedMipmappedArray, &mipmapped, memory, &call));
 }
 
 error describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,

@@ -144,8 +144,7 @@ error deferred_frees::give_up(CUdeviceptr address, std::uint64_t size, int devic
 
 error deferred_frees::give_up(CUexternalMemory memory, CUstream stream) noexcept {
     external_objects::made_memory of;
-    if (holds(memory) || !externals_.find(memory, of))
-        return {FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE};
+    if (holds(memory) || !externals_.find(memory, of)) return {FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE};
     kept given;
     given.what = kind::external_memory;
     given.device = of.device;
@@ -182,8 +181,8 @@ bool deferred_frees::take_name(const made_array &as, std::uint64_t &name) noexce
     kept *one = given_up_.first();
     for (unsigned turns = max_queries; one && turns != 0;) {
         kept &candidate = *one;
-        const bool matches = !candidate.is_queried && is_array(candidate) && candidate.made_in == here &&
-                             is_same(candidate.as, as);
+        const bool matches =
+            !candidate.is_queried && is_array(candidate) && candidate.made_in == here && is_same(candidate.as, as);
         const bool is_passed = matches && has_passed(candidate, held);
         turns -= matches;
         one = candidate.next;

@@ -18,16 +18,15 @@ static_assert(FERRY_EXTERNAL_OPAQUE_FD == CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_
               FERRY_EXTERNAL_D3D12_RESOURCE == CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_RESOURCE &&
               FERRY_EXTERNAL_D3D11_RESOURCE == CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D11_RESOURCE &&
               FERRY_EXTERNAL_D3D11_RESOURCE_KMT == CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D11_RESOURCE_KMT);
-static_assert(
-    FERRY_SEMAPHORE_OPAQUE_FD == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD &&
-    FERRY_SEMAPHORE_OPAQUE_WIN32 == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32 &&
-    FERRY_SEMAPHORE_OPAQUE_WIN32_KMT == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32_KMT &&
-    FERRY_SEMAPHORE_D3D12_FENCE == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D12_FENCE &&
-    FERRY_SEMAPHORE_D3D11_FENCE == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_FENCE &&
-    FERRY_SEMAPHORE_D3D11_KEYED_MUTEX == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_KEYED_MUTEX &&
-    FERRY_SEMAPHORE_D3D11_KEYED_MUTEX_KMT == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_KEYED_MUTEX_KMT &&
-    FERRY_SEMAPHORE_TIMELINE_FD == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD &&
-    FERRY_SEMAPHORE_TIMELINE_WIN32 == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_WIN32);
+static_assert(FERRY_SEMAPHORE_OPAQUE_FD == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD &&
+              FERRY_SEMAPHORE_OPAQUE_WIN32 == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32 &&
+              FERRY_SEMAPHORE_OPAQUE_WIN32_KMT == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32_KMT &&
+              FERRY_SEMAPHORE_D3D12_FENCE == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D12_FENCE &&
+              FERRY_SEMAPHORE_D3D11_FENCE == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_FENCE &&
+              FERRY_SEMAPHORE_D3D11_KEYED_MUTEX == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_KEYED_MUTEX &&
+              FERRY_SEMAPHORE_D3D11_KEYED_MUTEX_KMT == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_KEYED_MUTEX_KMT &&
+              FERRY_SEMAPHORE_TIMELINE_FD == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD &&
+              FERRY_SEMAPHORE_TIMELINE_WIN32 == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_WIN32);
 static_assert(FERRY_EXTERNAL_DEDICATED == CUDA_EXTERNAL_MEMORY_DEDICATED);
 static_assert(FERRY_ARRAY_COLOR_ATTACHMENT == CUDA_ARRAY3D_COLOR_ATTACHMENT);
 
@@ -42,9 +41,9 @@ enum class naming : std::uint8_t {
 };
 constexpr naming memory_namings[] = {naming::none,   naming::descriptor, naming::handle, naming::number,
                                      naming::handle, naming::handle,     naming::handle, naming::number};
-constexpr naming semaphore_namings[] = {
-    naming::none,   naming::descriptor, naming::handle, naming::number,     naming::handle, naming::handle,
-    naming::none,   naming::handle,     naming::number, naming::descriptor, naming::handle};
+constexpr naming semaphore_namings[] = {naming::none,   naming::descriptor, naming::handle, naming::number,
+                                        naming::handle, naming::handle,     naming::none,   naming::handle,
+                                        naming::number, naming::descriptor, naming::handle};
 
 template <std::size_t count> naming naming_of(const naming (&all)[count], std::int32_t type) noexcept {
     return type > 0 && static_cast<std::size_t>(type) < count ? all[type] : naming::none;
@@ -66,14 +65,35 @@ error check_handle(naming as, std::int32_t type, std::int64_t handle, const void
     return {};
 }
 
-template <class Call> void set_handle(Call &call, naming as, std::int64_t handle, const void *name) noexcept {
-    if (as == naming::descriptor) {
-        call.handle.fd = static_cast<int>(handle);
-    } else {
-        call.handle.win32.handle = reinterpret_cast<void *>(static_cast<std::uintptr_t>(handle));
-        call.handle.win32.name = name;
+// The handle as a call of the driver gets it. The driver closes a descriptor even where it refuses it (CUDA 13.0, seen
+// for a pipe), so it gets a duplicate, and the caller's is closed only once the driver has taken that.
+class given_handle {
+public:
+    template <class Call>
+    given_handle(Call &call, naming as, std::int64_t handle, const void *name) noexcept
+        : is_descriptor_(as == naming::descriptor), own_(static_cast<int>(handle)) {
+        if (is_descriptor_) {
+            call.handle.fd = duplicate_ = duplicate_descriptor(own_);
+        } else {
+            call.handle.win32.handle = reinterpret_cast<void *>(static_cast<std::uintptr_t>(handle));
+            call.handle.win32.name = name;
+        }
     }
-}
+    given_handle(const given_handle &) = delete;
+    ~given_handle() {
+        if (duplicate_ < 0) return;
+        if (is_taken_)
+            close_descriptor(own_);
+        else
+            close_duplicate(duplicate_, own_);
+    }
+    explicit operator bool() const noexcept { return !is_descriptor_ || duplicate_ >= 0; }
+    void take() noexcept { is_taken_ = true; }
+
+private:
+    bool is_descriptor_, is_taken_ = false;
+    int own_, duplicate_ = -1;
+};
 
 // What a driver says of an import after the checks: only the handle can be at fault. The limit is its own result.
 error explain_import(CUresult result, std::int64_t handle) noexcept {
@@ -116,7 +136,7 @@ error external_objects::import_memory(const ferry_external_memory_desc &desc, CU
         return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, desc.flags);
     if (!cu_.cuImportExternalMemory || !cu_.cuDestroyExternalMemory) return {.status = FERRY_ERROR_UNSUPPORTED};
     context_scope scope(cu_);
-    made_memory made = {.handle = nullptr, .context = nullptr, .device = desc.device, .size = desc.size};
+    made_memory made = {.handle = nullptr, .context = nullptr, .device = desc.device, .size = desc.size, .address = 0};
     if (error failed = enter(desc.device, scope, made.context)) return failed;
     const lock_guard lock(mutex_);
     if (!memories_.reserve(memories_.size() + 1)) return no_memory; // before the driver takes the handle
@@ -124,8 +144,14 @@ error external_objects::import_memory(const ferry_external_memory_desc &desc, CU
     call.type = static_cast<CUexternalMemoryHandleType>(desc.handle_type);
     call.size = desc.size;
     call.flags = desc.flags;
-    set_handle(call, as, desc.handle, desc.name);
+    given_handle given(call, as, desc.handle, desc.name);
+    if (!given) return no_memory; // the process has no descriptor left
     if (CUresult result = cu_.cuImportExternalMemory(&made.handle, &call)) return explain_import(result, desc.handle);
+    if (error failed = map_all(desc, made)) {
+        cu_.cuDestroyExternalMemory(made.handle);
+        return failed;
+    }
+    given.take();
     memories_.append_reserved(made);
     memory = made.handle;
     return {};
@@ -138,44 +164,44 @@ bool external_objects::find(CUexternalMemory memory, made_memory &found) noexcep
     return known;
 }
 
-bool external_objects::is_part(std::uint64_t address_or_array) noexcept {
+// Maps all of the memory at once: the driver imports any size, and refuses it only here (CUDA 13.0).
+error external_objects::map_all(const ferry_external_memory_desc &desc, made_memory &made) noexcept {
+    if (!cu_.cuExternalMemoryGetMappedBuffer) return {.status = FERRY_ERROR_UNSUPPORTED};
+    CUDA_EXTERNAL_MEMORY_BUFFER_DESC call = {};
+    call.size = desc.size;
+    CUdeviceptr address = 0;
+    const CUresult result = cu_.cuExternalMemoryGetMappedBuffer(&address, made.handle, &call);
+    made.address = address;
+    const bool is_resource = desc.handle_type == FERRY_EXTERNAL_D3D12_RESOURCE ||
+                             desc.handle_type == FERRY_EXTERNAL_D3D11_RESOURCE ||
+                             desc.handle_type == FERRY_EXTERNAL_D3D11_RESOURCE_KMT;
+    if (result == CUDA_ERROR_INVALID_VALUE && is_resource) return {}; // a texture
+    if (result == CUDA_ERROR_INVALID_VALUE)
+        return refuse_option(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_FIELD_SIZE, 0, desc.size);
+    return to_error(result);
+}
+
+bool external_objects::is_part(std::uint64_t address) noexcept {
     const lock_guard lock(mutex_);
-    return std::any_of(parts_.begin(), parts_.end(), [&](const part &one) { return one.name == address_or_array; });
+    return std::any_of(memories_.begin(), memories_.end(),
+                       [&](const made_memory &one) { return one.address != 0 && address - one.address < one.size; });
 }
 
-error external_objects::free_part(const part &gone) noexcept {
-    if (!gone.is_array) return to_error(cu_.cuMemFree(gone.name));
-    return arrays_.destroy(reinterpret_cast<CUmipmappedArray>(static_cast<std::uintptr_t>(gone.name)));
-}
-
-// Records a part, or frees it where that fails.
-error external_objects::keep(const part &made) noexcept {
-    {
-        const lock_guard lock(mutex_);
-        if (parts_.append(made)) return {};
-    }
-    static_cast<void>(free_part(made));
-    return no_memory;
+bool external_objects::is_part(CUmipmappedArray array) noexcept {
+    const lock_guard lock(mutex_);
+    return std::any_of(images_.begin(), images_.end(), [&](const made_image &one) { return one.array == array; });
 }
 
 error external_objects::get_address(CUexternalMemory memory, std::uint64_t offset, std::uint64_t size,
                                     std::uint64_t &address) noexcept {
     made_memory of;
     if (!find(memory, of)) return unknown_handle;
-    if (offset >= of.size) return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, of.size, offset);
+    if (offset >= of.size)
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, of.size, offset);
     const std::uint64_t most = of.size - offset;
-    if (size == 0) size = most;
     if (size > most) return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, most, size);
-    context_scope scope(cu_);
-    if (error failed = scope.enter(of.context)) return failed;
-    CUDA_EXTERNAL_MEMORY_BUFFER_DESC call = {};
-    call.offset = offset;
-    call.size = size;
-    CUdeviceptr made = 0;
-    if (const std::int32_t status = call_optional(cu_.cuExternalMemoryGetMappedBuffer, &made, memory, &call))
-        return {.status = status};
-    if (error failed = keep({memory, made, false})) return failed;
-    address = made;
+    if (of.address == 0) return {.status = FERRY_ERROR_UNSUPPORTED};
+    address = of.address + offset;
     return {};
 }
 
@@ -189,37 +215,48 @@ error external_objects::get_array(CUexternalMemory memory, std::uint64_t offset,
         return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, of.size, offset + needed);
     context_scope scope(cu_);
     if (error failed = scope.enter(of.context)) return failed;
-    CUmipmappedArray made = nullptr;
-    if (error failed = map_mipmapped_array(cu_, memory, offset, desc, levels, made)) return failed;
+    const lock_guard lock(mutex_);
+    if (!images_.reserve(images_.size() + 1)) return no_memory;
+    made_image made = {.of = memory, .array = nullptr};
+    if (error failed = map_mipmapped_array(cu_, memory, offset, desc, levels, made.array)) return failed;
+    images_.append_reserved(made);
     const made_array as = {
         .context = of.context, .device = of.device, .is_mipmapped = true, .levels = levels, .desc = desc};
-    arrays_.note(made, as);
-    if (error failed = keep({memory, reinterpret_cast<std::uintptr_t>(made), true})) return failed;
-    array = made;
+    arrays_.note(made.array, as);
+    array = made.array;
     return {};
 }
 
-// Frees the parts first, as the driver demands. A part that cannot be freed stays, and so does the import.
+error external_objects::destroy_images(CUexternalMemory of) noexcept {
+    for (;;) {
+        made_image gone = {};
+        {
+            const lock_guard lock(mutex_);
+            const auto found =
+                std::find_if(images_.begin(), images_.end(), [&](const made_image &one) { return one.of == of; });
+            if (found == images_.end()) return {};
+            gone = *found;
+            images_.remove(static_cast<std::size_t>(found - images_.begin()));
+        }
+        if (error failed = arrays_.destroy(gone.array)) {
+            const lock_guard lock(mutex_);
+            images_.append_reserved(gone);
+            return failed;
+        }
+    }
+}
+
+// Ends the parts first, as the driver demands. What cannot be ended stays, and so does the import.
 error external_objects::release_memory(CUexternalMemory memory) noexcept {
     made_memory of;
     if (!find(memory, of)) return unknown_handle;
     context_scope scope(cu_);
     if (error failed = scope.enter(of.context)) return failed;
-    for (;;) {
-        part gone = {};
-        {
-            const lock_guard lock(mutex_);
-            const auto found =
-                std::find_if(parts_.begin(), parts_.end(), [&](const part &one) { return one.of == memory; });
-            if (found == parts_.end()) break;
-            gone = *found;
-            parts_.remove(static_cast<std::size_t>(found - parts_.begin()));
-        }
-        if (error failed = free_part(gone)) {
-            const lock_guard lock(mutex_);
-            parts_.append_reserved(gone);
-            return failed;
-        }
+    if (error failed = destroy_images(memory)) return failed;
+    if (of.address != 0) {
+        if (CUresult result = cu_.cuMemFree(of.address)) return to_error(result);
+        const lock_guard lock(mutex_);
+        if (made_memory *const known = find_by_handle(memories_, memory)) known->address = 0;
     }
     if (CUresult result = cu_.cuDestroyExternalMemory(memory)) return to_error(result);
     const lock_guard lock(mutex_);
@@ -242,9 +279,11 @@ error external_objects::import_semaphore(const ferry_external_semaphore_desc &de
     if (!semaphores_.reserve(semaphores_.size() + 1)) return no_memory;
     CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC call = {};
     call.type = static_cast<CUexternalSemaphoreHandleType>(desc.handle_type);
-    set_handle(call, as, desc.handle, desc.name);
+    given_handle given(call, as, desc.handle, desc.name);
+    if (!given) return no_memory;
     if (CUresult result = cu_.cuImportExternalSemaphore(&made.handle, &call))
         return explain_import(result, desc.handle);
+    given.take();
     semaphores_.append_reserved(made);
     semaphore = made.handle;
     return {};
@@ -311,7 +350,7 @@ error external_objects::release_semaphore(CUexternalSemaphore semaphore) noexcep
 void external_objects::forget(CUcontext context) noexcept {
     const lock_guard lock(mutex_);
     for (const made_memory &gone : memories_)
-        if (gone.context == context) remove_if(parts_, [&](const part &one) { return one.of == gone.handle; });
+        if (gone.context == context) remove_if(images_, [&](const made_image &one) { return one.of == gone.handle; });
     remove_if(memories_, [&](const made_memory &one) { return one.context == context; });
     remove_if(semaphores_, [&](const made_semaphore &one) { return one.context == context; });
 }

@@ -14,7 +14,7 @@ class external_objects {
 public:
     external_objects(const driver_table &cu, device_contexts &contexts, array_surfaces &arrays,
                      const allocator &memory) noexcept
-        : cu_(cu), contexts_(contexts), arrays_(arrays), memories_(memory), parts_(memory), semaphores_(memory) {}
+        : cu_(cu), contexts_(contexts), arrays_(arrays), memories_(memory), images_(memory), semaphores_(memory) {}
 
     // The device exists. On success the driver owns a file descriptor.
     error import_memory(const ferry_external_memory_desc &desc, CUexternalMemory &memory) noexcept;
@@ -29,10 +29,12 @@ public:
         CUcontext context;
         int device;
         std::uint64_t size;
+        std::uint64_t address; // of all of it; 0: a resource that has none
     };
     bool find(CUexternalMemory memory, made_memory &found) noexcept;
-    // Whether an address or an array is a part of an import.
-    bool is_part(std::uint64_t address_or_array) noexcept;
+    // Whether it ends with an import.
+    bool is_part(std::uint64_t address) noexcept;
+    bool is_part(CUmipmappedArray array) noexcept;
 
     error import_semaphore(const ferry_external_semaphore_desc &desc, CUexternalSemaphore &semaphore) noexcept;
     error signal(CUexternalSemaphore semaphore, std::uint64_t value, CUstream stream) noexcept;
@@ -46,11 +48,10 @@ public:
 
 private:
     using lock_guard = std::lock_guard<std::mutex>;
-    // Made of an import.
-    struct part {
+    // The texels of an image.
+    struct made_image {
         CUexternalMemory of;
-        std::uint64_t name; // address or handle
-        bool is_array;
+        CUmipmappedArray array;
     };
     struct made_semaphore {
         CUexternalSemaphore handle;
@@ -60,8 +61,8 @@ private:
     };
 
     error enter(int device, context_scope &scope, CUcontext &context) noexcept;
-    error keep(const part &made) noexcept;
-    error free_part(const part &gone) noexcept;
+    error map_all(const ferry_external_memory_desc &desc, made_memory &made) noexcept;
+    error destroy_images(CUexternalMemory of) noexcept;
     bool find(CUexternalSemaphore semaphore, made_semaphore &found) noexcept;
 
     const driver_table &cu_;
@@ -69,7 +70,7 @@ private:
     array_surfaces &arrays_;
     std::mutex mutex_;
     growing<made_memory> memories_;
-    growing<part> parts_;
+    growing<made_image> images_;
     growing<made_semaphore> semaphores_;
 };
 

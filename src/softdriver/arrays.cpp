@@ -41,9 +41,8 @@ array_storage::~array_storage() {
 namespace {
 
 constexpr unsigned kind_flags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP;
-constexpr unsigned known_flags =
-    kind_flags | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_COLOR_ATTACHMENT |
-    CUDA_ARRAY3D_VIDEO_ENCODE_DECODE;
+constexpr unsigned known_flags = kind_flags | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER |
+                                 CUDA_ARRAY3D_COLOR_ATTACHMENT | CUDA_ARRAY3D_VIDEO_ENCODE_DECODE;
 constexpr unsigned unimplemented_flags = CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING;
 
 // The kinds of arrays and their maximum sizes, which device.cpp reports too. A maximum of 0 means that the kind lacks

@@ -1,10 +1,13 @@
-// Memory and semaphores of graphics APIs that run on the CPU. Memory is a file that is mapped once for each address or
-// array made of it. A semaphore is a file of semaphore_file_size bytes that begins with its value; tests make such files.
+// Memory and semaphores of graphics APIs that run on the CPU. A descriptor is closed even if it is refused, as by the real
+// driver (seen on CUDA 13.0, H200). Memory is a file that is mapped once for each address or
+// array made of it. A semaphore is a file that begins with its value; tests make such files. Like NVIDIA's driver, this one
+// cannot tell the two apart.
 #include "softdriver/arrays.h"
 #include "softdriver/entry.h"
 #include "softdriver/external_file.h"
 #include "softdriver/state.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -15,7 +18,7 @@ namespace ferry::softdriver {
 
 namespace {
 
-constexpr std::uint64_t semaphore_file_size = 64;
+constexpr std::uint64_t semaphore_file_size = sizeof(std::uint64_t);
 
 external_memory &find(driver &cu, CUexternalMemory handle) {
     external_memory *const found = cu.external_memories.find(handle);
@@ -103,14 +106,12 @@ CUresult cuImportExternalMemory(CUexternalMemory *memory, const CUDA_EXTERNAL_ME
         require(memory && given && given->size != 0 && !(given->flags & ~unsigned{CUDA_EXTERNAL_MEMORY_DEDICATED}));
         require(given->type == CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, CUDA_ERROR_NOT_SUPPORTED);
         auto file = std::make_unique<external_file>(given->handle.fd);
-        require(file->size() >= given->size, CUDA_ERROR_INVALID_HANDLE);
+        require(file->size() != 0, CUDA_ERROR_INVALID_HANDLE); // mapping finds out whether it is large enough
         auto made = std::make_unique<external_memory>();
         made->owner = &current;
         made->size = given->size;
         made->file = std::move(file);
-        external_file &kept = *made->file;
         *memory = cu.external_memories.add(std::move(made));
-        kept.keep();
     });
 }
 
@@ -119,7 +120,8 @@ CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *address, CUexternalMemory 
     return enter_context([&](driver &cu, context &current) {
         const external_memory &memory = find(cu, handle);
         require(address && asked && asked->flags == 0 && asked->size != 0);
-        require(asked->offset <= memory.size && asked->size <= memory.size - asked->offset);
+        const std::uint64_t size = std::min(memory.size, memory.file->size());
+        require(asked->offset <= size && asked->size <= size - asked->offset);
         auto mapping = map(cu, *memory.file, asked->offset, asked->size);
         const std::uintptr_t at = mapping->address;
         cu.allocations[at] = {.address = at,
@@ -136,9 +138,10 @@ CUresult cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *array, CUexte
                                                  const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *asked) {
     return enter_context([&](driver &cu, context &current) {
         const external_memory &memory = find(cu, handle);
-        require(array && asked && asked->numLevels != 0 && asked->offset < memory.size);
+        require(array && asked && asked->numLevels != 0);
+        const std::uint64_t all = std::min(memory.size, memory.file->size());
         *array = make_mipmapped_array(cu, current, asked->arrayDesc, asked->numLevels, [&](std::size_t size) {
-            require(size <= memory.size - asked->offset);
+            require(asked->offset <= all && size <= all - asked->offset);
             return map(cu, *memory.file, asked->offset, size);
         });
     });
@@ -154,13 +157,12 @@ CUresult cuImportExternalSemaphore(CUexternalSemaphore *semaphore, const CUDA_EX
         const bool is_timeline = given->type == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD;
         require(is_timeline || given->type == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD, CUDA_ERROR_NOT_SUPPORTED);
         external_file file(given->handle.fd);
-        require(file.begin() == 0 && file.size() == semaphore_file_size, CUDA_ERROR_INVALID_HANDLE);
+        require(file.size() >= semaphore_file_size, CUDA_ERROR_INVALID_HANDLE);
         auto made = std::make_unique<external_semaphore>();
         made->owner = &current;
         made->is_timeline = is_timeline;
         made->mapping = map(cu, file, 0, semaphore_file_size);
         *semaphore = cu.external_semaphores.add(std::move(made));
-        file.keep(); // the mapping stays
     });
 }
 

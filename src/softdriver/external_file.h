@@ -6,7 +6,7 @@
 
 namespace ferry::softdriver {
 
-// Owns the descriptor if it is told to.
+// Owns the descriptor.
 class external_file {
 public:
     // Memory in a file: from `begin` on, `size` bytes. Neither is set if the descriptor is no such file.
@@ -15,14 +15,12 @@ public:
     external_file(const external_file &) = delete;
     external_file &operator=(const external_file &) = delete;
 
-    void keep() noexcept { is_owner_ = true; } // the destructor closes the descriptor
     int descriptor() const noexcept { return descriptor_; }
     std::uint64_t begin() const noexcept { return begin_; }
     std::uint64_t size() const noexcept { return size_; }
 
 private:
     const int descriptor_;
-    bool is_owner_ = false;
     std::uint64_t begin_ = 0, size_ = 0;
 };
 

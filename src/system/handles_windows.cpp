@@ -21,5 +21,9 @@ bool is_open_handle(std::int64_t handle) noexcept {
     return GetHandleInformation(reinterpret_cast<HANDLE>(static_cast<std::uintptr_t>(handle)), &flags) != 0;
 }
 
+int duplicate_descriptor(int) noexcept { return -1; }
+void close_descriptor(int) noexcept {}
+void close_duplicate(int, int) noexcept {}
+
 } // namespace ferry
 #endif
