@@ -1166,8 +1166,10 @@ typedef struct ferry_device_info {
     int32_t host_memory_pools;       /* pools of FERRY_LOCATION_HOST work */
     int32_t host_numa_memory_pools;  /* pools of FERRY_LOCATION_HOST_NUMA work */
     int32_t ipc_events;              /* events can be shared between processes */
-    uint32_t luid_node_mask;         /* Windows: the nodes of the adapter that are the device; 0 elsewhere */
-    uint8_t luid[8];                 /* Windows: of the adapter; zeros elsewhere */
+    uint32_t reserved;
+    uint8_t luid[8];         /* Windows: of the adapter; zeros elsewhere */
+    uint32_t luid_node_mask; /* Windows: the nodes of the adapter that are the device; 0 elsewhere */
+    uint32_t reserved1;
 } ferry_device_info;
 
 /* Fills `info` with the facts of device number `device`. They were queried at ferry_open. */

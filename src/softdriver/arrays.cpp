@@ -41,8 +41,8 @@ array_storage::~array_storage() {
 namespace {
 
 constexpr unsigned kind_flags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP;
-constexpr unsigned known_flags = kind_flags | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER |
-                                 CUDA_ARRAY3D_COLOR_ATTACHMENT | CUDA_ARRAY3D_VIDEO_ENCODE_DECODE;
+constexpr unsigned known_flags =
+    kind_flags | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_VIDEO_ENCODE_DECODE;
 constexpr unsigned unimplemented_flags = CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING;
 
 // The kinds of arrays and their maximum sizes, which device.cpp reports too. A maximum of 0 means that the kind lacks
@@ -228,7 +228,9 @@ CUmipmappedArray make_levels(driver &cu, context &owner, const CUDA_ARRAY3D_DESC
 
 CUmipmappedArray make_mipmapped_array(driver &cu, context &owner, const CUDA_ARRAY3D_DESCRIPTOR &asked, unsigned levels,
                                       const std::function<std::shared_ptr<external_mapping>(std::size_t size)> &map) {
-    return make_levels(cu, owner, asked, levels, [&](mipmapped_array &made, std::size_t size) {
+    CUDA_ARRAY3D_DESCRIPTOR of_image = asked;
+    of_image.Flags &= ~unsigned{CUDA_ARRAY3D_COLOR_ATTACHMENT}; // for images of graphics APIs alone
+    return make_levels(cu, owner, of_image, levels, [&](mipmapped_array &made, std::size_t size) {
         made.external = map(size);
         return made.external->address;
     });

@@ -162,7 +162,10 @@ NEXT(ferry_device_info, texture_pitch_alignment, host_memory_pools, 280);
 NEXT(ferry_device_info, host_memory_pools, host_numa_memory_pools, 284);
 NEXT(ferry_device_info, host_numa_memory_pools, ipc_events, 288);
 NEXT(ferry_device_info, ipc_events, reserved, 292);
-LAST(ferry_device_info, reserved, 296);
+NEXT(ferry_device_info, reserved, luid, 296);
+NEXT(ferry_device_info, luid, luid_node_mask, 304);
+NEXT(ferry_device_info, luid_node_mask, reserved1, 308);
+LAST(ferry_device_info, reserved1, 312);
 
 FIRST(ferry_peer_info, struct_size);
 NEXT(ferry_peer_info, struct_size, device, 4);
@@ -175,6 +178,23 @@ NEXT(ferry_peer_info, performance_rank, native_atomics, 28);
 NEXT(ferry_peer_info, native_atomics, array_access, 32);
 NEXT(ferry_peer_info, array_access, reserved, 36);
 LAST(ferry_peer_info, reserved, 40);
+
+FIRST(ferry_external_memory_desc, struct_size);
+NEXT(ferry_external_memory_desc, struct_size, device, 4);
+NEXT(ferry_external_memory_desc, device, handle_type, 8);
+NEXT(ferry_external_memory_desc, handle_type, flags, 12);
+NEXT(ferry_external_memory_desc, flags, handle, 16);
+NEXT(ferry_external_memory_desc, handle, name, 24);
+NEXT(ferry_external_memory_desc, name, size, 32);
+LAST(ferry_external_memory_desc, size, 40);
+
+FIRST(ferry_external_semaphore_desc, struct_size);
+NEXT(ferry_external_semaphore_desc, struct_size, device, 4);
+NEXT(ferry_external_semaphore_desc, device, handle_type, 8);
+NEXT(ferry_external_semaphore_desc, handle_type, reserved, 12);
+NEXT(ferry_external_semaphore_desc, reserved, handle, 16);
+NEXT(ferry_external_semaphore_desc, handle, name, 24);
+LAST(ferry_external_semaphore_desc, name, 32);
 
 FIRST(ferry_array_desc, struct_size);
 NEXT(ferry_array_desc, struct_size, format, 4);
