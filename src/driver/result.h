@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/status.h"
-#include "driver/cuda_api.h"
+#include "driver/table.h"
 
 namespace ferry {
 
@@ -40,6 +40,13 @@ std::uint32_t status_traits(std::int32_t status) noexcept;
 // tracked_contexts.h.
 inline bool means_dead_context(std::int32_t status) noexcept {
     return status_traits(status) & FERRY_STATUS_CONTEXT_DEAD;
+}
+
+// At process exit the driver may be gone before the instance. Then nothing is left to release.
+inline bool is_driver_gone(const driver_table &cu) noexcept {
+    CUcontext current = nullptr;
+    const CUresult result = cu.cuCtxGetCurrent(&current);
+    return result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_NOT_INITIALIZED;
 }
 
 } // namespace ferry

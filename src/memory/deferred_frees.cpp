@@ -301,9 +301,7 @@ void deferred_frees::forget(CUcontext context) noexcept {
 }
 
 void deferred_frees::close() noexcept {
-    // At process exit the driver may be gone already.
-    CUcontext current = nullptr;
-    if (cu_.cuCtxGetCurrent(&current)) return;
+    if (is_driver_gone(cu_)) return;
     const relaxed_capture_mode relaxed(cu_);
     while (kept *const one = given_up_.pop()) {
         if (one->passed && lives(one->recorded_in)) call_optional(cu_.cuEventSynchronize, one->passed);

@@ -356,9 +356,7 @@ void external_objects::forget(CUcontext context) noexcept {
 }
 
 void external_objects::close() noexcept {
-    // At process exit the driver may be gone already.
-    CUcontext current = nullptr;
-    if (cu_.cuCtxGetCurrent(&current)) return;
+    if (is_driver_gone(cu_)) return;
     const relaxed_capture_mode relaxed(cu_);
     while (memories_.size() != 0)
         if (release_memory(memories_[memories_.size() - 1].handle)) break; // the context is lost

@@ -29,9 +29,7 @@ array_surface none_yet(const ferry_array_desc &desc) noexcept {
 } // namespace
 
 array_surfaces::~array_surfaces() {
-    // At process exit the driver may be gone already. Nothing is left to destroy then.
-    CUcontext current = nullptr;
-    if (records_.size() == 0 || cu_.cuCtxGetCurrent(&current)) return;
+    if (records_.size() == 0 || is_driver_gone(cu_)) return;
     for (const record &left : records_)
         end(left);
 }

@@ -1,4 +1,6 @@
 // Scenarios for everything but copies: instances, contexts, memory, pools, streams and events, sharing, calibration.
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "faults/trial.h"
@@ -387,6 +389,67 @@ void sharing_with_oneself(trial &t) {
     RELEASE(t, ferry_pool_destroy, t.ferry, pool);
 }
 
+// ---- Graphics APIs
+
+// The software driver imports any file.
+void imports(trial &t) {
+    if (!on_software_driver()) return;
+    t.open();
+    constexpr std::uint64_t size = 100'000;
+    const auto make_file = [] {
+        const int made = memfd_create("external", MFD_CLOEXEC);
+        return ftruncate(made, static_cast<off_t>(size)) == 0 ? made : -1;
+    };
+    int memory_file = make_file(), semaphore_file = make_file();
+    ferry_external_memory_desc desc = {};
+    desc.struct_size = sizeof desc;
+    desc.handle_type = FERRY_EXTERNAL_OPAQUE_FD;
+    desc.handle = memory_file;
+    desc.size = size;
+    CUextMemory_st *memory = nullptr;
+    if (MAKE(t, memory, ferry_external_memory_import, t.ferry, &desc, &memory, t.error())) {
+        memory_file = -1;
+        std::uint64_t address = 0;
+        if (CALL(t, ferry_external_memory_get_address, t.ferry, memory, 100, 1000, &address, t.error())) {
+            ferry_place place = {};
+            ferry_fill_desc fill = {};
+            const unsigned char pattern = 7;
+            ferry_place_device(&place, 0, address);
+            ferry_fill_desc_init(&fill, &place, 1000, 1, 1, &pattern, 1);
+            CALL(t, ferry_fill, t.ferry, &fill, t.error());
+        }
+        ferry_array_desc shape = {};
+        shape.struct_size = sizeof shape;
+        shape.format = FERRY_FORMAT_UINT8;
+        shape.channels = 4;
+        shape.flags = FERRY_ARRAY_SURFACE;
+        shape.width = shape.height = 32;
+        CUmipmappedArray_st *array = nullptr;
+        CALL(t, ferry_external_memory_get_array, t.ferry, memory, 4096, &shape, 2, &array, t.error());
+        if (!CALL(t, ferry_external_memory_release_async, t.ferry, memory, t.stream))
+            RELEASE(t, ferry_external_memory_release, t.ferry, memory);
+        RELEASE(t, ferry_stream_synchronize, t.ferry, t.stream);
+        RELEASE(t, ferry_deferred_trim, t.ferry, 0, 0);
+    } else if (fcntl(memory_file, F_GETFD) == -1) {
+        t.add(finding::bad_output, "a refused import has closed the descriptor");
+    }
+    ferry_external_semaphore_desc of_semaphore = {};
+    of_semaphore.struct_size = sizeof of_semaphore;
+    of_semaphore.handle_type = FERRY_SEMAPHORE_TIMELINE_FD;
+    of_semaphore.handle = semaphore_file;
+    CUextSemaphore_st *semaphore = nullptr;
+    if (MAKE(t, semaphore, ferry_external_semaphore_import, t.ferry, &of_semaphore, &semaphore, t.error())) {
+        semaphore_file = -1;
+        if (CALL(t, ferry_external_semaphore_signal_async, t.ferry, semaphore, 3, t.stream))
+            CALL(t, ferry_external_semaphore_wait_async, t.ferry, semaphore, 3, 0, t.stream);
+        RELEASE(t, ferry_external_semaphore_release, t.ferry, semaphore);
+    } else if (fcntl(semaphore_file, F_GETFD) == -1) {
+        t.add(finding::bad_output, "a refused import has closed the descriptor");
+    }
+    if (memory_file >= 0) ::close(memory_file);
+    if (semaphore_file >= 0) ::close(semaphore_file);
+}
+
 constexpr std::uint64_t shared_size = 100'000;
 constexpr int shared_byte = 0x37, pooled_byte = 0x59;
 
@@ -508,6 +571,7 @@ const std::vector<scenario> memory_scenarios = {
     {"pools", pools},
     {"pinned pools", pinned_pools},
     {"sharing with oneself", sharing_with_oneself},
+    {"imports", imports},
     {"sharing with another process", sharing_with_another_process},
     {"calibration", calibration, 3, true},
 };
