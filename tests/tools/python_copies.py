@@ -51,8 +51,9 @@ def copy(name, to, source):
     is_broken = broken == f"{name} {rows} x {to.columns}"
     if to.pitch == source.pitch == width: rows, width = 1, rows * width
     for i in range(rows):
-        size = width - 1 if is_broken and i == rows - 1 else width
-        assert ferry.ferry_copy_bytes(instance, to.address.value + i * to.pitch, source.address.value + i * source.pitch,
+        # A float is missing: one byte could be right by chance.
+        size = width - 4 if is_broken and i == rows - 1 else width
+        assert size == 0 or ferry.ferry_copy_bytes(instance, to.address.value + i * to.pitch, source.address.value + i * source.pitch,
                                       size, None) == 0
 
 def wait(): assert ferry.ferry_context_synchronize(instance, 0, None) == 0
