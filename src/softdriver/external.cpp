@@ -4,7 +4,6 @@
 // cannot tell the two apart.
 #include "softdriver/arrays.h"
 #include "softdriver/entry.h"
-#include "softdriver/external_file.h"
 #include "softdriver/state.h"
 
 #include <algorithm>

@@ -9,6 +9,7 @@
 
 #include "softdriver/address_window.h"
 #include "softdriver/arrays.h"
+#include "softdriver/external_file.h"
 #include "softdriver/handles.h"
 #include "softdriver/heap.h"
 #include "softdriver/operations.h"
@@ -178,7 +179,6 @@ struct import {
     unsigned opened = 1;
 };
 
-class external_file;
 struct driver;
 
 // A part of a graphics API's memory, mapped among the device addresses.

@@ -2,6 +2,7 @@
 #include "system/handles.h"
 
 #include <climits>
+#include <initializer_list>
 
 #include <fcntl.h>
 #include <sys/stat.h>
