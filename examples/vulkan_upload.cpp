@@ -81,9 +81,11 @@ int main() {
     instance_info.pApplicationInfo = &application;
     VkInstance instance = nullptr;
     CHECK(vkCreateInstance(&instance_info, nullptr, &instance));
-    VkPhysicalDevice all[16], physical = nullptr;
-    std::uint32_t count = 16;
-    vkEnumeratePhysicalDevices(instance, &count, all);
+    std::uint32_t count = 0;
+    CHECK(vkEnumeratePhysicalDevices(instance, &count, nullptr));
+    std::vector<VkPhysicalDevice> all(count);
+    CHECK(vkEnumeratePhysicalDevices(instance, &count, all.data()));
+    VkPhysicalDevice physical = nullptr;
     int device_number = -1;
     for (std::uint32_t i = 0; i < count && !physical; ++i) {
         const auto found = ferry::vulkan::find_device(ferry, all[i]);
@@ -138,7 +140,7 @@ int main() {
         if (shares_semaphores) {
             auto signal = ferry::vulkan::import(ferry, device_number, device, uploaded, true).or_throw();
             signal.signal(stream, 1).or_throw();
-            stream.synchronize().or_throw(); // only because `signal` and `data` end here
+            stream.synchronize().or_throw(); // only because `signal` ends here
         } else {
             stream.synchronize().or_throw();
             auto value = make<VkSemaphoreSignalInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO);
@@ -147,6 +149,7 @@ int main() {
             CHECK(vkSignalSemaphore(device, &value));
         }
         memory.release_async(stream).or_throw();
+        ferry.trim_deferred().or_throw(); // waits, and frees what streams have passed: not in every frame
     }
 
     // Vulkan waits for it and reads.

@@ -360,6 +360,8 @@ TEST_F(files, memory_is_released_behind_its_last_use) {
         ASSERT_OK(ferry_external_memory_release_async(basic.get(), memory, stream));
         EXPECT_EQ(ferry_external_memory_release_async(basic.get(), memory, stream), FERRY_ERROR_HANDLE);
         EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
+        std::uint64_t none = 0;
+        EXPECT_EQ(ferry_external_memory_get_address(basic.get(), memory, 0, 0, &none, nullptr), FERRY_ERROR_HANDLE);
         ferry_deferred_info kept = {};
         kept.struct_size = sizeof kept;
         ASSERT_OK(ferry_deferred_get_info(basic.get(), 0, &kept));
@@ -376,15 +378,6 @@ TEST_F(files, memory_is_released_behind_its_last_use) {
     ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
 }
 
-TEST_F(files, closing_releases_what_is_left) {
-    const file shared(memory_size), semaphore_file(semaphore_size);
-    address_of(import(shared), 0, 0);
-    import_semaphore(semaphore_file, FERRY_SEMAPHORE_OPAQUE_FD);
-    basic.reset();
-    EXPECT_EQ(shared.descriptors(), 0);
-    EXPECT_EQ(semaphore_file.descriptors(), 0);
-}
-
 TEST_F(files, a_context_that_ends_takes_its_imports_with_it) {
     const file shared(memory_size);
     CUctx_st *made = nullptr;
@@ -396,6 +389,61 @@ TEST_F(files, a_context_that_ends_takes_its_imports_with_it) {
     ASSERT_OK(ferry_context_destroy(basic.get(), made));
     EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
     EXPECT_EQ(shared.descriptors(), 0);
+}
+
+// A release waits for running work. Calls that need no driver do not wait for it.
+TEST_F(files, addresses_are_known_while_another_import_is_released) {
+    const file shared(memory_size), other(memory_size), semaphore_file(semaphore_size);
+    CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
+    const test_stream held;
+    CUextMemory_st *const memory = import(shared), *const living = import(other);
+    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, held));
+    std::thread releasing([&] { EXPECT_OK(ferry_external_memory_release(basic.get(), memory)); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    address_of(living, 5, 5);
+    std::uint64_t none = 0;
+    EXPECT_EQ(ferry_external_memory_get_address(basic.get(), memory, 0, 0, &none, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
+    semaphore_file.value() = 1;
+    releasing.join();
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), held));
+    ASSERT_OK(ferry_external_memory_release(basic.get(), living));
+    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+}
+
+TEST_F(files, a_context_that_ended_without_ferry_leaves_nothing_to_free) {
+    const file shared(memory_size), other(memory_size);
+    CUcontext made = nullptr;
+    ASSERT_OK(raw().cuCtxCreate(&made, 0, 0));
+    ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
+    ASSERT_OK(ferry_context_adopt(basic.get(), 0, made));
+    CUextMemory_st *const memory = import(shared);
+    ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr));
+    CUextMemory_st *const living = import(other);
+    ASSERT_OK(raw().cuCtxDestroy(made));
+    EXPECT_OK(ferry_external_memory_release(basic.get(), memory));
+    EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
+    EXPECT_OK(ferry_external_memory_release(basic.get(), living));
+    EXPECT_EQ(other.descriptors(), 0);
+}
+
+TEST_F(files, threads_import_and_release_at_once) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+        threads.emplace_back([&] {
+            for (int round = 0; round < 20; ++round) {
+                const file shared(memory_size), semaphore_file(semaphore_size);
+                CUextMemory_st *const memory = import(shared);
+                const std::uint64_t address = address_of(memory, 100, 1000);
+                EXPECT_EQ(ferry_device_free(basic.get(), address), FERRY_ERROR_IMPORTED);
+                CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
+                EXPECT_OK(ferry_external_memory_release(basic.get(), memory));
+                EXPECT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+                EXPECT_EQ(shared.descriptors(), 0);
+            }
+        });
+    for (std::thread &one : threads)
+        one.join();
 }
 
 TEST_F(files, timelines_order_streams_both_ways) {

@@ -67,9 +67,9 @@
 extern "C" {
 #endif
 
-/* CUDA's own handles, by tag: CUcontext, CUstream, CUevent, CUarray, CUmipmappedArray and CUmemoryPool are pointers to
- * these, and so are cudaStream_t, cudaEvent_t and cudaMemPool_t. The runtime's cudaArray_t and cudaMipmappedArray_t are
- * the same handles under other tags and take a cast. */
+/* CUDA's own handles, by tag: CUcontext, CUstream, CUevent, CUarray, CUmipmappedArray, CUmemoryPool, CUexternalMemory
+ * and CUexternalSemaphore are pointers to these, and so are cudaStream_t, cudaEvent_t and cudaMemPool_t. The runtime's
+ * cudaArray_t and cudaMipmappedArray_t are the same handles under other tags and take a cast. */
 struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
@@ -233,7 +233,8 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  * DRIVER_TOO_OLD      value: the driver's version; limit: the oldest supported version
  * ROUTE               value: FERRY_OBSTACLE_*
  * PROFILE             for a line, value: its number; limit: the number of lines
- * HANDLE              for a handle of any other version, value: its version; limit: this library's
+ * HANDLE              for a handle of any other version, value: its version; limit: this library's. For OS_HANDLE,
+ *                     value: the descriptor or handle; limit: the driver's result, or 0
  * ABI_MISMATCH        value: the size given; limit: this library's
  */
 typedef struct ferry_error_info {
@@ -1177,8 +1178,9 @@ FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t 
 
 /*
  * Stores the number of the device that another API knows by a UUID (VkPhysicalDeviceIDProperties.deviceUUID) or by a
- * LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. `uuid` is 16 bytes, `luid` 8. One of
- * them may be NULL; the UUID counts if both are given.
+ * LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. `uuid` is 16 bytes, `luid` 8. One
+ * of them may be NULL; the UUID counts if both are given. Linked adapters share a LUID: this is the first of them, and
+ * ferry_device_info.luid_node_mask tells them apart. *device is -1 after a failure.
  *
  * Errors:        FERRY_ERROR_DEVICE if this instance has no such device.
  */
@@ -1493,12 +1495,12 @@ FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
  */
 FERRY_API int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
 
-/* What an instance keeps after ferry_device_free_deferred, ferry_array_destroy_async and
- * ferry_mipmapped_array_destroy_async. */
+/* What an instance keeps after ferry_device_free_deferred, ferry_array_destroy_async,
+ * ferry_mipmapped_array_destroy_async and ferry_external_memory_release_async. */
 typedef struct ferry_deferred_info {
     uint32_t struct_size;
     uint32_t arrays;      /* mipmapped ones too */
-    uint32_t allocations; /* of ferry_device_alloc and ferry_device_alloc_pitched */
+    uint32_t allocations; /* of ferry_device_alloc and ferry_device_alloc_pitched, and imports */
     uint32_t reserved;
     uint64_t bytes; /* of both; for arrays, of their texels */
 } ferry_deferred_info;
@@ -2474,7 +2476,12 @@ FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, i
  *
  * Vulkan, Direct3D 12 and Direct3D 11 export their memory and semaphores as handles of the operating system. Imported
  * memory becomes addresses and arrays, which copies, fills and batches take like any other. Semaphores order streams
- * and graphics queues. Find the device first: ferry_device_find. ferry_vulkan.hpp does all this for Vulkan's objects.
+ * and graphics queues. Find the device first: ferry_device_find. ferry_vulkan.hpp does all this for Vulkan's objects,
+ * and docs/graphics.md has the rules. Run with Vulkan on Linux; the types for Windows and Direct3D were only compiled.
+ *
+ * While a stream waits for a value that this thread has yet to signal or submit, every call that waits for running work
+ * on the device does not return: frees, imports, releases, the first copy by a kernel (FERRY_STAGING_AT_OPEN avoids
+ * that), ferry_close. The driver may also hold such a call's lock against other threads.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* The type of a handle of memory; the values are CUexternalMemoryHandleType's. */
@@ -2482,9 +2489,9 @@ FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, i
 #define FERRY_EXTERNAL_OPAQUE_WIN32 2       /* Vulkan on Windows: an NT handle, or a name */
 #define FERRY_EXTERNAL_OPAQUE_WIN32_KMT 3   /* the same: a KMT handle */
 #define FERRY_EXTERNAL_D3D12_HEAP 4         /* an NT handle, or a name */
-#define FERRY_EXTERNAL_D3D12_RESOURCE 5     /* the same, dedicated */
-#define FERRY_EXTERNAL_D3D11_RESOURCE 6     /* the same, dedicated */
-#define FERRY_EXTERNAL_D3D11_RESOURCE_KMT 7 /* a KMT handle, dedicated */
+#define FERRY_EXTERNAL_D3D12_RESOURCE 5     /* the same; always dedicated, the flag need not be set */
+#define FERRY_EXTERNAL_D3D11_RESOURCE 6     /* the same */
+#define FERRY_EXTERNAL_D3D11_RESOURCE_KMT 7 /* a KMT handle; else the same */
 
 /* The memory holds one buffer or image alone: VkMemoryDedicatedAllocateInfo, and resources of D3D12 and D3D11. */
 #define FERRY_EXTERNAL_DEDICATED 1u
@@ -2505,23 +2512,23 @@ typedef struct ferry_external_memory_desc {
  *
  * Blocking:      may wait for the device, as ferry_device_alloc.
  * Ownership:     *memory, a CUexternalMemory, is the caller's until ferry_external_memory_release or
- *                ferry_external_memory_release_async; ferry_close releases what is left. It keeps the other API's memory
- *                alive. On success a file descriptor is closed. A Windows handle stays the caller's, who may close it
- *                at once. After an error the handle is as before, and the caller's, whatever the driver does with it.
+ *                ferry_external_memory_release_async. It keeps the other API's memory alive. On success a file
+ *                descriptor is closed. A Windows handle stays the caller's, who may close it at once. After an error
+ *                the handle is as before, and the caller's, whatever the driver does with it.
  * Errors:        FERRY_ERROR_DEVICE; _INVALID_ARGUMENT for an unknown handle_type, a size of 0, or a name beside a
- *                handle; _UNSUPPORTED for a type of another operating system; _HANDLE for a descriptor or handle that is
- *                not open, or that the driver does not take for memory: `limit` is then the driver's result;
- *                _OUT_OF_BOUNDS for a size beyond the allocation; _FLAGS; _OUT_OF_MEMORY also if the process has no
- *                descriptor left. `error` names the field. NVIDIA's driver takes the descriptor of a semaphore for memory
- *                (CUDA 13.0, Linux); nothing detects that.
+ *                handle; _UNSUPPORTED for a type of another operating system; _HANDLE for a descriptor or handle that
+ *                is not open, or that the driver does not take for memory: `limit` is then the driver's result;
+ *                _OUT_OF_BOUNDS for a size beyond the allocation (of a D3D resource this is not detected); _FLAGS;
+ *                _OUT_OF_MEMORY also if the process has no descriptor left. `error` names the field. NVIDIA's driver
+ *                takes the descriptor of a semaphore for memory (CUDA 13.0, Linux); nothing detects that.
  * Driver:        cuImportExternalMemory, cuExternalMemoryGetMappedBuffer.
  */
 FERRY_API int32_t ferry_external_memory_import(ferry_instance *instance, const ferry_external_memory_desc *desc,
                                                struct CUextMemory_st **memory, ferry_error_info *error);
 
 /*
- * Stores the address of imported memory at `offset`, and checks that `size` bytes follow it. A buffer begins at the
- * offset that it was bound at. A linear image does too, with the row pitch that the other API reports.
+ * Stores the address of imported memory at `offset`, and checks that `size` bytes, or none, follow it. A buffer begins
+ * at the offset that it was bound at. A linear image does too, with the row pitch that the other API reports.
  *
  * Ownership:     the address ends with `memory`. No other call frees it (FERRY_ERROR_IMPORTED).
  * Errors:        FERRY_ERROR_HANDLE if `memory` is not imported by this instance; _OUT_OF_BOUNDS for a part that is not
@@ -2534,8 +2541,9 @@ FERRY_API int32_t ferry_external_memory_get_address(ferry_instance *instance, st
 /*
  * Stores a mipmapped array whose texels are those of an image of the other API in its optimal layout. The image was
  * bound at `offset`; `desc` describes its level 0, and it has `levels` levels (0: 1). Copies take the arrays of
- * ferry_mipmapped_array_get_level. A plain 2D image has depth 0, an image with layers has FERRY_ARRAY_LAYERED. State
- * FERRY_ARRAY_SURFACE for a storage image and FERRY_ARRAY_COLOR_ATTACHMENT for one that is rendered to.
+ * ferry_mipmapped_array_get_level. Each call makes a new array. A plain 2D image has depth 0, an image with layers has
+ * FERRY_ARRAY_LAYERED. State FERRY_ARRAY_SURFACE for a storage image and FERRY_ARRAY_COLOR_ATTACHMENT for one that is
+ * rendered to.
  *
  * Blocking:      may wait for the device, as ferry_device_alloc.
  * Ownership:     *mipmapped, a CUmipmappedArray, ends with `memory`. No other call destroys it (FERRY_ERROR_IMPORTED).
@@ -2552,7 +2560,8 @@ FERRY_API int32_t ferry_external_memory_get_array(ferry_instance *instance, stru
  * memory lives on until that API frees it.
  *
  * Blocking:      until running work on the device has ended.
- * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already.
+ * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already. After an error of
+ *                the driver's own some of its arrays may be gone: only release it again.
  * Driver:        cuMemFree, cuMipmappedArrayDestroy, cuDestroyExternalMemory.
  */
 FERRY_API int32_t ferry_external_memory_release(ferry_instance *instance, struct CUextMemory_st *memory);
@@ -2560,8 +2569,10 @@ FERRY_API int32_t ferry_external_memory_release(ferry_instance *instance, struct
 /*
  * Releases imported memory in the order of `stream`, and waits for no work. The stream must come after all work that
  * uses the memory; it may be destroyed at once. Once the stream has passed, ferry_deferred_trim, a later allocation of
- * ferry's on the device (see ferry_options.deferred_bytes) and ferry_close free it. Until then the other API's memory
- * stays allocated, even if that API has freed it. NULL is allowed.
+ * ferry's own on the device (ferry_device_alloc and the like, see ferry_options.deferred_bytes; not an import) and
+ * ferry_close free it. Until then the other API's memory stays allocated, even if that API has freed it: a program that
+ * allocates nothing by ferry must call ferry_deferred_trim. NULL is allowed. Default streams are those of the memory's
+ * device.
  *
  * Blocking:      as ferry_device_free_deferred.
  * Ownership:     the memory and all that was made of it are gone.
@@ -2594,11 +2605,11 @@ typedef struct ferry_external_semaphore_desc {
 } ferry_external_semaphore_desc;
 
 /*
- * Imports a semaphore. The driver believes what `handle_type` says (CUDA 13.0): a timeline semaphore imported as a binary
- * one, or memory imported as a semaphore, is not detected.
+ * Imports a semaphore. The driver believes what `handle_type` says (CUDA 13.0): a timeline semaphore imported as a
+ * binary one, or memory imported as a semaphore, is not detected.
  *
- * Ownership:     *semaphore, a CUexternalSemaphore, is the caller's until ferry_external_semaphore_release; ferry_close
- *                releases what is left. The handle's ownership is as in ferry_external_memory_import.
+ * Ownership:     *semaphore, a CUexternalSemaphore, is the caller's until ferry_external_semaphore_release. The
+ *                handle's ownership is as in ferry_external_memory_import.
  * Errors:        as ferry_external_memory_import; FERRY_ERROR_RESERVED.
  * Driver:        cuImportExternalSemaphore.
  */
@@ -2607,7 +2618,8 @@ FERRY_API int32_t ferry_external_semaphore_import(ferry_instance *instance, cons
 
 /*
  * Signals a semaphore once the earlier work on `stream` is complete: a timeline semaphore or fence gets `value`, which
- * must be above its present one; a keyed mutex is released with the key `value`; a binary semaphore has no value.
+ * must be above its present one; a keyed mutex is released with the key `value`; a binary semaphore has no value. In a
+ * graph the same value is signalled at each launch. Default streams are those of the semaphore's device.
  *
  * Errors:        FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
  * Driver:        cuSignalExternalSemaphoresAsync.
@@ -2617,9 +2629,10 @@ FERRY_API int32_t ferry_external_semaphore_signal_async(ferry_instance *instance
 
 /*
  * Makes later work on `stream` wait for a semaphore: until a timeline semaphore or fence has at least `value`; until a
- * keyed mutex is acquired with the key `value`, for at most `timeout_ms` milliseconds (UINT32_MAX: for ever); or until a
- * binary semaphore is signalled. Only keyed mutexes have a timeout. The other API must have submitted the signal of a
- * binary semaphore before this call.
+ * keyed mutex is acquired with the key `value`, for at most `timeout_ms` milliseconds (UINT32_MAX: for ever); or until
+ * a binary semaphore is signalled. Only keyed mutexes have a timeout. The other API must have submitted the signal of a
+ * binary semaphore before this call; of a timeline semaphore it may come later. Default streams are those of the
+ * semaphore's device.
  *
  * Errors:        FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
  * Driver:        cuWaitExternalSemaphoresAsync.

@@ -7,19 +7,20 @@
  *     auto vertices = memory.line<float>(offset, count).or_throw();
  *     ferry::copy_async(gpu, data, vertices, stream).or_throw();
  *
- *   What Vulkan must do   The VkDevice has VK_KHR_external_memory_fd and VK_KHR_external_semaphore_fd (on Windows
+ *   What Vulkan must do   The instance and the device have Vulkan 1.1 or newer. The VkDevice has VK_KHR_external_memory_fd and VK_KHR_external_semaphore_fd (on Windows
  *                         _win32). Memory, and each buffer and image bound to it, is created with the handle type
  *                         ferry::vulkan::memory_handle_type; a semaphore with semaphore_handle_type.
  *   Ownership             The handle that Vulkan exports is used up in all cases. The Vulkan objects stay the program's.
  *                         Imported memory keeps its bytes alive even after vkFreeMemory.
  *   Order                 Before a copy, the stream waits for a semaphore that Vulkan signals, and after it the stream
- *                         signals one that Vulkan waits for. Images are in VK_IMAGE_LAYOUT_GENERAL meanwhile, and their
- *                         queue family is not changed.
+ *                         signals one that Vulkan waits for. Images are in VK_IMAGE_LAYOUT_GENERAL meanwhile. Vulkan's
+ *                         specification wants resources of VK_SHARING_MODE_EXCLUSIVE released to, and acquired from,
+ *                         VK_QUEUE_FAMILY_EXTERNAL; NVIDIA's driver was seen to work without.
  */
 #ifndef FERRY_FERRY_VULKAN_HPP
 #define FERRY_FERRY_VULKAN_HPP
 
-#ifndef VULKAN_H_
+#ifndef VULKAN_CORE_H_
 #include <vulkan/vulkan.h>
 #endif
 

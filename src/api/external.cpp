@@ -7,11 +7,28 @@ using namespace ferry;
 
 namespace {
 
-template <class Description, class Import>
-error import(ferry_instance &instance, const Description &desc, const Import &import) noexcept {
+// Runs `body` unless this is the child of a fork, which has no driver and may find the mutex locked.
+template <class Body> error with_driver(ferry_instance &instance, const Body &body) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
-    if (error failed = check_device(instance, desc.device)) return on_side(failed, FERRY_SIDE_OPTIONS);
-    return import();
+    const error failed = body();
+    note_error(instance, failed);
+    return failed;
+}
+
+template <class Description, class Import>
+error import(ferry_instance &instance, const Description *desc, const Import &import) noexcept {
+    Description wanted = {};
+    if (error failed = read_sized(desc, wanted)) return failed;
+    if (error failed = check_device(instance, wanted.device)) return on_side(failed, FERRY_SIDE_OPTIONS);
+    return with_driver(instance, [&]() noexcept { return import(wanted); });
+}
+
+// What was released in the order of a stream is gone for the program.
+template <class Body> error with_memory(ferry_instance &instance, CUextMemory_st *memory, const Body &body) noexcept {
+    return with_driver(instance, [&]() noexcept -> error {
+        if (instance.deferred.holds(memory)) return {FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE};
+        return body();
+    });
 }
 
 } // namespace
@@ -22,17 +39,18 @@ int32_t ferry_external_memory_import(ferry_instance *instance, const ferry_exter
                                      CUextMemory_st **memory, ferry_error_info *details) {
     if (memory) *memory = nullptr;
     if (!instance || !desc || !memory) return report(details, null_argument);
-    ferry_external_memory_desc wanted = {};
-    if (error failed = read_sized(desc, wanted)) return report(details, failed);
-    return report(details, import(*instance, wanted,
-                                  [&]() noexcept { return instance->externals.import_memory(wanted, *memory); }));
+    return report(details, import(*instance, desc, [&](const ferry_external_memory_desc &wanted) noexcept {
+                      return instance->externals.import_memory(wanted, *memory);
+                  }));
 }
 
 int32_t ferry_external_memory_get_address(ferry_instance *instance, CUextMemory_st *memory, uint64_t offset,
                                           uint64_t size, uint64_t *address, ferry_error_info *details) {
     if (address) *address = 0;
     if (!instance || !memory || !address) return report(details, null_argument);
-    return report(details, instance->externals.get_address(memory, offset, size, *address));
+    return report(details, with_memory(*instance, memory, [&]() noexcept {
+                      return instance->externals.get_address(memory, offset, size, *address);
+                  }));
 }
 
 int32_t ferry_external_memory_get_array(ferry_instance *instance, CUextMemory_st *memory, uint64_t offset,
@@ -42,54 +60,51 @@ int32_t ferry_external_memory_get_array(ferry_instance *instance, CUextMemory_st
     if (!instance || !memory || !desc || !mipmapped) return report(details, null_argument);
     ferry_array_desc wanted = {};
     if (error failed = read_sized(desc, wanted)) return report(details, failed);
-    return report(details, instance->externals.get_array(memory, offset, wanted, levels, *mipmapped));
+    return report(details, with_memory(*instance, memory, [&]() noexcept {
+                      return instance->externals.get_array(memory, offset, wanted, levels, *mipmapped);
+                  }));
 }
 
 int32_t ferry_external_memory_release(ferry_instance *instance, CUextMemory_st *memory) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!memory) return FERRY_SUCCESS;
-    if (instance->deferred.holds(memory)) return FERRY_ERROR_HANDLE;
-    return instance->externals.release_memory(memory).status;
+    return with_memory(*instance, memory, [&]() noexcept { return instance->externals.release_memory(memory); }).status;
 }
 
 int32_t ferry_external_memory_release_async(ferry_instance *instance, CUextMemory_st *memory, CUstream_st *stream) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!memory) return FERRY_SUCCESS;
-    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
-    const error failed = instance->deferred.give_up(memory, stream);
-    note_error(*instance, failed);
-    return failed.status;
+    return with_driver(*instance, [&]() noexcept { return instance->deferred.give_up(memory, stream); }).status;
 }
 
 int32_t ferry_external_semaphore_import(ferry_instance *instance, const ferry_external_semaphore_desc *desc,
                                         CUextSemaphore_st **semaphore, ferry_error_info *details) {
     if (semaphore) *semaphore = nullptr;
     if (!instance || !desc || !semaphore) return report(details, null_argument);
-    ferry_external_semaphore_desc wanted = {};
-    if (error failed = read_sized(desc, wanted)) return report(details, failed);
-    return report(details, import(*instance, wanted,
-                                  [&]() noexcept { return instance->externals.import_semaphore(wanted, *semaphore); }));
+    return report(details, import(*instance, desc, [&](const ferry_external_semaphore_desc &wanted) noexcept {
+                      return instance->externals.import_semaphore(wanted, *semaphore);
+                  }));
 }
 
 int32_t ferry_external_semaphore_signal_async(ferry_instance *instance, CUextSemaphore_st *semaphore, uint64_t value,
                                               CUstream_st *stream) {
     if (!instance || !semaphore) return FERRY_ERROR_INVALID_ARGUMENT;
-    const error failed = instance->externals.signal(semaphore, value, stream);
-    note_error(*instance, failed);
-    return failed.status;
+    return with_driver(*instance, [&]() noexcept { return instance->externals.signal(semaphore, value, stream); })
+        .status;
 }
 
 int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, CUextSemaphore_st *semaphore, uint64_t value,
                                             uint32_t timeout_ms, CUstream_st *stream) {
     if (!instance || !semaphore) return FERRY_ERROR_INVALID_ARGUMENT;
-    const error failed = instance->externals.wait(semaphore, value, timeout_ms, stream);
-    note_error(*instance, failed);
-    return failed.status;
+    return with_driver(*instance,
+                       [&]() noexcept { return instance->externals.wait(semaphore, value, timeout_ms, stream); })
+        .status;
 }
 
 int32_t ferry_external_semaphore_release(ferry_instance *instance, CUextSemaphore_st *semaphore) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    return semaphore ? instance->externals.release_semaphore(semaphore).status : FERRY_SUCCESS;
+    if (!semaphore) return FERRY_SUCCESS;
+    return with_driver(*instance, [&]() noexcept { return instance->externals.release_semaphore(semaphore); }).status;
 }
 
 } // extern "C"

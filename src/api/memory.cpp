@@ -13,6 +13,7 @@ namespace {
 
 // Frees device memory, managed memory or memory of a pool. Refuses imported memory.
 error free_device_memory(ferry_instance &instance, std::uint64_t address) noexcept {
+    if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     if (instance.externals.is_part(address)) return {.status = FERRY_ERROR_IMPORTED};
     address_facts facts;
     if (error failed = look_up_address(instance.cu, address, address_query::everything, facts)) return failed;

@@ -156,7 +156,6 @@ void close_instance(ferry_instance &instance) noexcept {
         instance.tables.close();
         instance.read_buffers.close();
         instance.deferred.close();
-        instance.externals.close();
     }
     [[maybe_unused]] const bool holds_software_driver = instance.holds_software_driver;
     instance.~ferry_instance();

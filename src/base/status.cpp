@@ -142,6 +142,7 @@ const char *relation(std::int32_t status, std::int32_t field, std::uint64_t valu
     case FERRY_ERROR_OVERFLOW:
         return "must be at most";
     case FERRY_ERROR_OUT_OF_BOUNDS:
+        if (limit == 0 && field == FERRY_FIELD_SIZE) return nullptr; // the limit is not known
         return value < limit ? "before the beginning at" : "past the end at";
     case FERRY_ERROR_ARRAY_FORMAT:
         if (field == FERRY_FIELD_FORMAT) return nullptr;
@@ -153,7 +154,7 @@ const char *relation(std::int32_t status, std::int32_t field, std::uint64_t valu
     case FERRY_ERROR_OVERLAP:
         return "shares bytes with copy";
     case FERRY_ERROR_HANDLE:
-        return "must be version";
+        return field == FERRY_FIELD_OS_HANDLE ? nullptr : "must be version";
     case FERRY_ERROR_PROFILE:
         return "of";
     default:

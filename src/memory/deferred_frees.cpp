@@ -150,7 +150,7 @@ error deferred_frees::give_up(CUexternalMemory memory, CUstream stream) noexcept
     given.device = of.device;
     given.name = name_of(memory);
     given.size = of.size;
-    given.as.context = of.context;
+    given.as.context = of.made_in.handle;
     return give_up(given, stream);
 }
 
@@ -215,6 +215,11 @@ void deferred_frees::count(int device, ferry_deferred_info &info) noexcept {
 }
 
 error deferred_frees::destroy(const kept &gone) noexcept {
+    if (gone.what == kind::external_memory) {
+        const auto memory = reinterpret_cast<CUexternalMemory>(static_cast<std::uintptr_t>(gone.name));
+        const error failed = externals_.release_memory(memory);
+        return failed.status == FERRY_ERROR_HANDLE ? ok : failed; // it has ended with its context
+    }
     if (!lives(gone.made_in)) return {};
     context_scope scope(cu_);
     if (error failed = scope.enter(gone.made_in.handle)) return failed;
@@ -224,9 +229,8 @@ error deferred_frees::destroy(const kept &gone) noexcept {
         return arrays_.destroy(reinterpret_cast<CUarray>(handle));
     case kind::mipmapped_array:
         return arrays_.destroy(reinterpret_cast<CUmipmappedArray>(handle));
-    case kind::external_memory:
-        return externals_.release_memory(reinterpret_cast<CUexternalMemory>(handle));
     case kind::memory:
+    case kind::external_memory:
         break;
     }
     return to_error(cu_.cuMemFree(gone.name));

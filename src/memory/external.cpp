@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "device/capture_mode.h"
 #include "driver/result.h"
 #include "memory/arrays.h"
 #include "system/handles.h"
@@ -31,6 +30,12 @@ static_assert(FERRY_EXTERNAL_DEDICATED == CUDA_EXTERNAL_MEMORY_DEDICATED);
 static_assert(FERRY_ARRAY_COLOR_ATTACHMENT == CUDA_ARRAY3D_COLOR_ATTACHMENT);
 
 constexpr error unknown_handle = {FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE};
+
+// Of Direct3D: a buffer or a texture with memory of its own.
+bool is_resource(std::int32_t type) noexcept {
+    return type == FERRY_EXTERNAL_D3D12_RESOURCE || type == FERRY_EXTERNAL_D3D11_RESOURCE ||
+           type == FERRY_EXTERNAL_D3D11_RESOURCE_KMT;
+}
 
 // How the system names an object of a type.
 enum class naming : std::uint8_t {
@@ -98,6 +103,8 @@ private:
 // What a driver says of an import after the checks: only the handle can be at fault. The limit is its own result.
 error explain_import(CUresult result, std::int64_t handle) noexcept {
     switch (result) {
+    case CUDA_SUCCESS:
+        return {};
     case CUDA_ERROR_INVALID_VALUE:
     case CUDA_ERROR_INVALID_HANDLE:
     case CUDA_ERROR_OPERATING_SYSTEM:
@@ -109,8 +116,8 @@ error explain_import(CUresult result, std::int64_t handle) noexcept {
     }
 }
 
-template <class Records, class Handle> auto *find_by_handle(Records &all, Handle handle) noexcept {
-    const auto found = std::find_if(all.begin(), all.end(), [=](const auto &one) { return one.handle == handle; });
+template <class Records, class Is> auto *find_if(Records &all, const Is &is) noexcept {
+    const auto found = std::find_if(all.begin(), all.end(), is);
     return found == all.end() ? nullptr : found;
 }
 
@@ -121,9 +128,62 @@ template <class Records, class Is> void remove_if(Records &all, const Is &is) no
 
 } // namespace
 
-error external_objects::enter(int device, context_scope &scope, CUcontext &context) noexcept {
+// ---- Records
+
+template <class Record> bool external_objects::reserve(records<Record> &of) noexcept {
+    const lock_guard lock(mutex_);
+    const bool is_reserved = of.all.reserve(of.all.size() + of.in_flight + 1);
+    of.in_flight += is_reserved;
+    return is_reserved;
+}
+
+template <class Record> void external_objects::cancel(records<Record> &of) noexcept {
+    const lock_guard lock(mutex_);
+    --of.in_flight;
+}
+
+template <class Record> void external_objects::keep(records<Record> &of, const Record &made) noexcept {
+    const lock_guard lock(mutex_);
+    --of.in_flight;
+    of.all.append_reserved(made);
+}
+
+template <class Record, class Handle>
+bool external_objects::find(records<Record> &of, Handle handle, Record &found) noexcept {
+    const lock_guard lock(mutex_);
+    const Record *const known =
+        find_if(of.all, [&](const Record &one) { return one.handle == handle && !one.is_ending; });
+    if (known) found = *known;
+    return known;
+}
+
+template <class Record, class Is>
+bool external_objects::begin_end(records<Record> &of, const Is &is, Record &found) noexcept {
+    const lock_guard lock(mutex_);
+    Record *const known = find_if(of.all, [&](const Record &one) { return !one.is_ending && is(one); });
+    if (!known) return false;
+    found = *known;
+    known->is_ending = true;
+    return true;
+}
+
+template <class Record> void external_objects::end(records<Record> &of, const Record &ended, bool is_gone) noexcept {
+    const lock_guard lock(mutex_);
+    Record *const known =
+        find_if(of.all, [&](const Record &one) { return one.handle == ended.handle && one.is_ending; });
+    if (!known) return; // its context has ended meanwhile
+    if (is_gone)
+        of.all.remove(static_cast<std::size_t>(known - of.all.begin()));
+    else
+        *known = ended;
+}
+
+error external_objects::enter(int device, context_scope &scope, context_name &made_in) noexcept {
+    CUcontext context = nullptr;
     if (error failed = contexts_.get(device, context)) return failed;
-    return scope.enter(context);
+    if (error failed = scope.enter(context)) return failed;
+    made_in = name_context(cu_, context);
+    return {};
 }
 
 // ---- Memory
@@ -136,32 +196,30 @@ error external_objects::import_memory(const ferry_external_memory_desc &desc, CU
         return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, desc.flags);
     if (!cu_.cuImportExternalMemory || !cu_.cuDestroyExternalMemory) return {.status = FERRY_ERROR_UNSUPPORTED};
     context_scope scope(cu_);
-    made_memory made = {.handle = nullptr, .context = nullptr, .device = desc.device, .size = desc.size, .address = 0};
-    if (error failed = enter(desc.device, scope, made.context)) return failed;
-    const lock_guard lock(mutex_);
-    if (!memories_.reserve(memories_.size() + 1)) return no_memory; // before the driver takes the handle
+    made_memory made = {};
+    made.device = desc.device;
+    made.size = desc.size;
+    if (error failed = enter(desc.device, scope, made.made_in)) return failed;
     CUDA_EXTERNAL_MEMORY_HANDLE_DESC call = {};
     call.type = static_cast<CUexternalMemoryHandleType>(desc.handle_type);
     call.size = desc.size;
-    call.flags = desc.flags;
+    call.flags = desc.flags | (is_resource(desc.handle_type) ? FERRY_EXTERNAL_DEDICATED : 0);
     given_handle given(call, as, desc.handle, desc.name);
-    if (!given) return no_memory; // the process has no descriptor left
-    if (CUresult result = cu_.cuImportExternalMemory(&made.handle, &call)) return explain_import(result, desc.handle);
-    if (error failed = map_all(desc, made)) {
-        cu_.cuDestroyExternalMemory(made.handle);
+    if (!given || !reserve(memories_)) return no_memory; // or the process has no descriptor left
+    error failed = explain_import(cu_.cuImportExternalMemory(&made.handle, &call), desc.handle);
+    if (!failed && (failed = map_all(desc, made))) cu_.cuDestroyExternalMemory(made.handle);
+    if (failed) {
+        cancel(memories_);
         return failed;
     }
     given.take();
-    memories_.append_reserved(made);
+    keep(memories_, made);
     memory = made.handle;
     return {};
 }
 
 bool external_objects::find(CUexternalMemory memory, made_memory &found) noexcept {
-    const lock_guard lock(mutex_);
-    const made_memory *const known = find_by_handle(memories_, memory);
-    if (known) found = *known;
-    return known;
+    return find(memories_, memory, found);
 }
 
 // Maps all of the memory at once: the driver imports any size, and refuses it only here (CUDA 13.0).
@@ -172,10 +230,7 @@ error external_objects::map_all(const ferry_external_memory_desc &desc, made_mem
     CUdeviceptr address = 0;
     const CUresult result = cu_.cuExternalMemoryGetMappedBuffer(&address, made.handle, &call);
     made.address = address;
-    const bool is_resource = desc.handle_type == FERRY_EXTERNAL_D3D12_RESOURCE ||
-                             desc.handle_type == FERRY_EXTERNAL_D3D11_RESOURCE ||
-                             desc.handle_type == FERRY_EXTERNAL_D3D11_RESOURCE_KMT;
-    if (result == CUDA_ERROR_INVALID_VALUE && is_resource) return {}; // a texture
+    if (result == CUDA_ERROR_INVALID_VALUE && is_resource(desc.handle_type)) return {}; // a texture
     if (result == CUDA_ERROR_INVALID_VALUE)
         return refuse_option(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_FIELD_SIZE, 0, desc.size);
     return to_error(result);
@@ -183,13 +238,14 @@ error external_objects::map_all(const ferry_external_memory_desc &desc, made_mem
 
 bool external_objects::is_part(std::uint64_t address) noexcept {
     const lock_guard lock(mutex_);
-    return std::any_of(memories_.begin(), memories_.end(),
-                       [&](const made_memory &one) { return one.address != 0 && address - one.address < one.size; });
+    return find_if(memories_.all, [&](const made_memory &one) {
+        return one.address != 0 && !one.is_ending && address - one.address < one.size;
+    });
 }
 
 bool external_objects::is_part(CUmipmappedArray array) noexcept {
     const lock_guard lock(mutex_);
-    return std::any_of(images_.begin(), images_.end(), [&](const made_image &one) { return one.array == array; });
+    return find_if(images_.all, [&](const made_image &one) { return one.handle == array && !one.is_ending; });
 }
 
 error external_objects::get_address(CUexternalMemory memory, std::uint64_t offset, std::uint64_t size,
@@ -214,54 +270,53 @@ error external_objects::get_array(CUexternalMemory memory, std::uint64_t offset,
     if (offset >= of.size || needed > of.size - offset)
         return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, of.size, offset + needed);
     context_scope scope(cu_);
-    if (error failed = scope.enter(of.context)) return failed;
-    const lock_guard lock(mutex_);
-    if (!images_.reserve(images_.size() + 1)) return no_memory;
-    made_image made = {.of = memory, .array = nullptr};
-    if (error failed = map_mipmapped_array(cu_, memory, offset, desc, levels, made.array)) return failed;
-    images_.append_reserved(made);
+    if (error failed = scope.enter(of.made_in.handle)) return failed;
+    if (!reserve(images_)) return no_memory;
+    made_image made = {.handle = nullptr, .of = memory, .is_ending = false};
+    if (error failed = map_mipmapped_array(cu_, memory, offset, desc, levels, made.handle)) {
+        cancel(images_);
+        return failed;
+    }
     const made_array as = {
-        .context = of.context, .device = of.device, .is_mipmapped = true, .levels = levels, .desc = desc};
-    arrays_.note(made.array, as);
-    array = made.array;
+        .context = of.made_in.handle, .device = of.device, .is_mipmapped = true, .levels = levels, .desc = desc};
+    arrays_.note(made.handle, as);
+    keep(images_, made);
+    array = made.handle;
     return {};
 }
 
-error external_objects::destroy_images(CUexternalMemory of) noexcept {
-    for (;;) {
-        made_image gone = {};
-        {
-            const lock_guard lock(mutex_);
-            const auto found =
-                std::find_if(images_.begin(), images_.end(), [&](const made_image &one) { return one.of == of; });
-            if (found == images_.end()) return {};
-            gone = *found;
-            images_.remove(static_cast<std::size_t>(found - images_.begin()));
-        }
-        if (error failed = arrays_.destroy(gone.array)) {
-            const lock_guard lock(mutex_);
-            images_.append_reserved(gone);
-            return failed;
-        }
+// The arrays and the address, which the driver wants to end before the import.
+error external_objects::end_parts(const made_memory &of) noexcept {
+    made_image gone = {};
+    while (begin_end(
+        images_, [&](const made_image &one) { return one.of == of.handle; }, gone)) {
+        const error failed = arrays_.destroy(gone.handle);
+        end(images_, gone, !failed);
+        if (failed) return failed;
     }
+    return of.address ? to_error(cu_.cuMemFree(of.address)) : ok;
 }
 
-// Ends the parts first, as the driver demands. What cannot be ended stays, and so does the import.
 error external_objects::release_memory(CUexternalMemory memory) noexcept {
-    made_memory of;
-    if (!find(memory, of)) return unknown_handle;
-    context_scope scope(cu_);
-    if (error failed = scope.enter(of.context)) return failed;
-    if (error failed = destroy_images(memory)) return failed;
-    if (of.address != 0) {
-        if (CUresult result = cu_.cuMemFree(of.address)) return to_error(result);
+    made_memory of = {};
+    if (!begin_end(
+            memories_, [&](const made_memory &one) { return one.handle == memory; }, of))
+        return unknown_handle;
+    error failed;
+    if (may_live(cu_, of.made_in)) { // else all has ended with the context
+        context_scope scope(cu_);
+        failed = scope.enter(of.made_in.handle);
+        if (!failed) failed = end_parts(of);
+        if (!failed) {
+            of.address = 0;
+            failed = to_error(cu_.cuDestroyExternalMemory(memory));
+        }
+    } else {
         const lock_guard lock(mutex_);
-        if (made_memory *const known = find_by_handle(memories_, memory)) known->address = 0;
+        remove_if(images_.all, [&](const made_image &one) { return one.of == memory; });
     }
-    if (CUresult result = cu_.cuDestroyExternalMemory(memory)) return to_error(result);
-    const lock_guard lock(mutex_);
-    remove_if(memories_, [&](const made_memory &one) { return one.handle == memory; });
-    return {};
+    end(memories_, of, !failed);
+    return failed;
 }
 
 // ---- Semaphores
@@ -273,27 +328,22 @@ error external_objects::import_semaphore(const ferry_external_semaphore_desc &de
     if (desc.reserved) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED, 0, desc.reserved);
     if (!cu_.cuImportExternalSemaphore || !cu_.cuDestroyExternalSemaphore) return {.status = FERRY_ERROR_UNSUPPORTED};
     context_scope scope(cu_);
-    made_semaphore made = {.handle = nullptr, .context = nullptr, .device = desc.device, .type = desc.handle_type};
-    if (error failed = enter(desc.device, scope, made.context)) return failed;
-    const lock_guard lock(mutex_);
-    if (!semaphores_.reserve(semaphores_.size() + 1)) return no_memory;
+    made_semaphore made = {};
+    made.device = desc.device;
+    made.type = desc.handle_type;
+    if (error failed = enter(desc.device, scope, made.made_in)) return failed;
     CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC call = {};
     call.type = static_cast<CUexternalSemaphoreHandleType>(desc.handle_type);
     given_handle given(call, as, desc.handle, desc.name);
-    if (!given) return no_memory;
-    if (CUresult result = cu_.cuImportExternalSemaphore(&made.handle, &call))
-        return explain_import(result, desc.handle);
+    if (!given || !reserve(semaphores_)) return no_memory;
+    if (error failed = explain_import(cu_.cuImportExternalSemaphore(&made.handle, &call), desc.handle)) {
+        cancel(semaphores_);
+        return failed;
+    }
     given.take();
-    semaphores_.append_reserved(made);
+    keep(semaphores_, made);
     semaphore = made.handle;
     return {};
-}
-
-bool external_objects::find(CUexternalSemaphore semaphore, made_semaphore &found) noexcept {
-    const lock_guard lock(mutex_);
-    const made_semaphore *const known = find_by_handle(semaphores_, semaphore);
-    if (known) found = *known;
-    return known;
 }
 
 namespace {
@@ -306,7 +356,7 @@ bool is_keyed_mutex(std::int32_t type) noexcept {
 
 error external_objects::signal(CUexternalSemaphore semaphore, std::uint64_t value, CUstream stream) noexcept {
     made_semaphore of;
-    if (!find(semaphore, of)) return unknown_handle;
+    if (!find(semaphores_, semaphore, of)) return unknown_handle;
     context_choice choice;
     if (error failed = choose_context_on(cu_, contexts_, stream, of.device, choice)) return failed;
     context_scope scope(cu_);
@@ -319,7 +369,7 @@ error external_objects::signal(CUexternalSemaphore semaphore, std::uint64_t valu
 error external_objects::wait(CUexternalSemaphore semaphore, std::uint64_t value, std::uint32_t timeout_ms,
                              CUstream stream) noexcept {
     made_semaphore of;
-    if (!find(semaphore, of)) return unknown_handle;
+    if (!find(semaphores_, semaphore, of)) return unknown_handle;
     context_choice choice;
     if (error failed = choose_context_on(cu_, contexts_, stream, of.device, choice)) return failed;
     context_scope scope(cu_);
@@ -335,33 +385,27 @@ error external_objects::wait(CUexternalSemaphore semaphore, std::uint64_t value,
 }
 
 error external_objects::release_semaphore(CUexternalSemaphore semaphore) noexcept {
-    made_semaphore of;
-    if (!find(semaphore, of)) return unknown_handle;
-    context_scope scope(cu_);
-    if (error failed = scope.enter(of.context)) return failed;
-    if (CUresult result = cu_.cuDestroyExternalSemaphore(semaphore)) return to_error(result);
-    const lock_guard lock(mutex_);
-    remove_if(semaphores_, [&](const made_semaphore &one) { return one.handle == semaphore; });
-    return {};
+    made_semaphore of = {};
+    if (!begin_end(
+            semaphores_, [&](const made_semaphore &one) { return one.handle == semaphore; }, of))
+        return unknown_handle;
+    error failed;
+    if (may_live(cu_, of.made_in)) {
+        context_scope scope(cu_);
+        failed = scope.enter(of.made_in.handle);
+        if (!failed) failed = to_error(cu_.cuDestroyExternalSemaphore(semaphore));
+    }
+    end(semaphores_, of, !failed);
+    return failed;
 }
-
-// ---- The end
 
 void external_objects::forget(CUcontext context) noexcept {
     const lock_guard lock(mutex_);
-    for (const made_memory &gone : memories_)
-        if (gone.context == context) remove_if(images_, [&](const made_image &one) { return one.of == gone.handle; });
-    remove_if(memories_, [&](const made_memory &one) { return one.context == context; });
-    remove_if(semaphores_, [&](const made_semaphore &one) { return one.context == context; });
-}
-
-void external_objects::close() noexcept {
-    if (is_driver_gone(cu_)) return;
-    const relaxed_capture_mode relaxed(cu_);
-    while (memories_.size() != 0)
-        if (release_memory(memories_[memories_.size() - 1].handle)) break; // the context is lost
-    while (semaphores_.size() != 0)
-        if (release_semaphore(semaphores_[semaphores_.size() - 1].handle)) break;
+    for (const made_memory &gone : memories_.all)
+        if (gone.made_in.handle == context)
+            remove_if(images_.all, [&](const made_image &one) { return one.of == gone.handle; });
+    remove_if(memories_.all, [&](const made_memory &one) { return one.made_in.handle == context; });
+    remove_if(semaphores_.all, [&](const made_semaphore &one) { return one.made_in.handle == context; });
 }
 
 } // namespace ferry

@@ -22,14 +22,15 @@ public:
                       std::uint64_t &address) noexcept;
     error get_array(CUexternalMemory memory, std::uint64_t offset, const ferry_array_desc &desc, std::uint32_t levels,
                     CUmipmappedArray &array) noexcept;
-    // Waits for running work on the device. After an error the memory is as before.
+    // Waits for running work on the device. After an error some parts may be gone, and only this call may follow.
     error release_memory(CUexternalMemory memory) noexcept;
     struct made_memory {
         CUexternalMemory handle;
-        CUcontext context;
+        context_name made_in;
         int device;
         std::uint64_t size;
         std::uint64_t address; // of all of it; 0: a resource that has none
+        bool is_ending;        // being released: another import may already have the handle
     };
     bool find(CUexternalMemory memory, made_memory &found) noexcept;
     // Whether it ends with an import.
@@ -43,35 +44,48 @@ public:
 
     // Forgets what was imported in a context, because it ends with the context.
     void forget(CUcontext context) noexcept;
-    // Releases everything. Called while there is a driver.
-    void close() noexcept;
 
 private:
     using lock_guard = std::lock_guard<std::mutex>;
     // The texels of an image.
     struct made_image {
+        CUmipmappedArray handle;
         CUexternalMemory of;
-        CUmipmappedArray array;
+        bool is_ending;
     };
     struct made_semaphore {
         CUexternalSemaphore handle;
-        CUcontext context;
+        context_name made_in;
         int device;
         std::int32_t type;
+        bool is_ending;
     };
+    // No driver call runs under the mutex: it may wait for work that needs a thread which waits for the mutex. So room for
+    // a record is reserved before the call that makes it. `in_flight` counts such records of all threads.
+    template <class Record> struct records {
+        explicit records(const allocator &memory) noexcept : all(memory) {}
+        growing<Record> all;
+        std::size_t in_flight = 0;
+    };
+    template <class Record> bool reserve(records<Record> &of) noexcept;
+    template <class Record> void cancel(records<Record> &of) noexcept;
+    template <class Record> void keep(records<Record> &of, const Record &made) noexcept;
+    template <class Record, class Handle> bool find(records<Record> &of, Handle handle, Record &found) noexcept;
+    // Marks a record as ending; false if there is none. After that it ends, or stays.
+    template <class Record, class Is> bool begin_end(records<Record> &of, const Is &is, Record &found) noexcept;
+    template <class Record> void end(records<Record> &of, const Record &ended, bool is_gone) noexcept;
 
-    error enter(int device, context_scope &scope, CUcontext &context) noexcept;
+    error enter(int device, context_scope &scope, context_name &made_in) noexcept;
+    error end_parts(const made_memory &of) noexcept;
     error map_all(const ferry_external_memory_desc &desc, made_memory &made) noexcept;
-    error destroy_images(CUexternalMemory of) noexcept;
-    bool find(CUexternalSemaphore semaphore, made_semaphore &found) noexcept;
 
     const driver_table &cu_;
     device_contexts &contexts_;
     array_surfaces &arrays_;
     std::mutex mutex_;
-    growing<made_memory> memories_;
-    growing<made_image> images_;
-    growing<made_semaphore> semaphores_;
+    records<made_memory> memories_;
+    records<made_image> images_;
+    records<made_semaphore> semaphores_;
 };
 
 } // namespace ferry

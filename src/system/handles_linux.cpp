@@ -1,11 +1,13 @@
 #if defined(__linux__)
 #include "system/handles.h"
 
+#include <cerrno>
 #include <climits>
 #include <initializer_list>
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace ferry {
@@ -18,7 +20,7 @@ bool is_open_handle(std::int64_t handle) noexcept {
 
 int duplicate_descriptor(int descriptor) noexcept {
     // The system gives out the lowest free number, unless a higher one is asked for.
-    for (const int lowest : {1'000'000, 65'000, 1000, 0}) {
+    for (const int lowest : {1000, 0}) {
         const int made = fcntl(descriptor, F_DUPFD_CLOEXEC, lowest);
         if (made >= 0) return made;
     }
@@ -27,11 +29,24 @@ int duplicate_descriptor(int descriptor) noexcept {
 
 void close_descriptor(int descriptor) noexcept { close(descriptor); }
 
+// All descriptors of a device node look alike to fstat. Where the system does not tell whether two are of one opening,
+// a descriptor that is none of a plain file stays open.
 void close_duplicate(int duplicate, int descriptor) noexcept {
-    struct stat one {
-    }, other{};
-    if (fstat(duplicate, &one) != 0 || fstat(descriptor, &other) != 0) return;
-    if (one.st_dev == other.st_dev && one.st_ino == other.st_ino && one.st_rdev == other.st_rdev) close(duplicate);
+    constexpr int duplicate_query = 1024 + 3; // F_DUPFD_QUERY, Linux 6.10
+    constexpr int of_file = 0;                // KCMP_FILE
+    int answer = fcntl(duplicate, duplicate_query, descriptor);
+    if (answer < 0 && errno == EBADF) return;
+    if (answer < 0) {
+        const long compared = syscall(SYS_kcmp, getpid(), getpid(), of_file, duplicate, descriptor);
+        if (compared >= 0) answer = compared == 0;
+    }
+    if (answer < 0) {
+        struct stat one {
+        }, other{};
+        answer = fstat(duplicate, &one) == 0 && fstat(descriptor, &other) == 0 && S_ISREG(one.st_mode) &&
+                 one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+    }
+    if (answer == 1) close(duplicate);
 }
 
 } // namespace ferry
