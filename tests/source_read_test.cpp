@@ -71,6 +71,7 @@ TEST_F(source_read, up_to_1_mib_behind_other_work_is_read_in_a_call_that_does_no
             ASSERT_OK(enqueue(copy));
             std::fill(from.begin(), from.end(), std::byte{0});
         }
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(read_back(target, size) == data);
     }
 }
@@ -165,6 +166,7 @@ TEST_F(source_read, a_large_source_has_been_read_when_the_call_returns) {
         }
         ASSERT_OK(enqueue(copy));
         std::fill(from.begin(), from.end(), std::byte{0});
+        EXPECT_OK(raw().cuStreamSynchronize(stream)); // the source has been read, but may be on its way
         EXPECT_TRUE(read_back(target, size) == data);
     }
 }
