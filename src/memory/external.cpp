@@ -213,6 +213,7 @@ error external_objects::import_memory(const ferry_external_memory_desc &desc, CU
         return failed;
     }
     given.take();
+    has_memory_.store(true, std::memory_order_relaxed);
     keep(memories_, made);
     memory = made.handle;
     return {};
@@ -230,13 +231,13 @@ error external_objects::map_all(const ferry_external_memory_desc &desc, made_mem
     CUdeviceptr address = 0;
     const CUresult result = cu_.cuExternalMemoryGetMappedBuffer(&address, made.handle, &call);
     made.address = address;
-    if (result == CUDA_ERROR_INVALID_VALUE && is_resource(desc.handle_type)) return {}; // a texture
-    if (result == CUDA_ERROR_INVALID_VALUE)
-        return refuse_option(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_FIELD_SIZE, 0, desc.size);
-    return to_error(result);
+    if (result != CUDA_ERROR_INVALID_VALUE) return to_error(result);
+    if (is_resource(desc.handle_type)) return {}; // a texture
+    return refuse_option(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_FIELD_SIZE, 0, desc.size);
 }
 
 bool external_objects::is_part(std::uint64_t address) noexcept {
+    if (!has_memory_.load(std::memory_order_relaxed)) return false;
     const lock_guard lock(mutex_);
     return find_if(memories_.all, [&](const made_memory &one) {
         return one.address != 0 && !one.is_ending && address - one.address < one.size;
@@ -244,6 +245,7 @@ bool external_objects::is_part(std::uint64_t address) noexcept {
 }
 
 bool external_objects::is_part(CUmipmappedArray array) noexcept {
+    if (!has_memory_.load(std::memory_order_relaxed)) return false;
     const lock_guard lock(mutex_);
     return find_if(images_.all, [&](const made_image &one) { return one.handle == array && !one.is_ending; });
 }
@@ -354,13 +356,19 @@ bool is_keyed_mutex(std::int32_t type) noexcept {
 
 } // namespace
 
-error external_objects::signal(CUexternalSemaphore semaphore, std::uint64_t value, CUstream stream) noexcept {
-    made_semaphore of;
+// Finds the semaphore and enters the context of the stream.
+error external_objects::enter_stream(CUexternalSemaphore semaphore, CUstream stream, context_scope &scope,
+                                     made_semaphore &of) noexcept {
     if (!find(semaphores_, semaphore, of)) return unknown_handle;
     context_choice choice;
     if (error failed = choose_context_on(cu_, contexts_, stream, of.device, choice)) return failed;
+    return scope.enter(choice.wanted, choice.current);
+}
+
+error external_objects::signal(CUexternalSemaphore semaphore, std::uint64_t value, CUstream stream) noexcept {
+    made_semaphore of;
     context_scope scope(cu_);
-    if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
+    if (error failed = enter_stream(semaphore, stream, scope, of)) return failed;
     CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS call = {};
     (is_keyed_mutex(of.type) ? call.params.keyedMutex.key : call.params.fence.value) = value;
     return {.status = call_optional(cu_.cuSignalExternalSemaphoresAsync, &semaphore, &call, 1U, stream)};
@@ -369,11 +377,8 @@ error external_objects::signal(CUexternalSemaphore semaphore, std::uint64_t valu
 error external_objects::wait(CUexternalSemaphore semaphore, std::uint64_t value, std::uint32_t timeout_ms,
                              CUstream stream) noexcept {
     made_semaphore of;
-    if (!find(semaphores_, semaphore, of)) return unknown_handle;
-    context_choice choice;
-    if (error failed = choose_context_on(cu_, contexts_, stream, of.device, choice)) return failed;
     context_scope scope(cu_);
-    if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
+    if (error failed = enter_stream(semaphore, stream, scope, of)) return failed;
     CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS call = {};
     if (is_keyed_mutex(of.type)) {
         call.params.keyedMutex.key = value;

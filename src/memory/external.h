@@ -2,6 +2,7 @@
 // made of an import: addresses and arrays must be freed one by one. This class frees them with their import.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
 #include "base/growing.h"
@@ -77,12 +78,15 @@ private:
 
     error enter(int device, context_scope &scope, context_name &made_in) noexcept;
     error end_parts(const made_memory &of) noexcept;
+    error enter_stream(CUexternalSemaphore semaphore, CUstream stream, context_scope &scope,
+                       made_semaphore &of) noexcept;
     error map_all(const ferry_external_memory_desc &desc, made_memory &made) noexcept;
 
     const driver_table &cu_;
     device_contexts &contexts_;
     array_surfaces &arrays_;
     std::mutex mutex_;
+    std::atomic<bool> has_memory_ = false; // was ever imported: until then frees do not lock the mutex
     records<made_memory> memories_;
     records<made_image> images_;
     records<made_semaphore> semaphores_;
