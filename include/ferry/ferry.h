@@ -132,10 +132,11 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_HANDLE (-25)          /* not a handle of ferry, or damaged, or its object no longer exists */
 #define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before the last reboot */
 #define FERRY_ERROR_POOL (-27)            /* the pool of this memory is not imported, or this is no imported pool */
-#define FERRY_ERROR_IMPORTED (-28)        /* imported: only its own process may free, change or allocate from it */
-#define FERRY_ERROR_NOT_SHAREABLE (-29)   /* this kind of memory, pool or event cannot be shared */
-#define FERRY_ERROR_PROFILE (-30)         /* the profile is damaged, old, or of another device or driver */
-#define FERRY_ERROR_ROUTE (-31)           /* the route that the flags force cannot take this copy: see value */
+#define FERRY_ERROR_IMPORTED                                                                                           \
+    (-28) /* imported: it cannot be freed, changed or allocated from, and ends with its import */
+#define FERRY_ERROR_NOT_SHAREABLE (-29) /* this kind of memory, pool or event cannot be shared */
+#define FERRY_ERROR_PROFILE (-30)       /* the profile is damaged, old, or of another device or driver */
+#define FERRY_ERROR_ROUTE (-31)         /* the route that the flags force cannot take this copy: see value */
 
 /* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
 #define FERRY_STATUS_DRIVER_BASE (-1000)
@@ -294,13 +295,14 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  * Thread-safety: no other call on this instance may be running or come later.
  * Blocking:      until staged copies in flight have ended, unless their context is dead; until streams have passed
  *                large batches, whose pieces are in tables of the instance (ferry_copy_batch_async); until streams have
- *                passed deferred frees (ferry_device_free_deferred, ferry_array_destroy_async), which are then done. If
+ *                passed deferred frees (ferry_device_free_deferred, ferry_array_destroy_async,
+ *                ferry_external_memory_release_async), which are then done. If
  *                the instance holds the last reference to a primary context, the driver waits for its work and destroys
  *                it with everything in it. The last instance on the software driver ends that driver: running work ends
  *                first, then all its addresses, arrays and contexts are gone.
  * Driver:        cuDevicePrimaryCtxRelease; if kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
  *                cuEventSynchronize and the calls that release pinned memory and staging buffers; cuArrayDestroy,
- *                cuMipmappedArrayDestroy, cuMemFree and cuEventDestroy for deferred frees.
+ *                cuMipmappedArrayDestroy, cuMemFree, cuDestroyExternalMemory and cuEventDestroy for deferred frees.
  */
 FERRY_API void ferry_close(ferry_instance *instance);
 
@@ -1474,7 +1476,8 @@ FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, 
  *
  * Blocking:      until running work on the device has ended, as cuMemFree does.
  * Errors:        FERRY_ERROR_ADDRESS if it is neither device nor managed memory nor of a pool, or was given to
- *                ferry_device_free_deferred; _IMPORTED for memory of another process (ferry_ipc_close_memory).
+ *                ferry_device_free_deferred; _IMPORTED for memory of another process (ferry_ipc_close_memory) and of another API
+ *                (ferry_external_memory_release).
  * Driver:        cuPointerGetAttributes, cuMemFree.
  */
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
@@ -1514,7 +1517,7 @@ FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t devi
  *
  * Blocking:      until running work on the device has ended, as ferry_device_free, if there is anything to return.
  * Errors:        the driver's own: whatever it refused to free stays.
- * Driver:        cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree.
+ * Driver:        cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree, cuDestroyExternalMemory.
  */
 FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep);
 

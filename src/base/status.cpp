@@ -69,7 +69,7 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_HANDLE", "not a handle of ferry, or damaged, or its object no longer exists"},
     {"FERRY_ERROR_MACHINE", "the handle was made on another machine, or before the last reboot"},
     {"FERRY_ERROR_POOL", "the pool of this memory is not imported, or this is not an imported pool"},
-    {"FERRY_ERROR_IMPORTED", "imported from another process: only that process may free, change or allocate from it"},
+    {"FERRY_ERROR_IMPORTED", "imported: it cannot be freed, changed or allocated from here, and ends with its import"},
     {"FERRY_ERROR_NOT_SHAREABLE", "this kind of memory, pool or event cannot be shared"},
     {"FERRY_ERROR_PROFILE", "the profile is damaged, of another version, or of another device or driver"},
     {"FERRY_ERROR_ROUTE", "the route that the flags force cannot take this copy"},
