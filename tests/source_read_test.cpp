@@ -166,7 +166,7 @@ TEST_F(source_read, a_large_source_has_been_read_when_the_call_returns) {
         }
         ASSERT_OK(enqueue(copy));
         std::fill(from.begin(), from.end(), std::byte{0});
-        EXPECT_OK(raw().cuStreamSynchronize(stream)); // the source has been read, but may be on its way
+        EXPECT_OK(raw().cuStreamSynchronize(stream)); // the call returns before the copy is complete
         EXPECT_TRUE(read_back(target, size) == data);
     }
 }

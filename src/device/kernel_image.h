@@ -7,7 +7,8 @@ namespace ferry {
 
 // Bytes, eight to a number: a GPU's host is little-endian.
 extern const std::uint64_t portable_kernels[];
-// For compute capabilities 8.x, except Orin, and 9.0, and drivers from 12.4 on. The first number is 0 in builds without native code.
+// For compute capabilities 8.x, except Orin, and 9.0, and drivers from 12.4 on. The first number is 0 in builds without
+// native code.
 extern const std::uint64_t native_kernels[];
 
 } // namespace ferry

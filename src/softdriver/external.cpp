@@ -1,7 +1,6 @@
-// Memory and semaphores of graphics APIs that run on the CPU. A descriptor is closed even if it is refused, as by the real
-// driver (seen on CUDA 13.0, H200). Memory is a file that is mapped once for each address or
-// array made of it. A semaphore is a file that begins with its value; tests make such files. Like NVIDIA's driver, this one
-// cannot tell the two apart.
+// Memory and semaphores of graphics APIs that run on the CPU. Memory is a file, which is mapped for each address and each
+// array. A semaphore is a file that begins with its value; tests make such files. As with NVIDIA's driver (CUDA 13.0,
+// H200) a descriptor is closed even if it is refused, and memory and semaphores are not told apart.
 #include "softdriver/arrays.h"
 #include "softdriver/entry.h"
 #include "softdriver/state.h"

@@ -90,8 +90,8 @@ std::unique_ptr<second_process> second_process::start(const environment &environ
     return started->runs() ? std::move(started) : nullptr;
 }
 
-// Waits for the first byte. Whether the system could run this program. It cannot if an emulator runs it, and QEMU's children do not tell
-// posix_spawn so.
+// Waits for the first byte, and returns whether the system could run this program. It cannot if an emulator runs it, and
+// QEMU's children do not tell posix_spawn so.
 bool second_process::runs() {
     char first;
     if (::recv(channel_.socket_, &first, sizeof first, 0) != 0) return true;
