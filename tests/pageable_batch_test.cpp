@@ -11,6 +11,7 @@
 #include "support/raw_objects.h"
 #include "support/stuck_pages.h"
 #include "support/system.h"
+#include "system/address_space.h"
 
 namespace ferry::test {
 namespace {
@@ -347,6 +348,77 @@ TEST_F(pageable_batch, unreadable_memory_is_refused_and_no_thread_touches_it) {
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
     driver.heal();
     EXPECT_OK(raw().cuCtxSynchronize());
+}
+
+// Where the system reports mappings, the driver is asked about some pieces of a mapping, not about each.
+TEST_F(pageable_batch, pieces_of_one_mapping_cost_few_look_ups) {
+    constexpr std::size_t count = 400, size = 3000, step = 8192;
+    mapped_memory memory(count * step);
+    const device_memory device(count * size);
+    const bytes drawn = random_bytes(memory.size(), 1);
+    std::memcpy(memory.data(), drawn.data(), memory.size());
+    address_space mappings;
+    mappings.open();
+    host_mapping found;
+    const bool is_reported = mappings.find_private(memory.address(), found);
+    piece_batch batch;
+    for (std::size_t i = 0; i < count; ++i)
+        batch.add(device + i * size, memory.address() + (count - 1 - i) * step, size);
+    {
+        const gate held(stream);
+        driver.reset_counts();
+        ASSERT_OK(batch.copy_async(counted.get(), stream));
+        if (is_reported)
+            EXPECT_LT(driver.calls("cuPointerGetAttributes"), static_cast<int>(count) / 8);
+        else
+            EXPECT_GE(driver.calls("cuPointerGetAttributes"), static_cast<int>(count));
+        expect_one_launch();
+    }
+    wait();
+    bytes there(count * size);
+    ASSERT_OK(raw().cuMemcpyDtoH(there.data(), device, there.size()));
+    for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(std::memcmp(&there[i * size], memory.data() + (count - 1 - i) * step, size), 0) << i;
+}
+
+// Parts of a mapping that are pinned go by kernels, whether ferry or the program itself has registered them.
+TEST_F(pageable_batch, registered_parts_of_a_mapping_are_found) {
+    constexpr std::size_t count = 200, size = 3000, step = 8192, pinned = 96; // pieces 64 to 159
+    for (const bool by_ferry : {true, false}) {
+        mapped_memory memory(count * step);
+        const device_memory device(count * size);
+        const bytes drawn = random_bytes(memory.size(), 2);
+        std::memcpy(memory.data(), drawn.data(), memory.size());
+        std::byte *const part = memory.data() + 64 * step;
+        if (by_ferry)
+            ASSERT_OK(ferry_host_register(counted.get(), part, pinned * step, 0, nullptr));
+        else
+            ASSERT_OK(raw().cuMemHostRegister(part, pinned * step, 0));
+        piece_batch batch;
+        for (std::size_t i = 0; i < count; ++i)
+            batch.add(device + i * size, memory.address() + i * step, size);
+        ferry_batch_explanation explanation = {};
+        explanation.struct_size = sizeof explanation;
+        {
+            const gate held(stream);
+            ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(), batch.to.data(), batch.from.data(),
+                                                      batch.sizes.data(), count, 0, stream, &explanation, nullptr));
+            EXPECT_EQ(explanation.staged.copies, count - pinned);
+            EXPECT_EQ(explanation.staged.copies + explanation.kernels.copies + explanation.batch_calls.copies +
+                          explanation.singles.copies,
+                      count);
+            ASSERT_OK(batch.copy_async(counted.get(), stream));
+        }
+        wait();
+        bytes there(count * size);
+        ASSERT_OK(raw().cuMemcpyDtoH(there.data(), device, there.size()));
+        for (std::size_t i = 0; i < count; ++i)
+            ASSERT_EQ(std::memcmp(&there[i * size], memory.data() + i * step, size), 0) << i;
+        if (by_ferry)
+            ASSERT_OK(ferry_host_unregister(counted.get(), part));
+        else
+            ASSERT_OK(raw().cuMemHostUnregister(part));
+    }
 }
 
 // One batch waits in pages that do not come, and the others go on.

@@ -34,8 +34,13 @@ struct mapped_pages : mapped_memory {
 };
 
 bool are_readable(const std::vector<address_span> &ranges) {
+    const auto range = [&](std::size_t at) noexcept { return ranges[at]; };
     errno = EDOM;
-    const bool all = host_ranges_are_readable(ranges.size(), [&](std::size_t at) noexcept { return ranges[at]; });
+    const bool all = host_ranges_are_readable(address_space(), ranges.size(), range);
+    EXPECT_EQ(errno, EDOM);
+    address_space mappings;
+    mappings.open();
+    EXPECT_EQ(host_ranges_are_readable(mappings, ranges.size(), range), all);
     EXPECT_EQ(errno, EDOM);
     bool each = true;
     for (const address_span &range : ranges)

@@ -595,10 +595,10 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for
  *                `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the others may have been
  *                made in part.
- * Driver:        cuPointerGetAttributes once or twice for each allocation (for pageable memory, each copy) and
- *                cuArray3DGetDescriptor for each array; cuSurfObjectCreate for the first batch that reads an array;
- *                then for each group the fastest of cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for
- *                each copy; and cuStreamSynchronize.
+ * Driver:        cuPointerGetAttributes once or twice for each allocation (for pageable memory, each copy; with Linux
+ *                6.11 and later some copies in each mapping) and cuArray3DGetDescriptor for each array;
+ *                cuSurfObjectCreate for the first batch that reads an array; then for each group the fastest of
+ *                cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each copy; and cuStreamSynchronize.
  */
 FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                                    uint32_t flags, ferry_error_info *error);

@@ -4,15 +4,14 @@
 
 namespace ferry {
 
-namespace {
-
-// Not the legacy stream itself: its queries cover the streams that synchronise with it.
 bool follows_legacy_stream(const driver_table &cu, CUstream stream) noexcept {
     if (!stream || stream == CU_STREAM_LEGACY) return false;
     unsigned flags = CU_STREAM_DEFAULT;
     if (cu.cuStreamGetFlags && cu.cuStreamGetFlags(stream, &flags)) return true;
     return !(flags & CU_STREAM_NON_BLOCKING);
 }
+
+namespace {
 
 // An event recorded on the stream also comes after the work on the legacy stream.
 error wait_by_event(const driver_table &cu, CUstream stream) noexcept {

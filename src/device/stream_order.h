@@ -13,6 +13,9 @@ namespace ferry {
 // `legacy_counts`. If so, such a stream never counts as idle.
 bool is_idle(const driver_table &cu, CUstream stream, bool legacy_counts) noexcept;
 
+// Whether the stream synchronises with the legacy stream. False for that stream itself: its queries cover the others.
+bool follows_legacy_stream(const driver_table &cu, CUstream stream) noexcept;
+
 // Makes a driver that keeps work back (device_facts) pass the stream's work to the device. The stream must not be under
 // capture.
 void pass_to_device(const driver_table &cu, CUstream stream) noexcept;

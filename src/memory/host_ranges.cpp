@@ -36,6 +36,17 @@ const Range *host_ranges::sorted_ranges<Range>::first_from(std::uint64_t address
 }
 
 template <class Range>
+void host_ranges::sorted_ranges<Range>::leave_out(std::uint64_t address, std::uint64_t &first,
+                                                  std::uint64_t &end) const noexcept {
+    const std::size_t after = lower_bound(address + 1);
+    if (after < ranges_.size()) end = std::min(end, ranges_[after].address);
+    if (after == 0) return;
+    const Range &before = ranges_[after - 1];
+    first = std::max(first, before.address + before.size);
+    if (first > address) end = first;
+}
+
+template <class Range>
 void host_ranges::sorted_ranges<Range>::forget_overlapping(std::uint64_t address, std::uint64_t size) noexcept {
     std::size_t at = lower_bound(address);
     if (at > 0 && address - ranges_[at - 1].address < ranges_[at - 1].size) --at;
@@ -116,6 +127,12 @@ std::uint64_t host_ranges::next_registration(std::uint64_t address) const noexce
     const std::lock_guard lock(mutex_);
     const host_registration *const found = registrations_.first_from(address);
     return found ? found->address : UINT64_MAX;
+}
+
+void host_ranges::leave_out_records(std::uint64_t address, std::uint64_t &first, std::uint64_t &end) const noexcept {
+    const std::lock_guard lock(mutex_);
+    blocks_.leave_out(address, first, end);
+    registrations_.leave_out(address, first, end);
 }
 
 } // namespace ferry

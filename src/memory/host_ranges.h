@@ -58,6 +58,9 @@ public:
     std::uint64_t end_of_piece(std::uint64_t address) const noexcept;
     // Returns the start of the first registration that begins at or after `address`; UINT64_MAX for none.
     std::uint64_t next_registration(std::uint64_t address) const noexcept;
+    // Cuts [first, end), which holds `address`, to the part around `address` that no record overlaps; to nothing if a
+    // record contains `address`.
+    void leave_out_records(std::uint64_t address, std::uint64_t &first, std::uint64_t &end) const noexcept;
 
 private:
     template <class Range> class sorted_ranges {
@@ -71,6 +74,7 @@ private:
             return const_cast<sorted_ranges *>(this)->find(address);
         }
         const Range *first_from(std::uint64_t address) const noexcept;
+        void leave_out(std::uint64_t address, std::uint64_t &first, std::uint64_t &end) const noexcept;
         void remove(Range &range) noexcept { ranges_.remove(static_cast<std::size_t>(&range - ranges_.begin())); }
 
     private:

@@ -9,12 +9,13 @@
 namespace ferry {
 
 error known_ranges::begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream,
-                          std::uint64_t bytes) noexcept {
+                          std::uint64_t bytes, const host_knowledge &host) noexcept {
     cu_ = &cu;
     context_ = context;
     context_device_ = context_device;
     stream_ = stream;
-    pageable_in_a_row_ = 0;
+    host_ = host;
+    pageable_in_a_row_ = not_assumed_ = 0;
     ranges_.clear();
     facts_.clear();
     sorted_.clear();
@@ -50,6 +51,11 @@ void known_ranges::remember_all(const known_range &range, std::uint32_t index) n
         remember(range.first + (i << stretch_bits_), index);
 }
 
+const known_ranges::place *known_ranges::first_above(std::uint64_t address) const noexcept {
+    return std::upper_bound(sorted_.begin(), sorted_.end(), address,
+                            [](std::uint64_t first, const place &one) { return first < one.first; });
+}
+
 bool known_ranges::search(std::uint64_t address, std::uint32_t &index) const noexcept {
     std::size_t left = sorted_.size();
     if (left == 0) return false;
@@ -70,6 +76,37 @@ std::uint32_t known_ranges::search_and_remember(std::uint64_t address, std::uint
     return index;
 }
 
+bool known_ranges::assume_pageable(std::uint64_t address, known_range &range) noexcept {
+    constexpr unsigned some = 4;
+    host_mapping mapping;
+    if (!host_.mappings || not_assumed_ == some) return false;
+    if (!host_.mappings->find_private(address, mapping)) {
+        ++not_assumed_;
+        return false;
+    }
+    host_.pinned->leave_out_records(address, mapping.first, mapping.end);
+    const place *const after = first_above(address);
+    if (after != sorted_.end()) mapping.end = std::min(mapping.end, after->first);
+    if (after != sorted_.begin()) {
+        const known_range &before = ranges_[after[-1].index];
+        mapping.first = std::max(mapping.first, before.first + before.size);
+    }
+    if (!mapping.holds(address)) return false;
+    range.first = mapping.first;
+    range.size = mapping.end - mapping.first;
+    range.as_source = range.as_destination = range_use::pageable;
+    return true;
+}
+
+error known_ranges::is_assumed_rightly(std::uint64_t address, std::uint32_t index, bool &is_right) const noexcept {
+    is_right = true;
+    if (index == unknown || ranges_[index].as_source != range_use::pageable) return {};
+    address_facts facts;
+    if (error failed = look_up_address(*cu_, address, address_query::kind_only, facts)) return failed;
+    is_right = facts.kind == memory_kind::pageable;
+    return {};
+}
+
 error known_ranges::query(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range,
                           address_facts &facts) noexcept {
     // After some pageable pieces the next piece is likely pageable too, and its kind is all there is to know.
@@ -86,6 +123,7 @@ error known_ranges::query(std::uint64_t address, std::uint64_t bytes, int stated
     range.has_known_extent = facts.range_size != 0;
     if (range.kind == memory_kind::pageable) {
         range.size = 0;
+        if (pageable_in_a_row_ > some && stated_device < 0 && assume_pageable(address, range)) return {};
         if (stated_device < 0 || facts.kind != memory_kind::pageable || !is_being_captured(*cu_, stream_)) return {};
         range = {.first = address, .size = bytes, .kind = memory_kind::device, .device = stated_device};
         range.is_reached = stated_device == context_device_;
@@ -107,15 +145,15 @@ error known_ranges::find(std::uint64_t address, std::uint64_t bytes, int stated_
         index = unknown;
         if (range.size == 0) return {};
         index = static_cast<std::uint32_t>(ranges_.size());
-        const auto at = std::upper_bound(sorted_.begin(), sorted_.end(), range.first,
-                                         [](std::uint64_t first, const place &one) { return first < one.first; });
+        const place *const at = first_above(range.first);
         if (!sorted_.insert(static_cast<std::size_t>(at - sorted_.begin()), {range.first, index}) ||
             !ranges_.append(range) || !facts_.append(facts))
             return no_memory;
         remember_all(range, index);
     }
     known_range &found = ranges_[index];
-    if (!found.has_known_extent) found.size = std::max(found.size, address - found.first + bytes);
+    if (!found.has_known_extent && found.kind != memory_kind::pageable)
+        found.size = std::max(found.size, address - found.first + bytes);
     remember(address, index);
     return {};
 }

@@ -4,6 +4,8 @@
 
 #include "base/growing.h"
 #include "memory/address.h"
+#include "memory/host_ranges.h"
+#include "system/address_space.h"
 
 namespace ferry {
 
@@ -13,7 +15,7 @@ constexpr int range_uses = 6;
 
 struct known_range {
     std::uint64_t first = 0;
-    std::uint64_t size = 0;  // 0: the single range for all memory the driver does not know
+    std::uint64_t size = 0;  // 0: the single range for memory that the driver does not know
     std::uint64_t alias = 0; // added to an address for kernels of the context (trap 15); wraps around
     memory_kind kind = memory_kind::pageable;
     bool is_reached = false;       // kernels of the context can access the range
@@ -28,16 +30,24 @@ struct known_range {
     std::uint64_t room_from(std::uint64_t address) const noexcept { return size - (address - first); }
 };
 
+// What tells pageable memory from other memory without the driver. Empty: nothing does.
+struct host_knowledge {
+    const address_space *mappings = nullptr;
+    const host_ranges *pinned = nullptr;
+};
+
 class known_ranges {
 public:
     explicit known_ranges(const allocator &memory) noexcept : ranges_(memory), facts_(memory), sorted_(memory) {}
 
     static constexpr std::uint32_t unknown = 0; // index of the range for memory the driver does not know
 
-    // Clears the cache for a call that copies about `bytes` in `context`, which is current from now on. May fail with
-    // FERRY_ERROR_OUT_OF_MEMORY.
-    error begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream,
-                std::uint64_t bytes) noexcept;
+    // Clears the cache for a call that copies about `bytes` in `context`, which is current from now on. Unless `host` is empty,
+    // after some pageable addresses in a private mapping, all of that mapping is assumed to be pageable, but for what
+    // `host` knows to be pinned. Memory that others registered there is then mistaken for pageable, see
+    // is_assumed_rightly. May fail with FERRY_ERROR_OUT_OF_MEMORY.
+    error begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream, std::uint64_t bytes,
+                const host_knowledge &host) noexcept;
 
     const known_range &operator[](std::uint32_t index) const noexcept { return ranges_[index]; }
     std::size_t size() const noexcept { return ranges_.size(); }
@@ -49,6 +59,9 @@ public:
         facts.device_address = address + ranges_[index].alias;
         return facts.kind != memory_kind::pageable;
     }
+
+    // Asks the driver about an address in the range, if that is assumed to be pageable. Returns false if it is not.
+    error is_assumed_rightly(std::uint64_t address, std::uint32_t index, bool &is_right) const noexcept;
 
     // Returns the range that holds these bytes if it is known already, else `unknown`.
     [[gnu::always_inline]] std::uint32_t find_known(std::uint64_t address, std::uint64_t bytes) noexcept {
@@ -62,6 +75,11 @@ public:
     error find(std::uint64_t address, std::uint64_t bytes, int stated_device, std::uint32_t &index) noexcept;
 
 private:
+    struct place {
+        std::uint64_t first;
+        std::uint32_t index;
+    };
+
     // Returns the slot of the stretch (an aligned power of two of bytes) in which an address lies. Two stretches that
     // share a slot, or two ranges that share a stretch, cost searches. The multiplication scatters allocations, which
     // drivers begin at multiples of 2 MiB.
@@ -70,19 +88,18 @@ private:
         return static_cast<std::uint32_t>(((address >> stretch_bits_) * golden) >> (64 - slot_bits));
     }
     void set_stretch(int bits) noexcept;
+    const place *first_above(std::uint64_t address) const noexcept;
     bool search(std::uint64_t address, std::uint32_t &index) const noexcept;
     [[gnu::noinline]] std::uint32_t search_and_remember(std::uint64_t address, std::uint64_t bytes) noexcept;
     void remember(std::uint64_t address, std::uint32_t index) noexcept {
         if (index <= UINT16_MAX) memo_[slot_of(address)] = static_cast<std::uint16_t>(index);
     }
     void remember_all(const known_range &range, std::uint32_t index) noexcept;
+    // Finds the largest range around `address`, which is pageable, that may be assumed to be pageable.
+    bool assume_pageable(std::uint64_t address, known_range &range) noexcept;
     error query(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range,
                 address_facts &facts) noexcept;
 
-    struct place {
-        std::uint64_t first;
-        std::uint32_t index;
-    };
     static constexpr int slot_bits = 12;
     static constexpr int min_stretch_bits = 12; // distinguishes allocations of one page
     static constexpr int max_stretch_bits = 63;
@@ -94,7 +111,9 @@ private:
     CUcontext context_ = nullptr;
     int context_device_ = -1;
     CUstream stream_ = nullptr;
+    host_knowledge host_;
     unsigned pageable_in_a_row_ = 0; // the driver's last answers
+    unsigned not_assumed_ = 0;       // pageable addresses outside private mappings
     growing<known_range> ranges_;
     growing<address_facts> facts_;            // the driver's answers, parallel to ranges_, which loops over pieces read
     growing<place> sorted_;                   // all ranges but the unknown one, by address

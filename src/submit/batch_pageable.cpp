@@ -68,8 +68,8 @@ pageable_facts facts_of(ferry_instance &instance, const pageable_copies &of, con
 }
 
 // The driver refuses unreadable memory with an error. A staging thread that touched it would end the process.
-bool are_readable(const growing<staged_piece> &pieces) noexcept {
-    return host_ranges_are_readable(pieces.size(), [&](std::size_t at) noexcept {
+bool are_readable(const address_space &mappings, const growing<staged_piece> &pieces) noexcept {
+    return host_ranges_are_readable(mappings, pieces.size(), [&](std::size_t at) noexcept {
         const staged_piece &piece = pieces[at];
         return address_span{piece.host, piece.host + (piece.size - 1)};
     });
@@ -104,7 +104,7 @@ bool takes_staging(ferry_instance &instance, const pageable_copies &of, const ba
     if (of.pieces.size() == 0) return false;
     pageable_facts facts = facts_of(instance, of, request, site);
     facts.is_stream_idle = is_earlier_work_done;
-    if (!are_pieces_staged(facts) || !are_readable(of.pieces)) return false;
+    if (!are_pieces_staged(facts) || !are_readable(instance.mappings, of.pieces)) return false;
     return site.is_waited_for || is_ready_to_stage(instance, request.context_device);
 }
 
@@ -126,7 +126,8 @@ error run_pageable(ferry_instance &instance, const pageable_copies &of, const ba
         .is_captured = site.is_captured,
         .caller_helps = progress != nullptr,
         .is_stream_idle = is_earlier_work_done,
-        .must_start_soon = may_driver_serve && is_idle(instance.cu, site.stream, true)};
+        .must_start_soon =
+            may_driver_serve && is_earlier_work_done && !follows_legacy_stream(instance.cu, site.stream)};
     return instance.staging.enqueue(copy, site.stream, progress);
 }
 

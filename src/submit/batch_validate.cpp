@@ -231,7 +231,7 @@ error batch_validator::walk(line_end &end, std::uint64_t done, std::uint64_t siz
         if (error failed = check_beginning(end, range, size)) return failed;
     const bool changes = done != 0 && end.range != before;
     if (changes && leaves_for_other_memory(before, address, range)) return refuse_end(end, address, beyond);
-    if (range.size) {
+    if (range.size && range.kind != memory_kind::pageable) {
         step = std::min(step, range.room_from(address));
         return {};
     }
@@ -412,8 +412,10 @@ error enter_batch_context(ferry_instance &instance, const batch_input &input, CU
     return instance.contexts.device_of_current(request.context.wanted, request.context_device);
 }
 
-error validate_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
-                     batch_request &request) noexcept {
+namespace {
+
+error validate_knowing(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
+                       const host_knowledge &host, batch_request &request) noexcept {
     request.pieces.clear();
     request.boxes.clear();
     request.own_views.clear();
@@ -421,11 +423,37 @@ error validate_batch(ferry_instance &instance, const batch_input &input, bool me
     batch_validator validator(instance, stream, merges, request);
     if (!validator.has_room_for(input.count)) return no_memory;
     if (error failed = request.ranges.begin(instance.cu, request.context.wanted, request.context_device, stream,
-                                            estimate_bytes(input)))
+                                            estimate_bytes(input), host))
         return failed;
-    if (error failed = input.copies ? validate_descriptors(instance, input, validator, request)
-                                    : validate_pieces(input, validator, request))
-        return failed;
+    return input.copies ? validate_descriptors(instance, input, validator, request)
+                        : validate_pieces(input, validator, request);
+}
+
+// Asks the driver about a sample of the pieces that were assumed to be pageable.
+error look_at_assumptions(const batch_request &request, bool &are_right) noexcept {
+    constexpr std::size_t step = 16;
+    are_right = true;
+    for (std::size_t i = 0; i < request.pieces.size() && are_right; i += step) {
+        const batch_piece &piece = request.pieces[i];
+        if (error failed = request.ranges.is_assumed_rightly(piece.source, piece.from, are_right)) return failed;
+        if (!are_right) break;
+        if (error failed = request.ranges.is_assumed_rightly(piece.destination, piece.to, are_right)) return failed;
+    }
+    return {};
+}
+
+} // namespace
+
+error validate_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
+                     batch_request &request) noexcept {
+    const host_knowledge host = {&instance.mappings, &instance.pinned.ranges()};
+    bool are_right = false;
+    if (!instance.full_checks) {
+        if (error failed = validate_knowing(instance, input, merges, stream, host, request)) return failed;
+        if (error failed = look_at_assumptions(request, are_right)) return failed;
+    }
+    if (!are_right)
+        if (error failed = validate_knowing(instance, input, merges, stream, {}, request)) return failed;
     return input.flags & FERRY_BATCH_CHECK_OVERLAP ? validate_overlaps(instance, input, request) : ok;
 }
 

@@ -42,6 +42,7 @@ struct ferry_instance {
     ferry::peer_access peers{cu, devices, contexts};
     ferry::device_profiles profiles{allocator};
     ferry::pinned_memory pinned{cu, allocator};
+    ferry::address_space mappings;
     ferry::memory_pools pools{cu, devices, contexts, allocator};
     ferry::sharing sharing{cu, devices, contexts, pools, allocator};
     // The tables from which kernels read their pieces.

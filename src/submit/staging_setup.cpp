@@ -47,6 +47,7 @@ void set_up_staging(ferry_instance &instance, const ferry_options &options) noex
     instance.report.staging_threads = instance.staging_threads;
     instance.report.program_threads = options.submit != nullptr;
     instance.report.staging_bytes = given.slots * given.slot_size;
+    instance.mappings.open();
     instance.stages =
         options.staging != FERRY_STAGING_NONE && options.kernels != FERRY_KERNELS_NONE && instance.kernels.may_serve();
 }

@@ -74,6 +74,28 @@ private:
     iovec bytes_[at_once];
 };
 
+// Remembers the mapping of the last address. Addresses of one copy lie in few mappings.
+class private_mappings {
+public:
+    explicit private_mappings(const address_space &of) noexcept : of_(of) {}
+
+    bool hold(std::uint64_t address) noexcept {
+        if (last_.holds(address)) return true;
+        if (misses_ == few || !of_.find_private(address, last_)) {
+            misses_ += misses_ != few;
+            return false;
+        }
+        return true;
+    }
+
+private:
+    static constexpr int few = 4; // then the addresses lie in other mappings, or the system does not tell
+
+    const address_space &of_;
+    host_mapping last_;
+    int misses_ = 0;
+};
+
 } // namespace
 
 bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept {
@@ -83,15 +105,18 @@ bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept {
     return both;
 }
 
-bool host_ranges_are_readable(std::size_t count, function_ref<address_span(std::size_t)> range) noexcept {
+bool host_ranges_are_readable(const address_space &mappings, std::size_t count,
+                              function_ref<address_span(std::size_t)> range) noexcept {
     const int kept = errno;
     const int page_bits = std::countr_zero(page_size());
     std::uint64_t last_page = UINT64_MAX; // of the address added last
     address_tests tests;
+    private_mappings known(mappings);
     bool all = true;
     const auto add = [&](std::uint64_t address) noexcept {
         const std::uint64_t page = address >> page_bits;
-        if (all && std::exchange(last_page, page) != page) all = tests.add(address);
+        if (!all || std::exchange(last_page, page) == page || known.hold(address)) return;
+        all = tests.add(address);
     };
     for (std::size_t i = 0; i < count && all; ++i) {
         const address_span one = range(i);

@@ -33,7 +33,8 @@ bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept {
     return region.contains(first) && region.contains(last);
 }
 
-bool host_ranges_are_readable(std::size_t count, function_ref<address_span(std::size_t)> range) noexcept {
+bool host_ranges_are_readable(const address_space &, std::size_t count,
+                              function_ref<address_span(std::size_t)> range) noexcept {
     readable_region region;
     for (std::size_t i = 0; i < count; ++i) {
         const address_span one = range(i);

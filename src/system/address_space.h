@@ -1,0 +1,35 @@
+// Asks the system for the mapping that holds an address. One answer covers all addresses of the mapping, where
+// readable.h and the driver have to be asked for each.
+#pragma once
+
+#include <cstdint>
+
+namespace ferry {
+
+struct host_mapping {
+    std::uint64_t first = 0, end = 0;
+
+    bool holds(std::uint64_t address) const noexcept { return address - first < end - first; }
+};
+
+class address_space {
+public:
+    address_space() noexcept = default;
+    ~address_space();
+    address_space(const address_space &) = delete;
+    address_space &operator=(const address_space &) = delete;
+
+    // Opens what the system reports mappings through. In the child of a fork an object still reports those of its
+    // parent.
+    void open() noexcept;
+
+    // Finds the mapping that holds `address`, if it is private, readable, writable and of no file: the memory of malloc
+    // and of stacks, in which a driver has at most registered some. Returns false for any other mapping, and where the
+    // system cannot tell.
+    bool find_private(std::uint64_t address, host_mapping &found) const noexcept;
+
+private:
+    int file_ = -1;
+};
+
+} // namespace ferry

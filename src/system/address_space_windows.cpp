@@ -1,0 +1,12 @@
+#if defined(_WIN32)
+#include "system/address_space.h"
+
+namespace ferry {
+
+// Which regions CUDA makes on Windows is not known, so none is taken for private.
+address_space::~address_space() = default;
+void address_space::open() noexcept { file_ = -1; }
+bool address_space::find_private(std::uint64_t, host_mapping &) const noexcept { return false; }
+
+} // namespace ferry
+#endif
