@@ -1353,6 +1353,12 @@ TEST_F(cpp, a_ticket_reports_its_copy_and_is_released_with_its_owner) {
     EXPECT_EQ(info.bytes_done, numbers.size() * sizeof(std::uint32_t));
     const ferry_copy_desc desc = describe_copy(view_of(numbers), view_of(device)).or_throw();
     EXPECT_OK(copy_async_ticket(gpu, desc, nullptr).or_throw().wait());
+    const auto own = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    std::promise<status> notified;
+    ASSERT_OK(own.notify([&notified](const status &ended) { notified.set_value(ended); }));
+    EXPECT_OK(ticket::create(gpu, own).or_throw().wait());
+    EXPECT_OK(notified.get_future().get());
+    EXPECT_EQ(stream().notify([](const status &) {}).code(), FERRY_ERROR_INVALID_ARGUMENT);
     const ticket moved = std::move(of_copy);
     EXPECT_FALSE(of_copy);
     EXPECT_TRUE(moved);

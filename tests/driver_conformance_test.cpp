@@ -1681,6 +1681,50 @@ TEST_F(driver_test, a_destroyed_stream_finishes_its_work) {
     EXPECT_EQ(bytes(64, std::byte{9}), target.copy());
 }
 
+TEST_F(driver_test, a_callback_runs_behind_the_work_before_it_and_ahead_of_later_work) {
+    struct seen {
+        CUstream stream = nullptr;
+        CUresult result = CUDA_ERROR_UNKNOWN;
+        std::byte first{0}, second{0};
+        const std::byte *memory = nullptr;
+    } one;
+    test_stream stream;
+    device_memory memory(64);
+    pinned_memory target(64);
+    std::memset(target.data(), 0, 64);
+    one.memory = static_cast<const std::byte *>(target.data());
+    {
+        const gate held(stream);
+        ASSERT_OK(raw().cuMemsetD8Async(memory, 9, 32, stream));
+        ASSERT_OK(raw().cuMemcpyDtoHAsync(target.data(), memory, 32, stream));
+        ASSERT_OK(raw().cuStreamAddCallback(
+            stream,
+            [](CUstream on, CUresult result, void *given) {
+                auto &here = *static_cast<seen *>(given);
+                here.stream = on, here.result = result, here.first = here.memory[31], here.second = here.memory[32];
+            },
+            &one, 0));
+        ASSERT_OK(raw().cuMemsetD8Async(memory, 9, 64, stream));
+        ASSERT_OK(raw().cuMemcpyDtoHAsync(target.data(), memory, 64, stream));
+        EXPECT_EQ(one.stream, nullptr);
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(one.stream, stream);
+    EXPECT_RESULT(CUDA_SUCCESS, one.result);
+    EXPECT_EQ(one.first, std::byte{9});
+    EXPECT_EQ(one.second, std::byte{0});
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuStreamAddCallback(stream, nullptr, &one, 0));
+}
+
+TEST_F(driver_test, a_capture_refuses_callbacks) {
+    test_stream stream;
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, raw().cuStreamAddCallback(
+                                                             stream, [](CUstream, CUresult, void *) {}, nullptr, 0));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, raw().cuStreamEndCapture(stream, &graph));
+}
+
 TEST_F(driver_test, elapsed_time_needs_two_recorded_and_timed_events) {
     test_stream stream;
     test_event first;

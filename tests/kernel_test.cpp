@@ -765,6 +765,8 @@ TEST_F(loading, finds_only_kernels_that_exist) {
     EXPECT_OK(raw().cuLibraryUnload(library));
 }
 
+void CUDA_CB ignore(CUstream, CUresult, void *) {}
+
 // Runs on the software driver only: a context that a kernel broke stays broken, and a GPU may misbehave further.
 TEST_F(kernels_on, an_invalid_address_breaks_the_context_and_no_other) {
     if (!on_software_driver()) GTEST_SKIP() << "not on a GPU";
@@ -785,6 +787,7 @@ TEST_F(kernels_on, an_invalid_address_breaks_the_context_and_no_other) {
         EXPECT_RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, raw().cuMemAlloc(&memory, 64));
         EXPECT_EQ(launch_strided(raw(), loaded, {{elsewhere, 0, 0}, {elsewhere, 0, 0}, 16, 1, 1}, 1, on).status,
                   FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
+        EXPECT_RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, raw().cuStreamAddCallback(on, ignore, nullptr, 0));
         EXPECT_OK(raw().cuCtxDestroy(broken));
         EXPECT_OK(raw().cuCtxSynchronize()) << "the previous context still works";
     }

@@ -1,7 +1,11 @@
 // Streams and events for programs without CUDA's headers: ferry alone creates, orders, waits for, queries and times
 // them.
+#include <future>
+#include <thread>
+
 #include "support/fault_driver.h"
 #include "support/gate.h"
+#include "support/raw_objects.h"
 #include "support/test_place.h"
 #include "support/waiting_free.h"
 
@@ -161,6 +165,95 @@ TEST_F(streams, of_another_device_can_be_waited_for_whatever_context_is_current)
     EXPECT_OK(ferry_stream_destroy(basic.get(), near));
 }
 
+// A batch, a fill and a prepared launch have no tickets of their own: the stream's tells when all are over.
+TEST_F(streams, tickets_and_notifications_come_behind_batches_and_fills) {
+    constexpr std::uint64_t size = 1 << 20, count = 64, each = size / count;
+    CUstream_st *const stream = new_stream();
+    test_place pinned(place_kind::pinned, {.width = size}), device(place_kind::device, {.width = size});
+    pinned.fill(5);
+    std::vector<std::uint64_t> to, from, sizes(count, each);
+    for (std::uint64_t i = 0; i < count; ++i)
+        to.push_back(device.address() + i * each), from.push_back(pinned.address() + i * each);
+    struct call {
+        std::promise<std::int32_t> status;
+        std::thread::id thread;
+    } notified;
+    ferry_ticket *ticket = nullptr;
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    {
+        const gate held(stream);
+        ASSERT_OK(
+            ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, 0, stream, nullptr));
+        ASSERT_OK(ferry_ticket_create(basic.get(), stream, &ticket, nullptr));
+        ASSERT_OK(ferry_stream_notify(
+            basic.get(), stream,
+            [](void *user, std::int32_t status) {
+                auto &called = *static_cast<call *>(user);
+                called.thread = std::this_thread::get_id();
+                called.status.set_value(status);
+            },
+            &notified, nullptr));
+        ASSERT_OK(ferry_ticket_get_info(ticket, &info));
+        EXPECT_EQ(info.done, 0);
+        EXPECT_EQ(info.bytes_total, 0u);
+    }
+    EXPECT_OK(ferry_ticket_wait(ticket));
+    EXPECT_EQ(device.read(), pinned.picture());
+    EXPECT_EQ(notified.status.get_future().get(), FERRY_SUCCESS);
+    EXPECT_NE(notified.thread, std::this_thread::get_id());
+    ASSERT_OK(ferry_ticket_get_info(ticket, &info));
+    EXPECT_EQ(info.done, 1);
+    EXPECT_EQ(info.status, FERRY_SUCCESS);
+    EXPECT_EQ(info.route, FERRY_ROUTE_NONE);
+    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_stream_destroy(basic.get(), stream));
+}
+
+TEST_F(streams, tickets_and_notifications_work_on_default_streams_without_a_context) {
+    CUcontext kept = nullptr;
+    ASSERT_OK(raw().cuCtxGetCurrent(&kept));
+    ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_ticket_create(basic.get(), nullptr, &ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket));
+    EXPECT_OK(ferry_ticket_release(ticket));
+    std::promise<void> called;
+    ASSERT_OK(ferry_stream_notify(
+        basic.get(), nullptr, [](void *user, std::int32_t) { static_cast<std::promise<void> *>(user)->set_value(); },
+        &called, nullptr));
+    called.get_future().get();
+    CUcontext current = kept;
+    EXPECT_OK(raw().cuCtxGetCurrent(&current));
+    EXPECT_EQ(current, nullptr);
+    ASSERT_OK(raw().cuCtxSetCurrent(kept));
+}
+
+TEST_F(streams, captures_refuse_tickets_and_notifications_and_go_on) {
+    test_stream stream;
+    CUgraph graph = nullptr;
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_EQ(ferry_ticket_create(basic.get(), stream, &ticket, nullptr), FERRY_ERROR_CAPTURE);
+    EXPECT_EQ(ticket, nullptr);
+    EXPECT_EQ(ferry_stream_notify(
+                  basic.get(), stream, [](void *, std::int32_t) { ADD_FAILURE(); }, nullptr, nullptr),
+              FERRY_ERROR_CAPTURE);
+    EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+}
+
+TEST_F(streams, a_notification_that_fails_is_not_called) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    driver.fail("cuStreamAddCallback", CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(ferry_stream_notify(
+                  instance.get(), nullptr, [](void *, std::int32_t) { ADD_FAILURE(); }, nullptr, nullptr),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
+    driver.heal();
+    EXPECT_OK(ferry_stream_synchronize(instance.get(), nullptr));
+}
+
 TEST_F(streams, refuse_bad_arguments) {
     CUstream_st *stream = reinterpret_cast<CUstream_st *>(7);
     CUevent_st *event = reinterpret_cast<CUevent_st *>(7);
@@ -178,6 +271,11 @@ TEST_F(streams, refuse_bad_arguments) {
     EXPECT_EQ(ferry_event_query(basic.get(), nullptr, &done), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(done, 0);
     EXPECT_EQ(ferry_event_elapsed_time(basic.get(), nullptr, nullptr, &milliseconds), FERRY_ERROR_INVALID_ARGUMENT);
+    ferry_ticket *ticket = reinterpret_cast<ferry_ticket *>(7);
+    EXPECT_EQ(ferry_ticket_create(nullptr, nullptr, &ticket, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ticket, nullptr);
+    EXPECT_EQ(ferry_ticket_create(basic.get(), nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_stream_notify(basic.get(), nullptr, nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_OK(ferry_stream_destroy(basic.get(), nullptr));
     EXPECT_OK(ferry_event_destroy(basic.get(), nullptr));
     for (const std::uintptr_t reserved : {FERRY_STREAM_LEGACY, FERRY_STREAM_PER_THREAD})

@@ -517,18 +517,29 @@ FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t dest
 /* ---------------------------------------------------------------------------------------------------------------
  * Tickets
  *
- * A ticket reports the progress of one copy, whatever its route.
+ * A ticket reports the progress of one copy, whatever its route, or of all work on a stream up to some point: of
+ * batches, fills and launches. No copy can be cancelled.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* A copy's progress. */
+/* The progress of a copy or a stream. */
 typedef struct ferry_ticket_info {
     uint32_t struct_size;
-    int32_t done;         /* 1: the copy has ended, with success or not */
-    int32_t status;       /* of the copy: 0 while in flight and after success; else what ended it */
-    int32_t route;        /* FERRY_ROUTE_* that it took */
-    uint64_t bytes_done;  /* bytes that have arrived; only staged copies count before the end */
-    uint64_t bytes_total; /* of the copy */
+    int32_t done;         /* 1: the work has ended, with success or not */
+    int32_t status;       /* of the work: 0 while in flight and after success; else what ended it */
+    int32_t route;        /* FERRY_ROUTE_* that the copy took; 0 for a stream */
+    uint64_t bytes_done;  /* bytes that have arrived; only staged copies count before the end; 0 for a stream */
+    uint64_t bytes_total; /* of the copy; 0 for a stream */
 } ferry_ticket_info;
+
+/*
+ * Makes a ticket for the work enqueued on `stream` so far. Default streams as for ferry_stream_synchronize.
+ *
+ * Ownership:     *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
+ * Errors:        FERRY_ERROR_CAPTURE on a stream that is being captured; FERRY_ERROR_OUT_OF_MEMORY.
+ * Driver:        cuEventCreate, cuEventRecord.
+ */
+FERRY_API int32_t ferry_ticket_create(ferry_instance *instance, struct CUstream_st *stream, ferry_ticket **ticket,
+                                      ferry_error_info *error);
 
 /*
  * Fills `info`. A staged copy is done when its last byte has arrived, which may be a moment before its stream
@@ -1344,6 +1355,21 @@ FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUst
  * Driver:        cuStreamQuery.
  */
 FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_st *stream, int32_t *done);
+
+/*
+ * Calls done(user, status) once the work enqueued on `stream` so far has ended, on a thread of the driver's, which holds
+ * back later work on the stream until `done` returns. `status` is 0, or what ended the work: a broken context calls
+ * `done` too, a destroyed one may not. Default streams as for ferry_stream_synchronize.
+ *
+ * Blocking:      none. `done` must not call ferry or the driver, nor wait for a thread that does. It may be called
+ *                before this call returns, and after ferry_close.
+ * Ownership:     `user` must live until the call of `done`. If this call fails, `done` is not called.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT for NULL `done`; FERRY_ERROR_CAPTURE on a stream that is being captured;
+ *                FERRY_ERROR_OUT_OF_MEMORY.
+ * Driver:        cuStreamAddCallback.
+ */
+FERRY_API int32_t ferry_stream_notify(ferry_instance *instance, struct CUstream_st *stream,
+                                      void (*done)(void *user, int32_t status), void *user, ferry_error_info *error);
 
 /*
  * Makes later work on `stream` wait for the last record of `event`, on any device. It does not wait for an event that

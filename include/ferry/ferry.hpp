@@ -34,6 +34,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -1268,10 +1269,25 @@ public:
         if (!handle_) return status(FERRY_ERROR_INVALID_ARGUMENT);
         return detail::is_done(ferry_stream_query, instance_, handle_);
     }
+    // ferry_stream_notify: calls done(status) on a thread of the driver's once the work enqueued so far has ended. `done`
+    // must not throw, nor call ferry or the driver.
+    template <class Done> status notify(Done done) const {
+        if (!handle_) return status(FERRY_ERROR_INVALID_ARGUMENT);
+        auto *const kept = new (std::nothrow) Done(std::move(done));
+        if (!kept) return status(FERRY_ERROR_OUT_OF_MEMORY);
+        const status enqueued = detail::call_with_error_info(ferry_stream_notify, instance_, handle_, run<Done>, kept);
+        if (!enqueued.ok()) delete kept;
+        return enqueued;
+    }
     // Work enqueued from now on waits for the work before the event's last record.
     status wait(CUevent_st *event) const noexcept { return invoke(ferry_stream_wait_event, event); }
 
 private:
+    template <class Done> static void run(void *given, std::int32_t ended) {
+        auto *const done = static_cast<Done *>(given);
+        (*done)(status(ended));
+        delete done;
+    }
     // An empty stream is refused: NULL would name the legacy default stream.
     template <class Call, class... Arguments> status invoke(Call call, Arguments... arguments) const noexcept {
         return status(handle_ ? call(instance_, handle_, arguments...) : FERRY_ERROR_INVALID_ARGUMENT);
@@ -1619,12 +1635,18 @@ inline std::int32_t release_ticket(ferry_instance *, ferry_ticket *ticket) noexc
 class ticket : public detail::owner<ferry_ticket *, detail::release_ticket> {
 public:
     using owner::owner;
+    // For the work enqueued on the stream so far.
+    static result<ticket> create(ferry_instance *instance, CUstream_st *stream) noexcept {
+        ferry_ticket *const none = nullptr;
+        return detail::own<ticket>(instance,
+                                   detail::fetch_with_error_info(none, ferry_ticket_create, instance, stream));
+    }
     operator ferry_ticket *() const noexcept { return handle_; }
 
     result<ferry_ticket_info> info() const noexcept {
         return detail::fetch(detail::sized<ferry_ticket_info>(), ferry_ticket_get_info, handle_);
     }
-    // Waits until the copy is complete and returns its status.
+    // Waits until the work is complete and returns its status.
     status wait() const noexcept { return status(ferry_ticket_wait(handle_)); }
 };
 

@@ -7,6 +7,13 @@ using namespace ferry;
 
 extern "C" {
 
+int32_t ferry_ticket_create(ferry_instance *instance, CUstream_st *stream, ferry_ticket **ticket,
+                            ferry_error_info *details) {
+    if (ticket) *ticket = nullptr;
+    if (!instance || !ticket) return report(details, null_argument);
+    return report(details, make_ticket(*instance, stream, *ticket));
+}
+
 int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info) {
     if (!ticket || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     ferry_ticket_info found = {};

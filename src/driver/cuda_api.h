@@ -43,6 +43,8 @@ using CUgraphNode = struct CUgraphNode_st *;
 using CUgraphExec = struct CUgraphExec_st *;
 using CUuserObject = struct CUuserObject_st *;
 using CUhostFn = void(CUDA_CB *)(void *);
+enum CUresult : int;
+using CUstreamCallback = void(CUDA_CB *)(CUstream, CUresult, void *);
 
 inline constexpr CUdevice CU_DEVICE_CPU = -1;
 inline constexpr CUdevice CU_DEVICE_INVALID = -2;

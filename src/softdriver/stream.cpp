@@ -205,8 +205,8 @@ CUresult cuStreamDestroy(CUstream handle) {
     });
 }
 
-// One thread runs the host functions of the whole process. Host functions may not call any entry point. Those of a
-// broken context are not called.
+// One thread runs the host functions and callbacks of the whole process. They may not call any entry point. Host
+// functions of a broken context are not called, and callbacks get its status.
 CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *user) {
     return enter_context([&](driver &cu, context &) {
         require(function);
@@ -218,6 +218,21 @@ CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *user) {
             enter_host_function(false);
         };
         enqueue(cu, find_stream(cu, handle), std::move(call));
+    });
+}
+
+CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback function, void *user, unsigned flags) {
+    return enter_context([&](driver &cu, context &) {
+        require(function && flags == 0);
+        stream &on = find_stream(cu, handle);
+        if (on.capturing) invalidate(*on.capturing, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        work call{.kind = lane_kind::host_function};
+        call.body = [handle, function, user, broken = on.owner->broken] {
+            enter_host_function(true);
+            function(handle, *broken, user);
+            enter_host_function(false);
+        };
+        enqueue(cu, on, std::move(call));
     });
 }
 

@@ -102,13 +102,14 @@ void ticket_pool::release(ferry_ticket &ticket) noexcept {
     free_.push_back(ticket);
 }
 
-error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream,
-                           ferry_ticket *&ticket) noexcept {
+namespace {
+
+// Takes a ticket for what enqueue(ticket) enqueues, or gives the ticket back if that fails.
+error with_ticket(ferry_instance &instance, ferry_ticket *&ticket,
+                  function_ref<error(ferry_ticket &)> enqueue) noexcept {
     ferry_ticket *const made = instance.tickets.take(instance);
     if (!made) return no_memory;
-    const error failed =
-        prepare_copy(instance, copy, copy_form::asynchronous, stream, purpose::run,
-                     [&](const prepared_copy &prepared) noexcept { return run(*made, prepared, stream); });
+    const error failed = enqueue(*made);
     if (failed) {
         note_error(instance, failed);
         destroy_event(*made);
@@ -117,6 +118,26 @@ error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy
     }
     ticket = made;
     return {};
+}
+
+} // namespace
+
+error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream,
+                           ferry_ticket *&ticket) noexcept {
+    return with_ticket(instance, ticket, [&](ferry_ticket &made) noexcept {
+        return prepare_copy(instance, copy, copy_form::asynchronous, stream, purpose::run,
+                            [&](const prepared_copy &prepared) noexcept { return run(made, prepared, stream); });
+    });
+}
+
+error make_ticket(ferry_instance &instance, CUstream stream, ferry_ticket *&ticket) noexcept {
+    return with_ticket(instance, ticket, [&](ferry_ticket &made) noexcept -> error {
+        context_scope scope(instance.cu);
+        if (error failed = enter_any(instance, stream, scope)) return failed;
+        if (error failed = refuse_events_under_capture(instance.cu, stream)) return failed;
+        if (error failed = make_event(made)) return failed;
+        return to_error(instance.cu.cuEventRecord(made.passed, stream));
+    });
 }
 
 error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {

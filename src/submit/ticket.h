@@ -1,4 +1,4 @@
-// Tickets report the progress of asynchronous copies.
+// Tickets report the progress of asynchronous copies and of streams.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ struct ferry_ticket {
     explicit ferry_ticket(ferry_instance &of) noexcept : instance(of) {}
 
     ferry_instance &instance;
-    CUevent passed = nullptr; // recorded after the copy; null for an empty copy
+    CUevent passed = nullptr; // recorded after the work; null for an empty copy
     bool is_staged = false;   // the copy is staged as a whole
     ferry::staged_progress progress;
     std::atomic<std::uint64_t> bytes_done_at_query = 0; // bytes that had arrived at the last query
@@ -44,6 +44,8 @@ private:
 // As run_copy, asynchronously on a stream.
 error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream,
                            ferry_ticket *&ticket) noexcept;
+// A ticket for the work enqueued on the stream so far.
+error make_ticket(ferry_instance &instance, CUstream stream, ferry_ticket *&ticket) noexcept;
 error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept;
 // Waits until the copy is complete, and returns its status.
 error wait_for_ticket(ferry_ticket &ticket) noexcept;

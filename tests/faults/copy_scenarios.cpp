@@ -234,6 +234,16 @@ void tickets(trial &t) {
         if (early) RELEASE(t, ferry_ticket_release, early);
         t.wait_and_compare(t.stream);
     }
+    ferry_ticket *of_stream = nullptr;
+    MAKE(t, of_stream, ferry_ticket_create, t.ferry, t.stream, &of_stream, t.error());
+    finish(of_stream, device);
+    std::atomic<bool> called = false;
+    if (CALL(
+            t, ferry_stream_notify, t.ferry, t.stream,
+            [](void *user, std::int32_t) { *static_cast<std::atomic<bool> *>(user) = true; }, &called, t.error())) {
+        t.wait_and_compare(t.stream);
+        if (!called && !t.is_dead()) t.add(finding::bad_output, "a notification was not called");
+    }
     finish(ticket_for(device, other, FERRY_COPY_BY_KERNEL), other);
     t.wait_and_compare(t.stream);
 }
