@@ -1,0 +1,217 @@
+// A device of Vulkan that ferry knows too, and the objects of Vulkan that ferry copies to. Throws std::runtime_error.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <ferry/ferry_vulkan.hpp>
+
+inline void check(VkResult result, const char *what) {
+    if (result != VK_SUCCESS) throw std::runtime_error(std::string(what) + ": VkResult " + std::to_string(result));
+}
+#define CHECK(call) check(call, #call)
+
+template <class Struct> Struct make(VkStructureType type, const void *next = nullptr) {
+    Struct made = {};
+    made.sType = type;
+    made.pNext = const_cast<void *>(next);
+    return made;
+}
+
+struct vulkan {
+    explicit vulkan(const ferry::instance &ferry) {
+        auto application = make<VkApplicationInfo>(VK_STRUCTURE_TYPE_APPLICATION_INFO);
+        application.apiVersion = VK_API_VERSION_1_2;
+        auto info = make<VkInstanceCreateInfo>(VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
+        info.pApplicationInfo = &application;
+        CHECK(vkCreateInstance(&info, nullptr, &instance));
+        std::uint32_t count = 0;
+        CHECK(vkEnumeratePhysicalDevices(instance, &count, nullptr));
+        std::vector<VkPhysicalDevice> all(count);
+        CHECK(vkEnumeratePhysicalDevices(instance, &count, all.data()));
+        for (const VkPhysicalDevice one : all) {
+            const auto found = ferry::vulkan::find_device(ferry, one); // by UUID: the numbers differ
+            if (!found || !has(one, "VK_KHR_external_memory_fd")) continue;
+            physical = one;
+            number = *found;
+            break;
+        }
+        if (!physical) throw std::runtime_error("no device that Vulkan and ferry share");
+        exports_semaphores = has(physical, "VK_KHR_external_semaphore_fd");
+        is_software = ferry.device_info(number).or_throw().is_software;
+        open_device();
+    }
+    ~vulkan() {
+        if (device) vkDestroyDevice(device, nullptr);
+        vkDestroyInstance(instance, nullptr);
+    }
+    vulkan(const vulkan &) = delete;
+    vulkan &operator=(const vulkan &) = delete;
+
+    std::uint32_t memory_type(std::uint32_t bits, VkMemoryPropertyFlags wanted) const {
+        VkPhysicalDeviceMemoryProperties found;
+        vkGetPhysicalDeviceMemoryProperties(physical, &found);
+        for (std::uint32_t i = 0; i < found.memoryTypeCount; ++i)
+            if (bits >> i & 1 && (found.memoryTypes[i].propertyFlags & wanted) == wanted) return i;
+        throw std::runtime_error("no memory of the wanted kind");
+    }
+
+    VkInstance instance = nullptr;
+    VkPhysicalDevice physical = nullptr;
+    VkDevice device = nullptr;
+    VkQueue queue = nullptr;
+    int number = -1;                 // of the device in ferry
+    bool exports_semaphores = false; // lavapipe does not
+    bool is_software = false;        // ferry's software driver cannot map images of optimal tiling
+
+private:
+    static bool has(VkPhysicalDevice of, const char *extension) {
+        std::uint32_t count = 0;
+        CHECK(vkEnumerateDeviceExtensionProperties(of, nullptr, &count, nullptr));
+        std::vector<VkExtensionProperties> all(count);
+        CHECK(vkEnumerateDeviceExtensionProperties(of, nullptr, &count, all.data()));
+        for (const VkExtensionProperties &one : all)
+            if (std::strcmp(one.extensionName, extension) == 0) return true;
+        return false;
+    }
+    void open_device() {
+        const char *const extensions[] = {"VK_KHR_external_memory_fd", "VK_KHR_external_semaphore_fd"};
+        const float priority = 1;
+        auto queues = make<VkDeviceQueueCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO);
+        queues.queueCount = 1; // of family 0, which draws with all drivers that this example knows
+        queues.pQueuePriorities = &priority;
+        auto timelines = make<VkPhysicalDeviceTimelineSemaphoreFeatures>(
+            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES);
+        timelines.timelineSemaphore = VK_TRUE;
+        auto info = make<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &timelines);
+        info.queueCreateInfoCount = 1;
+        info.pQueueCreateInfos = &queues;
+        info.enabledExtensionCount = exports_semaphores ? 2 : 1;
+        info.ppEnabledExtensionNames = extensions;
+        CHECK(vkCreateDevice(physical, &info, nullptr, &device));
+        vkGetDeviceQueue(device, 0, 0, &queue);
+    }
+};
+
+// Memory, which ferry imports if there is an importer.
+class vulkan_memory {
+public:
+    vulkan_memory() = default;
+    // `image`: the memory is for this image alone.
+    vulkan_memory(const vulkan &on, const ferry::instance *importer, const VkMemoryRequirements &needed,
+                  VkMemoryPropertyFlags wanted, VkImage image = nullptr)
+        : device_(on.device) {
+        auto exported = make<VkExportMemoryAllocateInfo>(VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO);
+        exported.handleTypes = ferry::vulkan::memory_handle_type;
+        auto dedicated = make<VkMemoryDedicatedAllocateInfo>(VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
+                                                             importer ? &exported : nullptr);
+        dedicated.image = image;
+        auto info = make<VkMemoryAllocateInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &dedicated);
+        info.allocationSize = needed.size;
+        info.memoryTypeIndex = on.memory_type(needed.memoryTypeBits, wanted);
+        CHECK(vkAllocateMemory(device_, &info, nullptr, &handle));
+        if (importer)
+            of_ferry = ferry::vulkan::import(*importer, on.number, device_, handle, needed.size, image != nullptr)
+                           .or_throw();
+    }
+    void free() {
+        if (handle) vkFreeMemory(device_, handle, nullptr); // ferry's import keeps the bytes alive
+        handle = nullptr;
+    }
+
+    VkDeviceMemory handle = nullptr;
+    ferry::external_memory of_ferry;
+
+private:
+    VkDevice device_ = nullptr;
+};
+
+// A buffer that ferry writes, or without an importer one that the host reads.
+class vulkan_buffer {
+public:
+    vulkan_buffer(const vulkan &on, const ferry::instance *importer, VkDeviceSize size, VkBufferUsageFlags usage)
+        : device_(on.device) {
+        auto shared =
+            make<VkExternalMemoryBufferCreateInfo>(VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
+        shared.handleTypes = ferry::vulkan::memory_handle_type;
+        auto info = make<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, importer ? &shared : nullptr);
+        info.size = size;
+        info.usage = usage;
+        CHECK(vkCreateBuffer(device_, &info, nullptr, &handle));
+        VkMemoryRequirements needed;
+        vkGetBufferMemoryRequirements(device_, handle, &needed);
+        memory = vulkan_memory(on, importer, needed,
+                               importer ? VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+                                        : VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
+        CHECK(vkBindBufferMemory(device_, handle, memory.handle, 0));
+        if (!importer) CHECK(vkMapMemory(device_, memory.handle, 0, VK_WHOLE_SIZE, 0, &host));
+    }
+    ~vulkan_buffer() {
+        vkDestroyBuffer(device_, handle, nullptr);
+        memory.free();
+    }
+    vulkan_buffer(const vulkan_buffer &) = delete;
+    vulkan_buffer &operator=(const vulkan_buffer &) = delete;
+
+    VkBuffer handle = nullptr;
+    vulkan_memory memory;
+    void *host = nullptr;
+
+private:
+    VkDevice device_;
+};
+
+// A timeline that Vulkan and ferry's streams wait for and signal. Where the driver exports none, the host takes part.
+class shared_timeline {
+public:
+    shared_timeline(const vulkan &on, const ferry::instance &ferry) : device_(on.device) {
+        auto exported = make<VkExportSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO);
+        exported.handleTypes = ferry::vulkan::semaphore_handle_type;
+        auto type = make<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                                    on.exports_semaphores ? &exported : nullptr);
+        type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+        const auto info = make<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type);
+        CHECK(vkCreateSemaphore(device_, &info, nullptr, &handle));
+        if (on.exports_semaphores)
+            of_ferry_ = ferry::vulkan::import(ferry, on.number, device_, handle, true).or_throw();
+    }
+    ~shared_timeline() { vkDestroySemaphore(device_, handle, nullptr); }
+    shared_timeline(const shared_timeline &) = delete;
+    shared_timeline &operator=(const shared_timeline &) = delete;
+
+    std::uint64_t value() const {
+        std::uint64_t found = 0;
+        CHECK(vkGetSemaphoreCounterValue(device_, handle, &found));
+        return found;
+    }
+    void wait_on_host(std::uint64_t value) const {
+        auto info = make<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+        info.semaphoreCount = 1;
+        info.pSemaphores = &handle;
+        info.pValues = &value;
+        CHECK(vkWaitSemaphores(device_, &info, UINT64_MAX));
+    }
+    // Without an exported semaphore the host must have seen the value.
+    void make_wait(const ferry::stream &stream, std::uint64_t value) const {
+        if (of_ferry_) of_ferry_.wait(stream, value).or_throw();
+    }
+    void make_signal(const ferry::stream &stream, std::uint64_t value) const {
+        if (of_ferry_) return of_ferry_.signal(stream, value).or_throw();
+        const auto on_host = [device = device_, semaphore = handle, value](const ferry::status &) {
+            auto info = make<VkSemaphoreSignalInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO);
+            info.semaphore = semaphore;
+            info.value = value;
+            vkSignalSemaphore(device, &info); // fails only where the device is lost
+        };
+        stream.notify(on_host).or_throw();
+    }
+
+    VkSemaphore handle = nullptr;
+
+private:
+    VkDevice device_;
+    ferry::external_semaphore of_ferry_;
+};
