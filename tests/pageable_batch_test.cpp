@@ -360,7 +360,7 @@ TEST_F(pageable_batch, pieces_of_one_mapping_cost_few_look_ups) {
     address_space mappings;
     mappings.open();
     host_mapping found;
-    const bool is_reported = mappings.find_private(memory.address(), found);
+    const bool is_reported = mappings.find_readable(memory.address(), found);
     piece_batch batch;
     for (std::size_t i = 0; i < count; ++i)
         batch.add(device + i * size, memory.address() + (count - 1 - i) * step, size);

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -101,6 +102,37 @@ TEST(readable, a_range_at_either_end_of_the_address_space_is_unreadable) {
 std::size_t open_files() {
     const std::filesystem::directory_iterator files("/proc/self/fd");
     return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+TEST(readable, a_file_is_readable_up_to_its_end_and_not_beyond) {
+    constexpr std::size_t pages = 40, kept = 25;
+    const std::size_t page = page_size();
+    const int file = memfd_create("shortened", MFD_CLOEXEC);
+    ASSERT_GE(file, 0);
+    ASSERT_EQ(ftruncate(file, static_cast<off_t>(pages * page)), 0);
+    for (const int sharing : {MAP_SHARED, MAP_PRIVATE}) {
+        ASSERT_EQ(ftruncate(file, static_cast<off_t>(pages * page)), 0);
+        void *const mapped = mmap(nullptr, pages * page, PROT_READ, sharing, file, 0);
+        ASSERT_NE(mapped, MAP_FAILED);
+        const auto first = reinterpret_cast<std::uintptr_t>(mapped);
+        const mapped_pages other(3); // in between, the mapping changes
+        const auto ranges_up_to = [&](std::size_t count) {
+            std::vector<address_span> ranges;
+            for (std::size_t i = 0; i < count; ++i) {
+                const std::size_t at = i * 7 % count; // not in order
+                ranges.push_back({first + at * page + 5, first + at * page + 9});
+                if (i % 8 == 7) ranges.push_back({other.first, other.first + 100});
+            }
+            return ranges;
+        };
+        EXPECT_TRUE(are_readable(ranges_up_to(pages)));
+        ASSERT_EQ(ftruncate(file, static_cast<off_t>(kept * page)), 0);
+        EXPECT_TRUE(are_readable(ranges_up_to(kept)));
+        EXPECT_FALSE(are_readable(ranges_up_to(kept + 1)));
+        EXPECT_FALSE(are_readable(ranges_up_to(pages)));
+        munmap(mapped, pages * page);
+    }
+    close(file);
 }
 
 TEST(readable, the_tests_leave_no_file_open) {

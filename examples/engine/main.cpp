@@ -1,10 +1,11 @@
 // The frame loop of an engine without a window. Textures, vertices and constants reach Vulkan by ferry while frames are
 // drawn; the main thread waits for the display alone. docs/engines.md explains the steps.
 //
-//   engine [--frames N] [--rate HZ] [--limit-us N]
+//   engine [--frames N] [--rate HZ] [--limit-us N] [--own-threads 1]
 //
 // Compares screenshots with frames that the processor has drawn. --limit-us: fails if a call of ferry's on the main thread
-// took longer, but for calls in which the system gave the processor to another thread.
+// took longer, but for calls in which the system gave the processor to another thread. --own-threads: ferry moves bytes by
+// threads of its own, not by the job system's.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,7 +22,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::uint32_t pictures = 512;     // of tiles, in the file
+constexpr std::uint32_t pictures = 512;      // of tiles, in the file
 constexpr std::uint64_t backdrop_frames = 4; // so often comes a new backdrop
 constexpr std::size_t backdrop_texels = std::size_t{frame_size} * frame_size;
 
@@ -81,7 +82,8 @@ public:
         ++asked_;
         if (picture % 2 == 0) return finish({tile, picture, pack_[picture], {}});
         jobs_.add_job([this, tile, picture] {
-            request made = {tile, picture, nullptr, std::vector<std::uint32_t>(pack_[picture], pack_[picture] + texels)};
+            request made = {tile, picture, nullptr,
+                            std::vector<std::uint32_t>(pack_[picture], pack_[picture] + texels)};
             made.source = made.unpacked.data();
             finish(std::move(made));
         });
@@ -123,8 +125,8 @@ struct piece_list {
 
 // ---- The time that the main thread spends in ferry
 
-enum step { waiting, constants, pieces, backdrop, signalling, steps };
-constexpr const char *step_names[] = {"wait", "constants", "pieces", "backdrop", "signal"};
+enum step { waiting, constants, pieces, backdrop, signalling, whole_frame, steps };
+constexpr const char *step_names[] = {"wait", "constants", "pieces", "backdrop", "signal", "frame"};
 
 struct stopwatch {
     // Adds the time of call(). A call during which the system took the processor away is counted apart.
@@ -135,17 +137,34 @@ struct stopwatch {
         call();
         const double us = std::chrono::duration<double, std::micro>(steady_clock::now() - begin).count();
         getrusage(RUSAGE_THREAD, &after);
-        const bool was_taken_away = after.ru_nivcsw != before.ru_nivcsw;
         in_frame += us;
-        taken_away += was_taken_away;
-        longest[of] = std::max(longest[of], was_taken_away ? 0 : us);
+        if (after.ru_nivcsw != before.ru_nivcsw)
+            ++taken_away;
+        else
+            calls[of].push_back(us);
     }
-    void end_frame() { frames.push_back(std::exchange(in_frame, 0)); }
+    void end_frame() { calls[whole_frame].push_back(std::exchange(in_frame, 0)); }
+    double longest_call() const {
+        double found = 0;
+        for (int i = 0; i < whole_frame; ++i)
+            for (const double us : calls[i])
+                found = std::max(found, us);
+        return found;
+    }
+    void print() {
+        std::printf("ferry's calls, us: median, 99 %%, longest (%zu more lost the processor)\n", taken_away);
+        for (int i = 0; i < steps; ++i) {
+            std::vector<double> &all = calls[i];
+            if (all.empty()) continue;
+            std::sort(all.begin(), all.end());
+            std::printf("  %-10s %7.1f %7.1f %7.1f\n", step_names[i], all[all.size() / 2], all[all.size() * 99 / 100],
+                        all.back());
+        }
+    }
 
     double in_frame = 0;
-    std::array<double, steps> longest = {};
     std::size_t taken_away = 0;
-    std::vector<double> frames;
+    std::vector<double> calls[steps];
 };
 
 // ---- What the processor draws
@@ -195,13 +214,14 @@ struct settings {
     std::uint64_t frames = 120;
     double rate = 0; // Hz; 0: as fast as they are drawn
     double limit_us = 0;
+    bool own_threads = false;
 };
 
 class frame_loop {
 public:
     explicit frame_loop(const settings &given)
-        : given_(given), ferry_(open(jobs_)), on_(ferry_), draws_(on_, ferry_), uploaded_(on_, ferry_),
-          rendered_(on_, ferry_),
+        : given_(given), ferry_(open(jobs_, given.own_threads)), on_(ferry_), draws_(on_, ferry_),
+          uploaded_(on_, ferry_), rendered_(on_, ferry_),
           stream_(ferry::stream::create(ferry_, on_.number, FERRY_STREAM_NON_BLOCKING).or_throw()),
           constants_(ferry::pinned_memory<std::uint32_t>::create(ferry_, 4 * frames_in_flight).or_throw()) {
         paint_backdrops();
@@ -233,9 +253,10 @@ public:
     }
 
 private:
-    static ferry::instance open(job_system &jobs) {
+    static ferry::instance open(job_system &jobs, bool own_threads) {
         ferry_options options = ferry::any_driver();
         options.staging = FERRY_STAGING_AT_OPEN; // the first copy must not load kernels behind a stream that waits
+        if (own_threads) return ferry::instance::open(options).or_throw();
         options.submit_user = &jobs;
         options.submit = [](void *self, void (*work)(void *), void *argument) -> std::int32_t {
             static_cast<job_system *>(self)->add_move([=] { work(argument); });
@@ -358,28 +379,17 @@ private:
     }
     void sleep_until_frame() {
         const auto period = std::chrono::duration<double>(1 / given_.rate);
-        std::this_thread::sleep_until(begun_ + std::chrono::duration_cast<steady_clock::duration>(
-                                                   period * static_cast<double>(frame_)));
+        std::this_thread::sleep_until(
+            begun_ + std::chrono::duration_cast<steady_clock::duration>(period * static_cast<double>(frame_)));
     }
 
     int report(bool is_right) {
         const double seconds = std::chrono::duration<double>(steady_clock::now() - begun_).count();
-        std::vector<double> sorted = watch_.frames;
-        std::sort(sorted.begin(), sorted.end());
-        const auto at = [&](double share) {
-            return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
-        };
         std::printf("%llu frames in %.2f s, %zu textures streamed, %.1f MB; %u screenshots: %s\n",
                     static_cast<unsigned long long>(given_.frames), seconds, streamed_,
-                    static_cast<double>(streamed_ * tile_bytes) * 1e-6, screenshots_,
-                    is_right ? "right" : "WRONG");
-        std::printf("in ferry's calls: %.0f us a frame [%.0f..%.0f], 99 %% %.0f; %zu calls lost the processor; longest, us:",
-                    at(0.5), at(0.25), at(0.75), at(0.99), watch_.taken_away);
-        for (int i = 0; i < steps; ++i)
-            std::printf(" %s %.0f", step_names[i], watch_.longest[static_cast<std::size_t>(i)]);
-        std::printf("\n");
-        const double longest = *std::max_element(watch_.longest.begin(), watch_.longest.end());
-        const bool is_late = given_.limit_us > 0 && longest > given_.limit_us;
+                    static_cast<double>(streamed_ * tile_bytes) * 1e-6, screenshots_, is_right ? "right" : "WRONG");
+        watch_.print();
+        const bool is_late = given_.limit_us > 0 && watch_.longest_call() > given_.limit_us;
         if (is_late) std::fprintf(stderr, "a call took longer than %.0f us\n", given_.limit_us);
         return is_right && !is_late ? 0 : 1;
     }
@@ -431,6 +441,7 @@ int main(int count, char **arguments) {
         if (name == "--frames") given.frames = std::max<std::uint64_t>(static_cast<std::uint64_t>(value), 1);
         if (name == "--rate") given.rate = value;
         if (name == "--limit-us") given.limit_us = value;
+        if (name == "--own-threads") given.own_threads = value != 0;
     }
     try {
         const auto loop = std::make_unique<frame_loop>(given);

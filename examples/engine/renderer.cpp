@@ -4,8 +4,7 @@
 #include "tile.vert.h"
 
 renderer::renderer(const vulkan &on, const ferry::instance &ferry)
-    : on_(on),
-      screen_(on, nullptr, sizeof(std::uint32_t) * frame_size * frame_size, VK_BUFFER_USAGE_TRANSFER_DST_BIT) {
+    : on_(on), screen_(on, nullptr, sizeof(std::uint32_t) * frame_size * frame_size, VK_BUFFER_USAGE_TRANSFER_DST_BIT) {
     auto pool = make<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
     pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
     CHECK(vkCreateCommandPool(on.device, &pool, nullptr, &pool_));
@@ -91,8 +90,8 @@ void renderer::make_target() {
     // The screenshot of the frame before, then this frame, then its screenshot.
     const VkSubpassDependency order[] = {
         {VK_SUBPASS_EXTERNAL, 0, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT,
-         VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT, VK_ACCESS_TRANSFER_READ_BIT, VK_ACCESS_COLOR_ATTACHMENT_WRITE_BIT,
-         0},
+         VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT, VK_ACCESS_TRANSFER_READ_BIT,
+         VK_ACCESS_COLOR_ATTACHMENT_WRITE_BIT, 0},
         {0, VK_SUBPASS_EXTERNAL, VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
          VK_ACCESS_COLOR_ATTACHMENT_WRITE_BIT, VK_ACCESS_TRANSFER_READ_BIT, 0}};
     auto pass = make<VkRenderPassCreateInfo>(VK_STRUCTURE_TYPE_RENDER_PASS_CREATE_INFO);
@@ -170,8 +169,8 @@ void renderer::make_pipeline() {
     auto samples = make<VkPipelineMultisampleStateCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_MULTISAMPLE_STATE_CREATE_INFO);
     samples.rasterizationSamples = VK_SAMPLE_COUNT_1_BIT;
     VkPipelineColorBlendAttachmentState written = {};
-    written.colorWriteMask = VK_COLOR_COMPONENT_R_BIT | VK_COLOR_COMPONENT_G_BIT | VK_COLOR_COMPONENT_B_BIT |
-                             VK_COLOR_COMPONENT_A_BIT;
+    written.colorWriteMask =
+        VK_COLOR_COMPONENT_R_BIT | VK_COLOR_COMPONENT_G_BIT | VK_COLOR_COMPONENT_B_BIT | VK_COLOR_COMPONENT_A_BIT;
     auto blend = make<VkPipelineColorBlendStateCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_COLOR_BLEND_STATE_CREATE_INFO);
     blend.attachmentCount = 1;
     blend.pAttachments = &written;
@@ -229,10 +228,11 @@ void change_layout(VkCommandBuffer commands, const texture &of, VkImageLayout fr
 
 // The new pictures of tiles, from the upload buffer. No frame in flight draws their textures.
 void copy_tiles(VkCommandBuffer commands, VkBuffer from, const std::vector<tile_upload> &uploads) {
-    constexpr VkPipelineStageFlags copies = VK_PIPELINE_STAGE_TRANSFER_BIT, draws = VK_PIPELINE_STAGE_FRAGMENT_SHADER_BIT;
+    constexpr VkPipelineStageFlags copies = VK_PIPELINE_STAGE_TRANSFER_BIT,
+                                   draws = VK_PIPELINE_STAGE_FRAGMENT_SHADER_BIT;
     for (const tile_upload &one : uploads)
-        change_layout(commands, *one.to, VK_IMAGE_LAYOUT_UNDEFINED, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL, draws, 0, copies,
-                      VK_ACCESS_TRANSFER_WRITE_BIT);
+        change_layout(commands, *one.to, VK_IMAGE_LAYOUT_UNDEFINED, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL, draws, 0,
+                      copies, VK_ACCESS_TRANSFER_WRITE_BIT);
     for (const tile_upload &one : uploads) {
         VkBufferImageCopy whole = {};
         whole.bufferOffset = one.offset;
@@ -252,8 +252,8 @@ void renderer::make_general(texture &of) {
     const auto begin = make<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
     CHECK(vkQueueWaitIdle(on_.queue));
     CHECK(vkBeginCommandBuffer(commands, &begin));
-    change_layout(commands, of, VK_IMAGE_LAYOUT_UNDEFINED, VK_IMAGE_LAYOUT_GENERAL, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, 0,
-                  VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+    change_layout(commands, of, VK_IMAGE_LAYOUT_UNDEFINED, VK_IMAGE_LAYOUT_GENERAL, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT,
+                  0, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
     CHECK(vkEndCommandBuffer(commands));
     auto submit = make<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
     submit.commandBufferCount = 1;
@@ -285,9 +285,8 @@ void renderer::draw(std::uint64_t frame, const picture &shown, const shared_time
     vkCmdBindVertexBuffers(mine.commands, 0, 1, &mine.upload_buffer.handle, &start);
     for (std::uint32_t tile = 0; tile < tiles; ++tile) {
         if (!shown.tile_textures[tile]) continue;
-        vkCmdBindDescriptorSets(mine.commands, VK_PIPELINE_BIND_POINT_GRAPHICS, layout_, 1, 1, &shown.tile_textures[tile]->set,
-                                0,
-                                nullptr);
+        vkCmdBindDescriptorSets(mine.commands, VK_PIPELINE_BIND_POINT_GRAPHICS, layout_, 1, 1,
+                                &shown.tile_textures[tile]->set, 0, nullptr);
         vkCmdDraw(mine.commands, 6, 1, 6 * tile, 0);
     }
     vkCmdEndRenderPass(mine.commands);
@@ -299,15 +298,15 @@ void renderer::draw(std::uint64_t frame, const picture &shown, const shared_time
         auto to_host = make<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
         to_host.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
         to_host.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
-        vkCmdPipelineBarrier(mine.commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &to_host, 0,
-                             nullptr, 0, nullptr);
+        vkCmdPipelineBarrier(mine.commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &to_host,
+                             0, nullptr, 0, nullptr);
     }
     CHECK(vkEndCommandBuffer(mine.commands));
     auto values = make<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
     values.waitSemaphoreValueCount = values.signalSemaphoreValueCount = 1;
     values.pWaitSemaphoreValues = values.pSignalSemaphoreValues = &frame;
-    const VkPipelineStageFlags first_use = VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_VERTEX_INPUT_BIT |
-                                           VK_PIPELINE_STAGE_FRAGMENT_SHADER_BIT;
+    const VkPipelineStageFlags first_use =
+        VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_VERTEX_INPUT_BIT | VK_PIPELINE_STAGE_FRAGMENT_SHADER_BIT;
     auto submit = make<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO, &values);
     submit.waitSemaphoreCount = submit.signalSemaphoreCount = submit.commandBufferCount = 1;
     submit.pWaitSemaphores = &uploaded.handle;

@@ -20,7 +20,8 @@ constexpr std::size_t vertices = 6 * tiles;
 
 // The upload buffer of a frame: the vertices, then pictures of tiles.
 constexpr std::size_t tile_bytes = texels * sizeof(std::uint32_t), tiles_per_frame = 64; // the budget of a frame
-constexpr std::size_t vertex_bytes = vertices * sizeof(vertex), upload_bytes = vertex_bytes + tiles_per_frame * tile_bytes;
+constexpr std::size_t vertex_bytes = vertices * sizeof(vertex),
+                      upload_bytes = vertex_bytes + tiles_per_frame * tile_bytes;
 
 // An image that shaders read. ferry writes an imported one in the layout GENERAL; the renderer copies to others.
 class texture {
@@ -124,7 +125,8 @@ public:
 private:
     struct slot {
         slot(const vulkan &on, const ferry::instance &ferry)
-            : upload_buffer(on, &ferry, upload_bytes, VK_BUFFER_USAGE_VERTEX_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT),
+            : upload_buffer(on, &ferry, upload_bytes,
+                            VK_BUFFER_USAGE_VERTEX_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT),
               constants(on, &ferry, 4 * sizeof(std::uint32_t), VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT),
               upload_view(upload_buffer.memory.of_ferry.line<std::uint8_t>(0, upload_bytes).or_throw()),
               constant_view(constants.memory.of_ferry.line<std::uint32_t>(0, 4).or_throw()) {}

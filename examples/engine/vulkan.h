@@ -114,8 +114,8 @@ public:
         info.memoryTypeIndex = on.memory_type(needed.memoryTypeBits, wanted);
         CHECK(vkAllocateMemory(device_, &info, nullptr, &handle));
         if (importer)
-            of_ferry = ferry::vulkan::import(*importer, on.number, device_, handle, needed.size, image != nullptr)
-                           .or_throw();
+            of_ferry =
+                ferry::vulkan::import(*importer, on.number, device_, handle, needed.size, image != nullptr).or_throw();
     }
     void free() {
         if (handle) vkFreeMemory(device_, handle, nullptr); // ferry's import keeps the bytes alive
@@ -134,8 +134,7 @@ class vulkan_buffer {
 public:
     vulkan_buffer(const vulkan &on, const ferry::instance *importer, VkDeviceSize size, VkBufferUsageFlags usage)
         : device_(on.device) {
-        auto shared =
-            make<VkExternalMemoryBufferCreateInfo>(VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
+        auto shared = make<VkExternalMemoryBufferCreateInfo>(VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
         shared.handleTypes = ferry::vulkan::memory_handle_type;
         auto info = make<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, importer ? &shared : nullptr);
         info.size = size;

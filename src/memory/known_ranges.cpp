@@ -80,7 +80,7 @@ bool known_ranges::assume_pageable(std::uint64_t address, known_range &range) no
     constexpr unsigned some = 4;
     host_mapping mapping;
     if (!host_.mappings || not_assumed_ == some) return false;
-    if (!host_.mappings->find_private(address, mapping)) {
+    if (!host_.mappings->find_readable(address, mapping) || !mapping.is_private) {
         ++not_assumed_;
         return false;
     }

@@ -8,6 +8,8 @@ namespace ferry {
 
 struct host_mapping {
     std::uint64_t first = 0, end = 0;
+    // Writable and of no file: the memory of malloc and of stacks, in which a driver has at most registered some.
+    bool is_private = false;
 
     bool holds(std::uint64_t address) const noexcept { return address - first < end - first; }
 };
@@ -23,10 +25,9 @@ public:
     // parent.
     void open() noexcept;
 
-    // Finds the mapping that holds `address`, if it is private, readable, writable and of no file: the memory of malloc
-    // and of stacks, in which a driver has at most registered some. Returns false for any other mapping, and where the
-    // system cannot tell.
-    bool find_private(std::uint64_t address, host_mapping &found) const noexcept;
+    // Finds the mapping that holds `address`, if it is readable. A file that has become shorter than its mapping cannot
+    // be read beyond its end all the same. Returns false where the system cannot tell.
+    bool find_readable(std::uint64_t address, host_mapping &found) const noexcept;
 
 private:
     int file_ = -1;

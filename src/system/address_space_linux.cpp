@@ -43,16 +43,15 @@ void address_space::open() noexcept {
     errno = kept;
 }
 
-bool address_space::find_private(std::uint64_t address, host_mapping &found) const noexcept {
+bool address_space::find_readable(std::uint64_t address, host_mapping &found) const noexcept {
     if (file_ < 0) return false;
     mapping_query query;
     query.address = address;
     const int kept = errno;
     const bool is_mapped = ioctl(file_, query_mapping, &query) == 0;
     errno = kept;
-    const std::uint64_t access = query.access & (readable | writable | shared);
-    if (!is_mapped || query.inode != 0 || access != (readable | writable)) return false;
-    found = {query.first, query.end};
+    if (!is_mapped || !(query.access & readable)) return false;
+    found = {query.first, query.end, query.inode == 0 && (query.access & (writable | shared)) == writable};
     return true;
 }
 

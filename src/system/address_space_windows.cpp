@@ -3,10 +3,10 @@
 
 namespace ferry {
 
-// Which regions CUDA makes on Windows is not known, so none is taken for private.
+// Which regions CUDA makes on Windows is not known, so none is reported.
 address_space::~address_space() = default;
 void address_space::open() noexcept { file_ = -1; }
-bool address_space::find_private(std::uint64_t, host_mapping &) const noexcept { return false; }
+bool address_space::find_readable(std::uint64_t, host_mapping &) const noexcept { return false; }
 
 } // namespace ferry
 #endif

@@ -74,26 +74,41 @@ private:
     iovec bytes_[at_once];
 };
 
-// Remembers the mapping of the last address. Addresses of one copy lie in few mappings.
-class private_mappings {
+// Tests addresses by their mappings, and one by one where the system does not report the mapping.
+class mapping_tests {
 public:
-    explicit private_mappings(const address_space &of) noexcept : of_(of) {}
+    explicit mapping_tests(const address_space &of) noexcept : of_(of) {}
 
-    bool hold(std::uint64_t address) noexcept {
-        if (last_.holds(address)) return true;
-        if (misses_ == few || !of_.find_private(address, last_)) {
-            misses_ += misses_ != few;
-            return false;
+    // As address_tests.
+    bool add(std::uint64_t address) noexcept {
+        if (mapping_.holds(address)) {
+            highest_ = std::max(highest_, address);
+            return true;
         }
-        return true;
+        if (misses_ == few) return tests_.add(address);
+        host_mapping found;
+        if (!of_.find_readable(address, found)) {
+            ++misses_;
+            return tests_.add(address);
+        }
+        const bool was_readable = end_mapping();
+        mapping_ = found;
+        highest_ = address;
+        return was_readable;
     }
+    bool finish() noexcept { return end_mapping() && tests_.finish(); }
 
 private:
+    // What a file cannot give lies beyond its end, so one address stands for all below it.
+    bool end_mapping() noexcept { return mapping_.end == 0 || mapping_.is_private || tests_.add(highest_); }
+
     static constexpr int few = 4; // then the addresses lie in other mappings, or the system does not tell
 
     const address_space &of_;
-    host_mapping last_;
+    host_mapping mapping_; // of the last address: those of one copy lie in few mappings
+    std::uint64_t highest_ = 0;
     int misses_ = 0;
+    address_tests tests_;
 };
 
 } // namespace
@@ -110,13 +125,11 @@ bool host_ranges_are_readable(const address_space &mappings, std::size_t count,
     const int kept = errno;
     const int page_bits = std::countr_zero(page_size());
     std::uint64_t last_page = UINT64_MAX; // of the address added last
-    address_tests tests;
-    private_mappings known(mappings);
+    mapping_tests tests(mappings);
     bool all = true;
     const auto add = [&](std::uint64_t address) noexcept {
         const std::uint64_t page = address >> page_bits;
-        if (!all || std::exchange(last_page, page) == page || known.hold(address)) return;
-        all = tests.add(address);
+        if (all && std::exchange(last_page, page) != page) all = tests.add(address);
     };
     for (std::size_t i = 0; i < count && all; ++i) {
         const address_span one = range(i);
