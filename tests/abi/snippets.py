@@ -36,6 +36,21 @@ GIVEN = {
         struct rgba { unsigned char red, green, blue, alpha; };
         std::vector<rgba> pixels;
         struct CUstream_st *stream;""",
+    ("cpp", "Open once"): """
+        #include <functional>
+        #include <ferry/ferry.hpp>
+        struct job_system { void add_move(std::function<void()> move); } jobs;""",
+    ("cpp", "A frame"): """
+        #include <vector>
+        #include <ferry/ferry.hpp>
+        ferry::instance gpu;
+        ferry::stream stream;
+        ferry::external_semaphore rendered, uploaded;
+        std::uint64_t frame;
+        ferry::host_view<const float> constants;
+        ferry::device_view<float> constant_buffer;
+        std::vector<std::uint64_t> to, from, sizes;
+        std::vector<ferry_copy_desc> large_images;""",
     ("c", "From CUDA's calls to ferry's"): "#include <ferry/ferry.h>",
     ("c", "CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER"): CUDA_TO_FERRY + "CUDA_MEMCPY3D p;",
     ("c", "cudaMemcpy3DParms, cudaMemcpy3DPeerParms, cudaPitchedPtr, cudaPos, cudaExtent"):
