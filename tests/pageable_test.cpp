@@ -840,6 +840,19 @@ TEST_F(pageable, the_staging_buffer_is_allocated_on_first_need_and_released_on_r
     EXPECT_EQ(ferry_staging_get_info(counted.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
+// Otherwise the rest would be allocated beside the first copies, which wait for the driver meanwhile.
+TEST_F(pageable, prepared_staging_has_all_of_its_memory) {
+    for (const bool at_open : {false, true})
+        for (int round = 0; round < 10; ++round) {
+            ferry_options options = small();
+            options.staging_bytes = 8 << 20;
+            if (at_open) options.staging = FERRY_STAGING_AT_OPEN;
+            open(options);
+            if (!at_open) ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+            ASSERT_GE(staging_of(counted).staging_bytes, options.staging_bytes);
+        }
+}
+
 TEST_F(pageable, pinned_memory_that_the_driver_fails_to_free_stays_in_use) {
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());

@@ -110,6 +110,11 @@ void staging_engine::add_other_slots(device_buffers &of) noexcept {
     if (!of.adding.start(add, &of, options_.traits)) of.is_adding.store(false, std::memory_order_relaxed);
 }
 
+void staging_engine::wait_for_other_slots(int device) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (device_buffers *const of = buffers_[device].load(std::memory_order_relaxed)) of->adding.join();
+}
+
 error staging_engine::add_launches(int device) noexcept {
     context_scope scope(cu_);
     if (error failed = enter_device(device, scope)) return failed;

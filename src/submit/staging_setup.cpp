@@ -75,7 +75,9 @@ error prepare_staging(ferry_instance &instance, int device) noexcept {
     context_scope scope(instance.cu);
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (error failed = instance.kernels.load_into(choice.wanted)) return failed;
-    return make_ready(instance, device);
+    const error failed = make_ready(instance, device);
+    instance.staging.wait_for_other_slots(device);
+    return failed;
 }
 
 error trim_staging(ferry_instance &instance) noexcept {
