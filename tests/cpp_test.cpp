@@ -454,6 +454,7 @@ TEST_F(cpp, arrays_and_memory_are_freed_in_stream_order) {
     mipmapped_array chain = mipmapped_array::create(gpu, 0, shape, 1).or_throw();
     auto line = device_memory<std::uint32_t>::create(gpu, 0, 1000).or_throw();
     auto image = pitched_memory<std::uint32_t>::create(gpu, 0, 16, 12).or_throw();
+    auto pinned = pinned_memory<std::uint32_t>::create(gpu, 500).or_throw();
     const std::uint64_t image_bytes = image.view().row_pitch() * 12;
     const CUarray_st *const handle = texture;
     instance view(gpu);
@@ -464,12 +465,13 @@ TEST_F(cpp, arrays_and_memory_are_freed_in_stream_order) {
         ASSERT_OK(line.free_deferred(order));
         ASSERT_OK(image.free_deferred(order));
         EXPECT_OK(image.free_deferred(order)); // already empty
+        ASSERT_OK(pinned.free_deferred(order));
         const ferry_deferred_info kept = view.deferred().or_throw();
         EXPECT_EQ(kept.arrays, 2u);
-        EXPECT_EQ(kept.allocations, 2u);
-        EXPECT_EQ(kept.bytes, 2 * 16 * 12 * 4 + 4000 + image_bytes);
+        EXPECT_EQ(kept.allocations, 3u);
+        EXPECT_EQ(kept.bytes, 2 * 16 * 12 * 4 + 4000 + image_bytes + 2000);
     }
-    EXPECT_FALSE(texture || chain || line || image);
+    EXPECT_FALSE(texture || chain || line || image || pinned);
     texture = array::create(gpu, 0, shape).or_throw();
     EXPECT_EQ(texture, handle);
     expect_box_arrives(gpu, texture, volume{16, 12, 1});

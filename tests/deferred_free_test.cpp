@@ -1,7 +1,9 @@
-// Tests arrays and device memory that are freed in stream order: no call waits, an array is reused only after its
+// Tests arrays and memory that are freed in stream order: no call waits, an array is reused only after its
 // stream has passed the free, and everything is destroyed exactly once.
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <future>
@@ -49,6 +51,12 @@ protected:
         EXPECT_OK(ferry_device_alloc(counted.get(), 0, size, &made, nullptr));
         return made;
     }
+    void *allocate_host(std::uint64_t size, std::uint32_t flags = 0) {
+        void *made = nullptr;
+        EXPECT_OK(allocate_pinned(counted.get(), size, flags, &made));
+        return made;
+    }
+    std::int32_t give_up(void *host) { return ferry_host_free_deferred(counted.get(), host, stream); }
     std::int32_t give_up(CUarray array) { return ferry_array_destroy_async(counted.get(), array, stream); }
     std::int32_t give_up(std::uint64_t address) { return ferry_device_free_deferred(counted.get(), address, stream); }
     void expect_kept(std::uint32_t arrays, std::uint32_t allocations, std::uint64_t bytes, int device = -1) {
@@ -491,6 +499,257 @@ TEST_F(deferred_frees, freeing_is_refused_on_a_capturing_stream_and_breaks_no_ca
                                         reinterpret_cast<CUstream>(std::uintptr_t{FERRY_STREAM_PER_THREAD})));
 }
 
+// ---- Host memory ------------------------------------------------------------------------------------------------
+
+constexpr std::uint64_t host_size = 40'000;
+
+// Flags of each origin of host memory, and the call that ends its pinning.
+struct host_form {
+    std::uint32_t flags;
+    std::int32_t origin;
+    const char *end;
+};
+constexpr host_form host_forms[] = {{0, FERRY_HOST_FROM_MAPPING, "cuMemHostUnregister"},
+                                    {FERRY_HOST_BY_DRIVER, FERRY_HOST_FROM_DRIVER, "cuMemFreeHost"},
+                                    {FERRY_HOST_WRITE_COMBINED, FERRY_HOST_FROM_DRIVER, "cuMemFreeHost"}};
+
+TEST_F(deferred_frees, host_memory_lives_until_its_stream_has_passed_the_free) {
+    for (const host_form &form : host_forms) {
+        SCOPED_TRACE(form.flags);
+        void *const memory = allocate_host(host_size, form.flags);
+        const device_memory target(host_size);
+        const bytes data = random_bytes(host_size, form.flags);
+        std::memcpy(memory, data.data(), host_size);
+        driver.reset_counts();
+        {
+            gate held(stream);
+            ASSERT_OK(ferry_copy_bytes_async(counted.get(), target, reinterpret_cast<std::uintptr_t>(memory), host_size,
+                                             stream, nullptr));
+            EXPECT_TRUE(returns([&, instance = counted.get()] {
+                EXPECT_OK(ferry_host_free_deferred(instance, memory, stream));
+                EXPECT_OK(ferry_deferred_trim(instance, FERRY_DEVICE_UNKNOWN, 0));
+            }));
+            expect_kept(0, 1, host_size);
+            expect_kept(0, 0, 0, 0); // host memory lies on no device
+        }
+        pass();
+        EXPECT_TRUE(read_back(target, host_size) == data);
+        EXPECT_OK(trim(0, 0));
+        EXPECT_EQ(0, driver.calls("cuMemHostUnregister") + driver.calls("cuMemFreeHost"));
+        EXPECT_OK(trim(host_size));
+        expect_kept(0, 1, host_size);
+        EXPECT_OK(trim());
+        expect_kept(0, 0, 0);
+        EXPECT_EQ(1, driver.calls("cuMemHostUnregister") + driver.calls("cuMemFreeHost"));
+        if (on_software_driver()) { // on a GPU ferry may map no memory at all
+            EXPECT_EQ(1, driver.calls(form.end));
+        }
+        ferry_address_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_OK(ferry_address_get_info(counted.get(), reinterpret_cast<std::uintptr_t>(memory), &info));
+        EXPECT_EQ(FERRY_MEMORY_PAGEABLE, info.memory);
+    }
+}
+
+TEST_F(deferred_frees, host_memory_is_freed_once_whoever_frees_it) {
+    for (const host_form &form : host_forms) {
+        SCOPED_TRACE(form.flags);
+        void *const memory = allocate_host(host_size, form.flags);
+        char *const inside = static_cast<char *>(memory) + 4096;
+        EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(inside));
+        ASSERT_OK(give_up(memory));
+        EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(memory));
+        EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(inside));
+        EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_host_free(counted.get(), memory));
+        EXPECT_NE(FERRY_SUCCESS, ferry_host_unregister(counted.get(), inside));
+        expect_kept(0, 1, host_size);
+        pass();
+        driver.reset_counts();
+        EXPECT_OK(trim());
+        EXPECT_EQ(1, driver.calls("cuMemHostUnregister") + driver.calls("cuMemFreeHost"));
+        EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(memory));
+        EXPECT_NE(FERRY_SUCCESS, ferry_host_free(counted.get(), memory));
+    }
+}
+
+TEST_F(deferred_frees, what_is_no_block_of_host_memory_is_refused) {
+    ferry_instance *const instance = counted.get();
+    EXPECT_OK(ferry_host_free_deferred(instance, nullptr, stream));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_host_free_deferred(nullptr, nullptr, stream));
+    int here = 0;
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(static_cast<void *>(&here)));
+    const std::uint64_t on_device = allocate(4096);
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(reinterpret_cast<void *>(on_device)));
+    EXPECT_OK(ferry_device_free(instance, on_device));
+    bytes own(3 * 4096);
+    void *const page = reinterpret_cast<void *>((reinterpret_cast<std::uintptr_t>(own.data()) + 4095) / 4096 * 4096);
+    ASSERT_OK(ferry_host_register(instance, page, 4096, 0, nullptr));
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(page));
+    EXPECT_OK(ferry_host_unregister(instance, page));
+    ferry_pinned_pool *pool = nullptr;
+    void *block = nullptr;
+    ASSERT_OK(ferry_pinned_pool_create(instance, nullptr, &pool, nullptr));
+    ASSERT_OK(ferry_pinned_pool_alloc(pool, 4096, &block, nullptr));
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(block));
+    EXPECT_OK(ferry_pinned_pool_free(pool, block));
+    EXPECT_OK(ferry_pinned_pool_destroy(pool));
+    void *const memory = allocate_host(host_size);
+    {
+        test_stream capturing;
+        captured_graph graph(capturing);
+        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_host_free_deferred(instance, memory, capturing));
+        ASSERT_OK(give_up(allocate_host(host_size))); // on another stream
+        pass();
+        EXPECT_OK(trim());
+        graph.end();
+        graph.run();
+    }
+    expect_kept(0, 0, 0);
+    EXPECT_OK(ferry_host_free(instance, memory)) << "still the caller's";
+}
+
+TEST_F(deferred_frees, pageable_host_memory_is_freed_without_a_call_of_the_driver) {
+    ferry_host_options options = {};
+    options.struct_size = sizeof options;
+    options.flags = FERRY_HOST_ALLOW_PAGEABLE;
+    ferry_host_block block = {};
+    block.struct_size = sizeof block;
+    driver.fail("cuMemHostRegister", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+    driver.fail("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+    ASSERT_OK(ferry_host_alloc(counted.get(), host_size, &options, &block, nullptr));
+    driver.heal();
+    ASSERT_EQ(FERRY_HOST_FROM_SYSTEM, block.origin);
+    ASSERT_OK(ferry_host_register(counted.get(), block.address, block.size, 0, nullptr));
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(block.address)) << "it is registered";
+    ASSERT_OK(ferry_host_unregister(counted.get(), block.address));
+    ASSERT_OK(give_up(block.address));
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(block.address));
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_host_free(counted.get(), block.address));
+    expect_kept(0, 1, host_size);
+    pass();
+    driver.reset_counts();
+    EXPECT_OK(trim());
+    expect_kept(0, 0, 0);
+    EXPECT_EQ(0, driver.calls("cuMemHostUnregister") + driver.calls("cuMemFreeHost"));
+    EXPECT_NE(FERRY_SUCCESS, ferry_host_free(counted.get(), block.address)) << "its record is gone";
+}
+
+TEST_F(deferred_frees, the_next_allocation_of_host_memory_frees_what_is_beyond_the_limit) {
+    ferry_options options = driver.options();
+    options.deferred_bytes = host_size;
+    open(options);
+    const std::uint64_t on_device = allocate(2 * host_size);
+    void *blocks[3] = {};
+    for (void *&block : blocks)
+        block = allocate_host(host_size, FERRY_HOST_BY_DRIVER);
+    for (void *const block : blocks)
+        ASSERT_OK(give_up(block));
+    ASSERT_OK(give_up(on_device));
+    pass();
+    expect_kept(0, 4, 5 * host_size);
+    driver.reset_counts();
+    void *const next = allocate_host(host_size, FERRY_HOST_BY_DRIVER);
+    expect_kept(0, 2, 3 * host_size); // one block, and the device's memory
+    EXPECT_EQ(0, driver.calls("cuMemFree"));
+    driver.fail("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_OK(ferry_host_free(counted.get(), allocate_host(host_size, FERRY_HOST_BY_DRIVER)));
+    driver.heal();
+    expect_kept(0, 1, 2 * host_size);
+    EXPECT_OK(ferry_host_free(counted.get(), next));
+}
+
+TEST_F(deferred_frees, pages_of_host_memory_outlive_the_context_that_they_were_pinned_in) {
+    for (const bool by_ferry : {true, false}) {
+        for (const host_form &form : host_forms) {
+            SCOPED_TRACE(testing::Message() << by_ferry << ", flags " << form.flags);
+            CUcontext made = nullptr;
+            ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &made, nullptr));
+            ASSERT_OK(raw().cuCtxPushCurrent(made));
+            void *const memory = allocate_host(host_size, form.flags);
+            ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
+            ASSERT_OK(give_up(memory)); // on a stream of the primary context
+            driver.reset_counts();
+            if (by_ferry)
+                ASSERT_OK(ferry_context_destroy(counted.get(), made));
+            else
+                ASSERT_OK(raw().cuCtxDestroy(made));
+            pass();
+            // The driver may now give the address to someone else.
+            void *const next = allocate_host(host_size, form.flags);
+            EXPECT_OK(trim());
+            expect_kept(0, 0, 0);
+            EXPECT_EQ(0, driver.calls("cuMemFreeHost"));
+            std::memset(next, 1, host_size);
+            EXPECT_OK(ferry_host_free(counted.get(), next));
+            EXPECT_NE(FERRY_SUCCESS, ferry_host_free(counted.get(), memory));
+        }
+    }
+}
+
+TEST_F(deferred_frees, closing_frees_host_memory_once_its_stream_has_passed) {
+    gate held(stream);
+    for (const host_form &form : host_forms)
+        ASSERT_OK(give_up(allocate_host(host_size, form.flags)));
+    held.let_go();
+    counted.reset();
+    EXPECT_EQ(3, driver.calls("cuMemHostUnregister") + driver.calls("cuMemFreeHost"));
+    EXPECT_EQ(driver.calls("cuEventCreate"), driver.calls("cuEventDestroy"));
+    held.open();
+}
+
+TEST_F(deferred_frees, no_failing_driver_call_loses_host_memory) {
+    const char *const entries[] = {"cuCtxGetCurrent",     "cuStreamIsCapturing", "cuEventCreate",
+                                   "cuEventRecord",       "cuEventQuery",        "cuThreadExchangeStreamCaptureMode",
+                                   "cuMemHostUnregister", "cuMemFreeHost",       "cuPointerGetAttributes",
+                                   "cuCtxPushCurrent",    "cuCtxGetId"};
+    for (const char *const entry : entries)
+        for (int nth = 1; nth <= 3; ++nth) {
+            SCOPED_TRACE(testing::Message() << entry << " " << nth);
+            open(driver.options());
+            for (const host_form &form : host_forms) {
+                void *const memory = allocate_host(host_size, form.flags);
+                const made_current none(nullptr); // so that ferry has to push contexts
+                driver.fail(entry, CUDA_ERROR_UNKNOWN, nth);
+                const bool is_given = give_up(memory) == FERRY_SUCCESS;
+                EXPECT_TRUE(raw().cuStreamSynchronize(stream) == CUDA_SUCCESS);
+                static_cast<void>(trim());
+                driver.heal();
+                EXPECT_OK(trim());
+                expect_kept(0, 0, 0);
+                if (!is_given) {
+                    EXPECT_OK(ferry_host_free(counted.get(), memory));
+                }
+                ferry_address_info info = {};
+                info.struct_size = sizeof info;
+                EXPECT_OK(ferry_address_get_info(counted.get(), reinterpret_cast<std::uintptr_t>(memory), &info));
+                EXPECT_EQ(FERRY_MEMORY_PAGEABLE, info.memory);
+            }
+        }
+}
+
+TEST_F(deferred_frees, of_threads_that_free_one_block_one_succeeds) {
+    for (int round = 0; round < 50; ++round) {
+        void *const memory = allocate_host(host_size, host_forms[round % 3].flags);
+        std::atomic<int> frees = 0;
+        std::vector<std::thread> threads;
+        for (int thread = 0; thread < 3; ++thread)
+            threads.emplace_back([&] {
+                EXPECT_OK(raw().cuCtxSetCurrent(context));
+                frees += give_up(memory) == FERRY_SUCCESS;
+            });
+        for (std::thread &thread : threads)
+            thread.join();
+        EXPECT_EQ(1, frees);
+        if (round % 10 == 9) {
+            pass();
+            EXPECT_OK(trim());
+        }
+    }
+    pass();
+    EXPECT_OK(trim());
+    expect_kept(0, 0, 0);
+}
+
 // ---- Streams, contexts and failures -----------------------------------------------------------------------------
 
 TEST_F(deferred_frees, a_stream_may_be_destroyed_right_after_a_free) {
@@ -615,7 +874,8 @@ TEST_F(deferred_frees, the_child_of_a_fork_is_refused) {
         info.struct_size = sizeof info;
         constexpr std::int32_t refused = -1000 - CUDA_ERROR_NOT_INITIALIZED;
         const bool is_refused = give_up(array) == refused && give_up(std::uint64_t{1}) == refused &&
-                                trim() == refused && ferry_deferred_get_info(counted.get(), 0, &info) == refused;
+                                give_up(static_cast<void *>(&info)) == refused && trim() == refused &&
+                                ferry_deferred_get_info(counted.get(), 0, &info) == refused;
         ferry_close(counted.get());
         return is_refused ? 0 : 1;
     });

@@ -295,14 +295,13 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  * Thread-safety: no other call on this instance may be running or come later.
  * Blocking:      until staged copies in flight have ended, unless their context is dead; until streams have passed
  *                large batches, whose pieces are in tables of the instance (ferry_copy_batch_async); until streams have
- *                passed deferred frees (ferry_device_free_deferred, ferry_array_destroy_async,
- *                ferry_external_memory_release_async), which are then done. If
- *                the instance holds the last reference to a primary context, the driver waits for its work and destroys
- *                it with everything in it. The last instance on the software driver ends that driver: running work ends
- *                first, then all its addresses, arrays and contexts are gone.
+ *                passed deferred frees (see ferry_deferred_info), which are then done. If the instance holds the last reference
+ *                to a primary context, the driver waits for its work and destroys it with everything in it. The last
+ *                instance on the software driver ends that driver: running work ends first, then all its addresses,
+ *                arrays and contexts are gone.
  * Driver:        cuDevicePrimaryCtxRelease; if kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
- *                cuEventSynchronize and the calls that release pinned memory and staging buffers; cuArrayDestroy,
- *                cuMipmappedArrayDestroy, cuMemFree, cuDestroyExternalMemory and cuEventDestroy for deferred frees.
+ *                cuEventSynchronize and the calls that release pinned memory and staging buffers; those of
+ *                ferry_deferred_trim and cuEventDestroy for deferred frees.
  */
 FERRY_API void ferry_close(ferry_instance *instance);
 
@@ -1040,10 +1039,10 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  *              system refuses it, they get the nearest that it grants, at most the main thread's. Their scheduling
  *              class is the default one (SCHED_OTHER), with the shortest slices where the system has them (Linux 6.12).
  * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB. It is smaller if less can be pinned.
- * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_async and similar calls) keep on each device.
- *              Above it, an allocation of ferry's on the device first frees what streams have passed, which waits for
- *              running work. 0: a sixteenth of the device's memory. UINT64_MAX: no limit until the device runs out of
- *              memory.
+ * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_async and similar calls) keep on each device,
+ *              and in the host's memory. Above it, an allocation of ferry's there first frees what streams have passed,
+ *              which waits for running work. 0: a sixteenth of the device's memory, for the host's that of device 0.
+ *              UINT64_MAX: no limit until an allocation finds no memory.
  * submit       Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the program to
  *              run work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
  *              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
@@ -1454,8 +1453,8 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
  * not call them while a staged copy needs this thread, or one that waits for it, to move its bytes. With
  * ferry_options.submit, a worker of the program's job system that frees while it should move the bytes of a staged copy
  * never returns, and the copy never completes. Free in stream order instead: ferry_device_free_deferred,
- * ferry_array_destroy_async, ferry_mipmapped_array_destroy_async; ferry_device_free_async for pool memory and
- * ferry_pinned_pool_free_async for pinned memory. The rule is in docs/contract.md, "Freeing".
+ * ferry_host_free_deferred, ferry_array_destroy_async, ferry_mipmapped_array_destroy_async; ferry_device_free_async for
+ * pool memory and ferry_pinned_pool_free_async for blocks of a pinned pool. The rule is in docs/contract.md, "Freeing".
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
@@ -1524,26 +1523,27 @@ FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
  */
 FERRY_API int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
 
-/* What an instance keeps after ferry_device_free_deferred, ferry_array_destroy_async,
+/* What an instance keeps after ferry_device_free_deferred, ferry_host_free_deferred, ferry_array_destroy_async,
  * ferry_mipmapped_array_destroy_async and ferry_external_memory_release_async. */
 typedef struct ferry_deferred_info {
     uint32_t struct_size;
     uint32_t arrays;      /* mipmapped ones too */
-    uint32_t allocations; /* of ferry_device_alloc and ferry_device_alloc_pitched, and imports */
+    uint32_t allocations; /* of ferry_device_alloc, ferry_device_alloc_pitched and ferry_host_alloc, and imports */
     uint32_t reserved;
     uint64_t bytes; /* of both; for arrays, of their texels */
 } ferry_deferred_info;
 
-/* Fills `info` with what is kept on `device`, on all devices for FERRY_DEVICE_UNKNOWN. */
+/* Fills `info` with what is kept on `device`; for FERRY_DEVICE_UNKNOWN on all devices and in the host's memory. */
 FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info);
 
 /*
- * Returns memory and arrays kept on `device` (on each device for FERRY_DEVICE_UNKNOWN) to the driver, oldest first,
- * until at most `keep` bytes are left there. Anything that its stream has not passed yet stays.
+ * Returns memory and arrays kept on `device` to the driver, oldest first, until at most `keep` bytes are left there. For
+ * FERRY_DEVICE_UNKNOWN on each device, and in the host's memory. Anything that its stream has not passed yet stays.
  *
  * Blocking:      until running work on the device has ended, as ferry_device_free, if there is anything to return.
  * Errors:        the driver's own: whatever it refused to free stays.
- * Driver:        cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree, cuDestroyExternalMemory.
+ * Driver:        cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree, cuDestroyExternalMemory; as
+ *                ferry_host_free.
  */
 FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep);
 
@@ -1591,8 +1591,10 @@ typedef struct ferry_host_block {
  * half as much, and half of that, down to min_size; then FERRY_HOST_ALLOW_PAGEABLE takes the whole size unpinned.
  *
  * Blocking:      tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends threads.
- * Ownership:     block->address is the caller's until ferry_host_free on the same instance. The memory stays pinned
- *                until the end of the context that it was made in: the current one, else ferry's for device 0. After a
+ *                Waits for running work if ferry_host_free_deferred keeps more than ferry_options.deferred_bytes, or if
+ *                no memory is left and it keeps some.
+ * Ownership:     block->address is the caller's until ferry_host_free or ferry_host_free_deferred on the same instance.
+ *                The memory stays pinned until the end of the context that it was made in: the current one, else ferry's for device 0. After a
  *                fork the child does not have the memory.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error` (a node that
  *                does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's -1002 if it is out of
@@ -1606,11 +1608,27 @@ FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, cons
  * Frees memory that ferry_host_alloc of the same instance returned. NULL is allowed.
  *
  * Blocking:      until running work on the devices has ended.
- * Errors:        FERRY_ERROR_ADDRESS for memory of a pinned pool and for registered memory; the driver's own for an
- *                unknown address (freed twice, for example).
+ * Errors:        FERRY_ERROR_ADDRESS for memory of a pinned pool, for registered memory, and for memory given to
+ *                ferry_host_free_deferred; the driver's own for an unknown address (freed twice, for example).
  * Driver:        cuMemHostUnregister or cuMemFreeHost.
  */
 FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
+
+/*
+ * A deferred free: frees memory of ferry_host_alloc in the order of `stream`, and waits for no work. The instance keeps
+ * the memory until the stream has passed. Then ferry_deferred_trim for FERRY_DEVICE_UNKNOWN, a later ferry_host_alloc
+ * (see ferry_options.deferred_bytes) or ferry_close frees it. Host memory lies on no device: it counts only for
+ * FERRY_DEVICE_UNKNOWN. The stream must come after all work that uses the memory; it may be destroyed at once. The host
+ * must not use the memory any more. NULL is allowed.
+ *
+ * Blocking:      as ferry_device_free_deferred.
+ * Ownership:     the memory is gone, though ferry_address_get_info knows it until it is freed.
+ * Errors:        FERRY_ERROR_ADDRESS if it is not the beginning of such a block or was freed already, and as for
+ *                ferry_host_free; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the memory
+ *                is still the caller's.
+ * Driver:        cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
+ */
+FERRY_API int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, struct CUstream_st *stream);
 
 #define FERRY_REGISTER_READ_ONLY 1u /* the devices only read it; for memory the process itself may only read */
 

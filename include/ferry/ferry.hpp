@@ -730,7 +730,8 @@ public:
         return status(ferry_staging_prepare(handle_, device));
     }
     status trim_staging() const noexcept { return status(ferry_staging_trim(handle_)); }
-    // Arrays and memory freed in stream order that the instance still keeps, on one device or on all.
+    // Arrays and memory freed in stream order that the instance still keeps, on one device, or on all and in the host's
+    // memory.
     result<ferry_deferred_info> deferred(std::int32_t device = FERRY_DEVICE_UNKNOWN) const noexcept {
         return detail::fetch(detail::sized<ferry_deferred_info>(), ferry_deferred_get_info, handle_, device);
     }
@@ -883,6 +884,9 @@ public:
         options.flags = flags;
         return create(instance, count, options);
     }
+    // ferry_host_free_deferred: leaves this empty on success and unchanged on failure. reset() and the destructor wait
+    // for running work.
+    status free_deferred(CUstream_st *stream) noexcept { return this->destroy_with(ferry_host_free_deferred, stream); }
     // Describes the allocation: whether it is pinned, its source and its NUMA node.
     const ferry_host_block &block() const noexcept { return this->data_.more; }
 };

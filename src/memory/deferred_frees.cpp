@@ -111,7 +111,7 @@ error deferred_frees::give_up(const kept &given, CUstream stream) noexcept {
     const relaxed_capture_mode relaxed(cu_); // making an event would break a capture on another thread
     if (!relaxed.entered()) return relaxed.why();
     kept named = given;
-    named.made_in = name_context(cu_, given.as.context);
+    if (given.as.context) named.made_in = name_context(cu_, given.as.context);
     kept *made = nullptr;
     if (error failed = record(named, name_context(cu_, choice.wanted), stream, made)) return failed;
     const lock held(mutex_);
@@ -140,6 +140,17 @@ error deferred_frees::give_up(CUdeviceptr address, std::uint64_t size, int devic
     given.size = size;
     given.as.context = owner;
     return give_up(given, stream);
+}
+
+error deferred_frees::give_up_host(std::uint64_t address, CUstream stream) noexcept {
+    kept given;
+    given.what = kind::host_memory;
+    given.name = address;
+    if (error failed = pinned_.claim(address, given.block, given.as.context)) return failed;
+    given.size = given.block.size;
+    const error failed = give_up(given, stream);
+    if (failed) pinned_.cancel_claim(given.block);
+    return failed;
 }
 
 error deferred_frees::give_up(CUexternalMemory memory, CUstream stream) noexcept {
@@ -208,13 +219,38 @@ std::uint64_t deferred_frees::bytes_of(int device) const noexcept {
 void deferred_frees::count(int device, ferry_deferred_info &info) noexcept {
     const lock held(mutex_);
     for (const kept *one = given_up_.first(); one; one = one->next) {
-        if (device >= 0 && one->device != device) continue;
+        if (device != host && one->device != device) continue;
         ++(is_array(*one) ? info.arrays : info.allocations);
         info.bytes += one->size;
     }
 }
 
+// Memory that the driver allocated ends with its context. Pages that ferry mapped stay, and only their registration ends.
+error deferred_frees::destroy_host(const kept &gone) noexcept {
+    const bool has_context = gone.made_in.handle && lives(gone.made_in);
+    context_scope scope(cu_);
+    switch (gone.block.origin) {
+    case FERRY_HOST_FROM_SYSTEM:
+        break; // no driver call frees it
+    case FERRY_HOST_FROM_MAPPING: {
+        CUcontext any = gone.made_in.handle;
+        if (!has_context)
+            if (error failed = contexts_.get(0, any)) return failed;
+        if (error failed = scope.enter(any)) return failed;
+        break;
+    }
+    default:
+        if (!has_context) {
+            pinned_.forget_claimed(gone.block);
+            return {};
+        }
+        if (error failed = scope.enter(gone.made_in.handle)) return failed;
+    }
+    return pinned_.free_claimed(gone.block);
+}
+
 error deferred_frees::destroy(const kept &gone) noexcept {
+    if (gone.what == kind::host_memory) return destroy_host(gone);
     if (gone.what == kind::external_memory) {
         const auto memory = reinterpret_cast<CUexternalMemory>(static_cast<std::uintptr_t>(gone.name));
         const error failed = externals_.release_memory(memory);
@@ -230,6 +266,7 @@ error deferred_frees::destroy(const kept &gone) noexcept {
     case kind::mipmapped_array:
         return arrays_.destroy(reinterpret_cast<CUmipmappedArray>(handle));
     case kind::memory:
+    case kind::host_memory:
     case kind::external_memory:
         break;
     }
@@ -253,8 +290,7 @@ void deferred_frees::collect(int device, std::uint64_t keep, chain<kept> &passed
     }
 }
 
-error deferred_frees::trim(int device, std::uint64_t keep, std::uint64_t *freed) noexcept {
-    const int first = std::max(device, 0), end = device < 0 ? contexts_.count() : device + 1;
+error deferred_frees::trim(int first, int end, std::uint64_t keep, std::uint64_t *freed) noexcept {
     lock held(mutex_);
     bool is_more = false;
     for (int one = first; one < end; ++one)
@@ -290,6 +326,13 @@ void deferred_frees::forget(CUcontext context) noexcept {
         next = one.next;
         if (one.recorded_in.handle == context) one.passed = nullptr;
         if (one.made_in.handle != context) continue;
+        if (one.what == kind::host_memory) {
+            if (one.block.origin != FERRY_HOST_FROM_DRIVER) { // the pages are still there
+                one.made_in = {};
+                continue;
+            }
+            pinned_.forget_claimed(one.block);
+        }
         one.is_lost = true;
         if (one.is_queried) continue;
         given_up_.remove(one);

@@ -1,5 +1,5 @@
-// Keeps arrays and device memory that a program has given up in stream order. Destroying them waits for running work
-// and holds a driver lock meanwhile. Once the stream has passed, a kept array is reused in place of a new array of the
+// Keeps arrays and memory that a program has given up in stream order. Destroying them waits for running work and holds
+// a driver lock meanwhile. Once the stream has passed, a kept array is reused in place of a new array of the
 // same description. The rest is destroyed when the caller may wait.
 //
 // No driver call runs under the mutex: a destroy may wait for work that needs a thread which is in give_up.
@@ -10,14 +10,15 @@
 #include "base/chain.h"
 #include "device/context_name.h"
 #include "memory/external.h"
+#include "memory/pinned.h"
 
 namespace ferry {
 
 class deferred_frees {
 public:
     deferred_frees(const driver_table &cu, device_contexts &contexts, array_surfaces &arrays,
-                   external_objects &externals, const allocator &memory) noexcept
-        : cu_(cu), contexts_(contexts), arrays_(arrays), externals_(externals), memory_(memory) {}
+                   external_objects &externals, pinned_memory &pinned, const allocator &memory) noexcept
+        : cu_(cu), contexts_(contexts), arrays_(arrays), externals_(externals), pinned_(pinned), memory_(memory) {}
     ~deferred_frees();
     deferred_frees(const deferred_frees &) = delete;
     deferred_frees &operator=(const deferred_frees &) = delete;
@@ -30,6 +31,9 @@ public:
     }
     // Gives up device memory that the context `owner` owns. Returns FERRY_ERROR_ADDRESS if it was given up already.
     error give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner, CUstream stream) noexcept;
+    // Gives up host memory that ferry allocated. Returns FERRY_ERROR_ADDRESS if no such block begins there, or it was
+    // given up already. A context must be current.
+    error give_up_host(std::uint64_t address, CUstream stream) noexcept;
     // Gives up imported memory with all that was made of it. Returns FERRY_ERROR_HANDLE if there is none, or it was given
     // up already.
     error give_up(CUexternalMemory memory, CUstream stream) noexcept;
@@ -44,9 +48,14 @@ public:
         return true;
     }
 
-    // Destroys what streams have passed, oldest first, until `keep` bytes are left. Device -1: on each device. Waits
-    // for running work. Adds the number of destroyed objects to `freed` if it is not null.
-    error trim(int device, std::uint64_t keep, std::uint64_t *freed = nullptr) noexcept;
+    // Destroys what streams have passed, oldest first, until `keep` bytes are left. Device -1: on each device, and in
+    // the host's memory. Waits for running work. Adds the number of destroyed objects to `freed` if it is not null.
+    error trim(int device, std::uint64_t keep, std::uint64_t *freed = nullptr) noexcept {
+        return device < 0 ? trim(host, contexts_.count(), keep, freed) : trim(device, device + 1, keep, freed);
+    }
+    error trim_host(std::uint64_t keep, std::uint64_t *freed = nullptr) noexcept {
+        return trim(host, host + 1, keep, freed);
+    }
     void count(int device, ferry_deferred_info &info) noexcept;
 
     // Forgets what lives in a context, because it ends with the context.
@@ -56,17 +65,19 @@ public:
     void close() noexcept;
 
 private:
-    enum class kind : std::uint8_t { array, mipmapped_array, memory, external_memory };
+    enum class kind : std::uint8_t { array, mipmapped_array, memory, host_memory, external_memory };
+    static constexpr int host = -1; // the device of host memory, which lies on none
     struct kept {
         kind what = kind::array;
         bool is_queried = false; // by a thread without the mutex: must stay where it is
         bool is_lost = false;    // its context ended during the query
-        int device = -1;
+        int device = host;
         std::uint64_t name = 0; // handle or address
         std::uint64_t size = 0; // bytes
         made_array as = {};
-        context_name made_in = {};
-        CUevent passed = nullptr; // recorded where the program gave the object up; null: ended with its context
+        host_block block = {};     // of host memory
+        context_name made_in = {}; // of host memory: null where no context ends it
+        CUevent passed = nullptr;  // recorded where the program gave the object up; null: ended with its context
         context_name recorded_in = {};
         kept *previous = nullptr, *next = nullptr;
     };
@@ -91,12 +102,15 @@ private:
     std::uint64_t bytes_of(int device) const noexcept;
     // Called without the mutex.
     error destroy(const kept &gone) noexcept;
+    error destroy_host(const kept &gone) noexcept;
+    error trim(int first, int end, std::uint64_t keep, std::uint64_t *freed) noexcept; // [first, end) of the devices
     void collect(int device, std::uint64_t keep, chain<kept> &passed, lock &held) noexcept;
 
     const driver_table &cu_;
     device_contexts &contexts_;
     array_surfaces &arrays_;
     external_objects &externals_;
+    pinned_memory &pinned_;
     const allocator &memory_;
     std::mutex mutex_;
     chain<kept> given_up_; // in the order in which the program gave them up

@@ -102,6 +102,11 @@ void host_ranges::end_freeing(std::uint64_t address, bool is_gone) noexcept {
     if (is_gone) blocks_.remove(*found);
 }
 
+bool host_ranges::add_leaving(const host_block &block) noexcept {
+    const std::lock_guard lock(mutex_);
+    return !blocks_.find(block.address) && blocks_.add(block);
+}
+
 bool host_ranges::find_registration(std::uint64_t address, host_registration &registration) const noexcept {
     const std::lock_guard lock(mutex_);
     const host_registration *const found = registrations_.find(address);

@@ -17,7 +17,7 @@ struct host_block {
     std::uint64_t size;
     std::int32_t origin; // FERRY_HOST_FROM_*
     host_owner owner;
-    bool is_leaving = false; // being freed; stays with the owner if the free fails
+    bool is_leaving = false; // being freed, or given up; stays with the owner if that fails
 };
 
 // Memory that the caller registered, in pieces of `piece` bytes. The first piece begins at the start of the page that
@@ -48,6 +48,8 @@ public:
     // Claims the block of `owner` that begins at `address`, so that no second thread frees the block.
     bool begin_freeing(std::uint64_t address, host_owner owner, host_block &block) noexcept;
     void end_freeing(std::uint64_t address, bool is_gone) noexcept;
+    // Adds the record of a block that is being freed. False if a record contains its address, or without memory for it.
+    [[nodiscard]] bool add_leaving(const host_block &block) noexcept;
 
     bool find_registration(std::uint64_t address, host_registration &registration) const noexcept;
     // Removes the registration that begins at `address`.

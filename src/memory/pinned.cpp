@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "device/capture_mode.h"
+#include "memory/address.h"
 
 namespace ferry {
 
@@ -132,7 +133,8 @@ error pinned_memory::free(std::uint64_t address, host_owner owner) noexcept {
     if (ranges_.find_registration(address, registration)) return {.status = FERRY_ERROR_ADDRESS};
     host_block block;
     if (ranges_.begin_freeing(address, owner, block)) return to_error(release(block));
-    if (ranges_.find_block(address, block) && block.owner != owner) return {.status = FERRY_ERROR_ADDRESS};
+    if (ranges_.find_block(address, block) && (block.owner != owner || block.is_leaving))
+        return {.status = FERRY_ERROR_ADDRESS};
     return to_error(cu_.cuMemFreeHost(pointer(address)));
 }
 
@@ -146,7 +148,7 @@ error pinned_memory::free_lost(std::uint64_t address, host_owner owner) noexcept
 
 // Removes the record before it unmaps the memory, because another block may get the address at once. For memory of the
 // driver, whose free comes first, end_freeing recognises that case.
-CUresult pinned_memory::release(const host_block &block) noexcept {
+CUresult pinned_memory::release(const host_block &block, bool stays_claimed) noexcept {
     CUresult result = CUDA_SUCCESS;
     bool is_gone = true;
     if (block.origin == FERRY_HOST_FROM_DRIVER) {
@@ -159,9 +161,36 @@ CUresult pinned_memory::release(const host_block &block) noexcept {
             result = CUDA_SUCCESS;
         is_gone = result == CUDA_SUCCESS;
     }
-    ranges_.end_freeing(block.address, is_gone);
+    if (is_gone || !stays_claimed) ranges_.end_freeing(block.address, is_gone);
     if (is_gone && block.origin != FERRY_HOST_FROM_DRIVER) unmap_pages(pointer(block.address), block.size);
     return result;
+}
+
+// The driver knows a block of its own only by its address. The claim is then the block's first record.
+error pinned_memory::claim(std::uint64_t address, host_block &block, CUcontext &owner) noexcept {
+    constexpr error no_block = {.status = FERRY_ERROR_ADDRESS};
+    owner = nullptr;
+    host_registration registration; // of a pageable block
+    if (ranges_.find_registration(address, registration)) return no_block;
+    address_facts facts;
+    if (error failed = look_up_address(cu_, address, address_query::everything_and_access, facts)) return failed;
+    if (facts.kind == memory_kind::pinned) owner = facts.owner;
+    if (ranges_.begin_freeing(address, host_owner::caller, block)) return {};
+    if (ranges_.find_block(address, block)) return no_block;
+    if (!owner || facts.pool || facts.range_start != address) return no_block;
+    block = {address, facts.range_size, FERRY_HOST_FROM_DRIVER, host_owner::caller, true};
+    if (ranges_.add_leaving(block)) return {};
+    return ranges_.find_block(address, block) ? no_block : no_memory;
+}
+
+void pinned_memory::cancel_claim(const host_block &block) noexcept {
+    ranges_.end_freeing(block.address, block.origin == FERRY_HOST_FROM_DRIVER);
+}
+
+error pinned_memory::free_claimed(const host_block &block) noexcept {
+    const relaxed_capture_mode relaxed(cu_);
+    const CUresult result = release(block, true);
+    return result == CUDA_ERROR_INVALID_VALUE ? ok : to_error(result); // gone already: freed by the driver's own call
 }
 
 // ---- Registration

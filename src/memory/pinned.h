@@ -39,6 +39,16 @@ public:
     // address may belong to another allocation.
     error free_lost(std::uint64_t address, host_owner owner) noexcept;
 
+    // A free in two steps: claim a block of the caller's, so that every other free of it is refused, then free it.
+    // `owner` is the context with which the memory, or its registration, ends; null: none. FERRY_ERROR_ADDRESS if no
+    // block begins there, or it is claimed already.
+    error claim(std::uint64_t address, host_block &block, CUcontext &owner) noexcept;
+    void cancel_claim(const host_block &block) noexcept;
+    // A block that the driver does not free stays claimed.
+    error free_claimed(const host_block &block) noexcept;
+    // The driver's memory has ended with its context. Makes no driver call.
+    void forget_claimed(const host_block &block) noexcept { ranges_.end_freeing(block.address, true); }
+
     // Registers all pieces or none.
     error register_range(std::uint64_t address, std::uint64_t size, std::uint32_t flags) noexcept;
     error unregister_range(std::uint64_t address) noexcept;
@@ -53,7 +63,7 @@ private:
     error allocate_pinned(const host_request &request, std::uint64_t size, host_block &block) noexcept;
     error map_and_register(const host_request &request, std::uint64_t size, host_block &block) noexcept;
     bool map_pageable(const host_request &request, host_block &block) noexcept;
-    CUresult release(const host_block &block) noexcept;
+    CUresult release(const host_block &block, bool stays_claimed = false) noexcept;
     CUresult unregister_pieces(const host_registration &registration, std::uint64_t end) noexcept;
 
     const driver_table &cu_;

@@ -36,12 +36,12 @@ struct ferry_instance {
     ferry::device_contexts contexts{cu, devices};
     ferry::array_surfaces surfaces{cu, contexts, allocator}; // destroyed after the kernels that read them
     ferry::external_objects externals{cu, contexts, surfaces, allocator};
-    ferry::deferred_frees deferred{cu, contexts, surfaces, externals, allocator};
+    ferry::pinned_memory pinned{cu, allocator};
+    ferry::deferred_frees deferred{cu, contexts, surfaces, externals, pinned, allocator};
     std::uint64_t deferred_bytes = 0; // maximum kept on each device; 0: a share of its memory
     ferry::kernel_set kernels{cu};
     ferry::peer_access peers{cu, devices, contexts};
     ferry::device_profiles profiles{allocator};
-    ferry::pinned_memory pinned{cu, allocator};
     ferry::address_space mappings;
     ferry::memory_pools pools{cu, devices, contexts, allocator};
     ferry::sharing sharing{cu, devices, contexts, pools, allocator};

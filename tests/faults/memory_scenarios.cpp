@@ -172,6 +172,22 @@ void memory_of_hosts(trial &t) {
     }
 }
 
+void memory_of_hosts_freed_in_stream_order(trial &t) {
+    t.open();
+    for (const std::uint32_t flags : {0u, FERRY_HOST_BY_DRIVER, 0u}) {
+        void *address = nullptr;
+        if (!MAKE(t, address, allocate_pinned, t.ferry, 200'000, flags, &address)) continue;
+        use_host_memory(t, address, 200'000);
+        RELEASE(t, ferry_host_free_deferred, t.ferry, address, t.stream);
+        if (flags) RELEASE(t, ferry_deferred_trim, t.ferry, FERRY_DEVICE_UNKNOWN, 0);
+    }
+    t.wait_and_compare(t.stream);
+    ferry_deferred_info info = {};
+    info.struct_size = sizeof info;
+    CALL(t, ferry_deferred_get_info, t.ferry, FERRY_DEVICE_UNKNOWN, &info);
+    RELEASE(t, ferry_deferred_trim, t.ferry, FERRY_DEVICE_UNKNOWN, 0);
+}
+
 void registered_in_chunks(trial &t) {
     ferry_options options = t.options();
     options.register_chunk = 4 * page_bytes;
@@ -565,6 +581,7 @@ const std::vector<scenario> memory_scenarios = {
     {"streams and events", streams_and_events},
     {"memory of devices", memory_of_devices},
     {"memory of hosts", memory_of_hosts},
+    {"host memory freed in stream order", memory_of_hosts_freed_in_stream_order},
     {"registered in chunks", registered_in_chunks},
     {"arrays of all forms", arrays_of_all_forms},
     {"stream-ordered memory", stream_ordered_memory},

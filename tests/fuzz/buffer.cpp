@@ -116,7 +116,8 @@ buffer::~buffer() {
     else if (is_mapped(kind))
         mapped_.reset();
     else if (kind == memory_kind::host_alloc)
-        EXPECT_OK(ferry_host_free(from_.ferry, host));
+        EXPECT_OK(size() % 2 ? ferry_host_free_deferred(from_.ferry, host, nullptr)
+                             : ferry_host_free(from_.ferry, host));
     else if (kind == memory_kind::pinned_pool)
         EXPECT_OK(ferry_pinned_pool_free(from_.pinned, host));
     else if (kind == memory_kind::imported)
