@@ -108,6 +108,9 @@ TEST_F(external, other_fields_are_checked_before_the_handle_is_used) {
     EXPECT_EQ(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, nullptr), FERRY_ERROR_HANDLE);
     EXPECT_EQ(ferry_external_semaphore_release(basic.get(), semaphore), FERRY_ERROR_HANDLE);
     EXPECT_OK(ferry_external_semaphore_release(basic.get(), nullptr));
+    EXPECT_EQ(ferry_external_semaphore_release_async(basic.get(), semaphore, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_semaphore_release_async(nullptr, semaphore, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_external_semaphore_release_async(basic.get(), nullptr, nullptr));
 }
 
 #if defined(__linux__)
@@ -205,6 +208,19 @@ struct files : external {
         EXPECT_OK(ferry_external_memory_get_address(basic.get(), memory, offset, size, &address, nullptr));
         return address;
     }
+};
+
+// The same with counts of the driver's calls.
+struct counted_files : files {
+    void SetUp() override {
+        files::SetUp();
+        if (!IsSkipped()) basic = open_or_fail(driver.options());
+    }
+    void TearDown() override {
+        basic.reset();
+        files::TearDown();
+    }
+    fault_driver driver{raw_entry_points()};
 };
 
 TEST_F(files, copies_reach_the_memory_at_every_offset) {
@@ -378,6 +394,52 @@ TEST_F(files, memory_is_released_behind_its_last_use) {
     ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
 }
 
+TEST_F(counted_files, semaphores_are_released_behind_their_last_use) {
+    const file awaited_file(semaphore_size), signalled_file(semaphore_size);
+    CUextSemaphore_st *const awaited = import_semaphore(awaited_file, FERRY_SEMAPHORE_TIMELINE_FD);
+    CUextSemaphore_st *const signalled = import_semaphore(signalled_file, FERRY_SEMAPHORE_TIMELINE_FD);
+    const auto count = [&] {
+        ferry_deferred_info kept = {};
+        kept.struct_size = sizeof kept;
+        EXPECT_OK(ferry_deferred_get_info(basic.get(), 0, &kept));
+        EXPECT_EQ(kept.bytes, 0u);
+        return kept.allocations;
+    };
+    {
+        const test_stream stream;
+        ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), awaited, 1, 0, stream));
+        ASSERT_OK(ferry_external_semaphore_signal_async(basic.get(), signalled, 7, stream));
+        for (CUextSemaphore_st *const one : {awaited, signalled}) {
+            ASSERT_OK(ferry_external_semaphore_release_async(basic.get(), one, stream));
+            EXPECT_EQ(ferry_external_semaphore_release_async(basic.get(), one, stream), FERRY_ERROR_HANDLE);
+            EXPECT_EQ(ferry_external_semaphore_release(basic.get(), one), FERRY_ERROR_HANDLE);
+            EXPECT_EQ(ferry_external_semaphore_signal_async(basic.get(), one, 9, stream), FERRY_ERROR_HANDLE);
+            EXPECT_EQ(ferry_external_semaphore_wait_async(basic.get(), one, 9, 0, stream), FERRY_ERROR_HANDLE);
+        }
+        ASSERT_OK(ferry_deferred_trim(basic.get(), 0, 0));
+        EXPECT_EQ(count(), 2u) << "the stream has not passed";
+        EXPECT_EQ(driver.calls("cuDestroyExternalSemaphore"), 0);
+        awaited_file.value() = 1;
+        ASSERT_OK(ferry_stream_synchronize(basic.get(), stream));
+    }
+    EXPECT_EQ(signalled_file.value(), 7u);
+    std::uint64_t address = 0;
+    ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &address, nullptr));
+    EXPECT_EQ(count(), 2u) << "an allocation below the limit frees nothing";
+    EXPECT_OK(ferry_device_free(basic.get(), address));
+    ASSERT_OK(ferry_deferred_trim(basic.get(), 0, UINT64_MAX));
+    EXPECT_EQ(count(), 0u);
+    EXPECT_EQ(driver.calls("cuDestroyExternalSemaphore"), 2);
+    CUextSemaphore_st *const again = import_semaphore(file(semaphore_size), FERRY_SEMAPHORE_TIMELINE_FD);
+    const test_stream capturing;
+    ASSERT_OK(raw().cuStreamBeginCapture(capturing, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_EQ(ferry_external_semaphore_release_async(basic.get(), again, capturing), FERRY_ERROR_CAPTURE);
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamEndCapture(capturing, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    EXPECT_OK(ferry_external_semaphore_release(basic.get(), again)) << "still the caller's";
+}
+
 TEST_F(files, a_context_that_ends_takes_its_imports_with_it) {
     const file shared(memory_size);
     CUctx_st *made = nullptr;
@@ -385,10 +447,18 @@ TEST_F(files, a_context_that_ends_takes_its_imports_with_it) {
     ASSERT_OK(ferry_context_adopt(basic.get(), 0, made));
     CUextMemory_st *const memory = import(shared);
     address_of(memory, 0, 0);
+    const file semaphore_file(semaphore_size);
+    CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
+    ASSERT_OK(ferry_external_semaphore_release_async(basic.get(), semaphore, nullptr));
     ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr));
     ASSERT_OK(ferry_context_destroy(basic.get(), made));
     EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_semaphore_release(basic.get(), semaphore), FERRY_ERROR_HANDLE);
     EXPECT_EQ(shared.descriptors(), 0);
+    ferry_deferred_info kept = {};
+    kept.struct_size = sizeof kept;
+    ASSERT_OK(ferry_deferred_get_info(basic.get(), 0, &kept));
+    EXPECT_EQ(kept.allocations, 0u);
 }
 
 // A release waits for running work. Calls that need no driver do not wait for it.

@@ -1524,13 +1524,15 @@ FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
 FERRY_API int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
 
 /* What an instance keeps after ferry_device_free_deferred, ferry_host_free_deferred, ferry_array_destroy_async,
- * ferry_mipmapped_array_destroy_async and ferry_external_memory_release_async. */
+ * ferry_mipmapped_array_destroy_async, ferry_external_memory_release_async and
+ * ferry_external_semaphore_release_async. */
 typedef struct ferry_deferred_info {
     uint32_t struct_size;
-    uint32_t arrays;      /* mipmapped ones too */
-    uint32_t allocations; /* of ferry_device_alloc, ferry_device_alloc_pitched and ferry_host_alloc, and imports */
+    uint32_t arrays; /* mipmapped ones too */
+    /* Of ferry_device_alloc, ferry_device_alloc_pitched and ferry_host_alloc, and imports of memory and semaphores. */
+    uint32_t allocations;
     uint32_t reserved;
-    uint64_t bytes; /* of both; for arrays, of their texels */
+    uint64_t bytes; /* of both; for arrays, of their texels; semaphores have none */
 } ferry_deferred_info;
 
 /* Fills `info` with what is kept on `device`; for FERRY_DEVICE_UNKNOWN on all devices and in the host's memory. */
@@ -1542,8 +1544,8 @@ FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t devi
  *
  * Blocking:      until running work on the device has ended, as ferry_device_free, if there is anything to return.
  * Errors:        the driver's own: whatever it refused to free stays.
- * Driver:        cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree, cuDestroyExternalMemory; as
- *                ferry_host_free.
+ * Driver:        cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree, cuDestroyExternalMemory,
+ *                cuDestroyExternalSemaphore; as ferry_host_free.
  */
 FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep);
 
@@ -2655,8 +2657,8 @@ typedef struct ferry_external_semaphore_desc {
  * Imports a semaphore. The driver believes what `handle_type` says (CUDA 13.0): a timeline semaphore imported as a
  * binary one, or memory imported as a semaphore, is not detected.
  *
- * Ownership:     *semaphore, a CUexternalSemaphore, is the caller's until ferry_external_semaphore_release. The
- *                handle's ownership is as in ferry_external_memory_import.
+ * Ownership:     *semaphore, a CUexternalSemaphore, is the caller's until ferry_external_semaphore_release or
+ *                ferry_external_semaphore_release_async. The handle's ownership is as in ferry_external_memory_import.
  * Errors:        as ferry_external_memory_import; FERRY_ERROR_RESERVED.
  * Driver:        cuImportExternalSemaphore.
  */
@@ -2694,6 +2696,22 @@ FERRY_API int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, 
  * Driver:        cuDestroyExternalSemaphore.
  */
 FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, struct CUextSemaphore_st *semaphore);
+
+/*
+ * Releases an imported semaphore in the order of `stream`, and waits for no work. The stream must come after all its
+ * signals and waits; it may be destroyed at once. Once the stream has passed, ferry_deferred_trim and ferry_close
+ * release the semaphore, and so does an allocation that frees what deferred frees keep on the device. A semaphore takes
+ * no bytes: ferry_deferred_trim releases it whatever `keep` is. NULL is allowed. Default streams are those of the
+ * semaphore's device.
+ *
+ * Blocking:      as ferry_device_free_deferred.
+ * Ownership:     the semaphore is gone.
+ * Errors:        FERRY_ERROR_HANDLE as ferry_external_semaphore_release; _CAPTURE on a stream that is being captured;
+ *                _OUT_OF_MEMORY. After an error the semaphore is still the caller's.
+ * Driver:        cuEventRecord; the first times cuEventCreate.
+ */
+FERRY_API int32_t ferry_external_semaphore_release_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
+                                                         struct CUstream_st *stream);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Staging

@@ -1516,6 +1516,10 @@ public:
     status wait(CUstream_st *stream, std::uint64_t value = 0, std::uint32_t timeout_ms = UINT32_MAX) const noexcept {
         return status(ferry_external_semaphore_wait_async(instance_, handle_, value, timeout_ms, stream));
     }
+    // ferry_external_semaphore_release_async: leaves this empty on success and unchanged on failure.
+    status release_async(CUstream_st *stream) noexcept {
+        return destroy_with(ferry_external_semaphore_release_async, stream);
+    }
 };
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -24,9 +24,10 @@ error import(ferry_instance &instance, const Description *desc, const Import &im
 }
 
 // What was released in the order of a stream is gone for the program.
-template <class Body> error with_memory(ferry_instance &instance, CUextMemory_st *memory, const Body &body) noexcept {
+template <class Handle, class Body>
+error with_handle(ferry_instance &instance, Handle handle, const Body &body) noexcept {
     return with_driver(instance, [&]() noexcept -> error {
-        if (instance.deferred.holds(memory)) return {FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE};
+        if (instance.deferred.holds(handle)) return {FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE};
         return body();
     });
 }
@@ -48,7 +49,7 @@ int32_t ferry_external_memory_get_address(ferry_instance *instance, CUextMemory_
                                           uint64_t size, uint64_t *address, ferry_error_info *details) {
     if (address) *address = 0;
     if (!instance || !memory || !address) return report(details, null_argument);
-    return report(details, with_memory(*instance, memory, [&]() noexcept {
+    return report(details, with_handle(*instance, memory, [&]() noexcept {
                       return instance->externals.get_address(memory, offset, size, *address);
                   }));
 }
@@ -60,7 +61,7 @@ int32_t ferry_external_memory_get_array(ferry_instance *instance, CUextMemory_st
     if (!instance || !memory || !desc || !mipmapped) return report(details, null_argument);
     ferry_array_desc wanted = {};
     if (error failed = read_sized(desc, wanted)) return report(details, failed);
-    return report(details, with_memory(*instance, memory, [&]() noexcept {
+    return report(details, with_handle(*instance, memory, [&]() noexcept {
                       return instance->externals.get_array(memory, offset, wanted, levels, *mipmapped);
                   }));
 }
@@ -68,7 +69,7 @@ int32_t ferry_external_memory_get_array(ferry_instance *instance, CUextMemory_st
 int32_t ferry_external_memory_release(ferry_instance *instance, CUextMemory_st *memory) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!memory) return FERRY_SUCCESS;
-    return with_memory(*instance, memory, [&]() noexcept { return instance->externals.release_memory(memory); }).status;
+    return with_handle(*instance, memory, [&]() noexcept { return instance->externals.release_memory(memory); }).status;
 }
 
 int32_t ferry_external_memory_release_async(ferry_instance *instance, CUextMemory_st *memory, CUstream_st *stream) {
@@ -89,14 +90,15 @@ int32_t ferry_external_semaphore_import(ferry_instance *instance, const ferry_ex
 int32_t ferry_external_semaphore_signal_async(ferry_instance *instance, CUextSemaphore_st *semaphore, uint64_t value,
                                               CUstream_st *stream) {
     if (!instance || !semaphore) return FERRY_ERROR_INVALID_ARGUMENT;
-    return with_driver(*instance, [&]() noexcept { return instance->externals.signal(semaphore, value, stream); })
+    return with_handle(*instance, semaphore,
+                       [&]() noexcept { return instance->externals.signal(semaphore, value, stream); })
         .status;
 }
 
 int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, CUextSemaphore_st *semaphore, uint64_t value,
                                             uint32_t timeout_ms, CUstream_st *stream) {
     if (!instance || !semaphore) return FERRY_ERROR_INVALID_ARGUMENT;
-    return with_driver(*instance,
+    return with_handle(*instance, semaphore,
                        [&]() noexcept { return instance->externals.wait(semaphore, value, timeout_ms, stream); })
         .status;
 }
@@ -104,7 +106,16 @@ int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, CUextSemap
 int32_t ferry_external_semaphore_release(ferry_instance *instance, CUextSemaphore_st *semaphore) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!semaphore) return FERRY_SUCCESS;
-    return with_driver(*instance, [&]() noexcept { return instance->externals.release_semaphore(semaphore); }).status;
+    return with_handle(*instance, semaphore,
+                       [&]() noexcept { return instance->externals.release_semaphore(semaphore); })
+        .status;
+}
+
+int32_t ferry_external_semaphore_release_async(ferry_instance *instance, CUextSemaphore_st *semaphore,
+                                               CUstream_st *stream) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!semaphore) return FERRY_SUCCESS;
+    return with_driver(*instance, [&]() noexcept { return instance->deferred.give_up(semaphore, stream); }).status;
 }
 
 } // extern "C"

@@ -47,7 +47,7 @@ void make_room(ferry_instance &instance, int device) noexcept {
     constexpr std::uint64_t share = 16; // documented at ferry_options.deferred_bytes
     const std::uint64_t keep =
         instance.deferred_bytes ? instance.deferred_bytes : instance.devices[device].info.total_memory / share;
-    static_cast<void>(instance.deferred.trim(device, keep)); // the allocation may succeed even if this fails
+    static_cast<void>(instance.deferred.limit(device, keep)); // the allocation may succeed even if this fails
 }
 
 // Calls `allocate`. If the device is out of memory, performs every deferred free whose stream has passed. Calls

@@ -165,6 +165,18 @@ error deferred_frees::give_up(CUexternalMemory memory, CUstream stream) noexcept
     return give_up(given, stream);
 }
 
+error deferred_frees::give_up(CUexternalSemaphore semaphore, CUstream stream) noexcept {
+    external_objects::made_semaphore of;
+    if (holds(semaphore) || !externals_.find(semaphore, of))
+        return {FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE};
+    kept given;
+    given.what = kind::external_semaphore;
+    given.device = of.device;
+    given.name = name_of(semaphore);
+    given.as.context = of.made_in.handle;
+    return give_up(given, stream);
+}
+
 // ---- Reuse
 
 bool deferred_frees::has_passed(kept &waiting, lock &held) noexcept {
@@ -216,6 +228,14 @@ std::uint64_t deferred_frees::bytes_of(int device) const noexcept {
     return bytes;
 }
 
+// Whether a trim has anything to destroy, if streams have passed.
+bool deferred_frees::holds_more(int device, std::uint64_t keep) const noexcept {
+    const kept *one = given_up_.first();
+    while (one && (one->device != device || one->size != 0))
+        one = one->next;
+    return one || bytes_of(device) > keep;
+}
+
 void deferred_frees::count(int device, ferry_deferred_info &info) noexcept {
     const lock held(mutex_);
     for (const kept *one = given_up_.first(); one; one = one->next) {
@@ -251,15 +271,16 @@ error deferred_frees::destroy_host(const kept &gone) noexcept {
 
 error deferred_frees::destroy(const kept &gone) noexcept {
     if (gone.what == kind::host_memory) return destroy_host(gone);
-    if (gone.what == kind::external_memory) {
-        const auto memory = reinterpret_cast<CUexternalMemory>(static_cast<std::uintptr_t>(gone.name));
-        const error failed = externals_.release_memory(memory);
+    const auto handle = static_cast<std::uintptr_t>(gone.name);
+    const bool is_memory = gone.what == kind::external_memory;
+    if (is_memory || gone.what == kind::external_semaphore) {
+        const error failed = is_memory ? externals_.release_memory(reinterpret_cast<CUexternalMemory>(handle))
+                                       : externals_.release_semaphore(reinterpret_cast<CUexternalSemaphore>(handle));
         return failed.status == FERRY_ERROR_HANDLE ? ok : failed; // it has ended with its context
     }
     if (!lives(gone.made_in)) return {};
     context_scope scope(cu_);
     if (error failed = scope.enter(gone.made_in.handle)) return failed;
-    const auto handle = static_cast<std::uintptr_t>(gone.name);
     switch (gone.what) {
     case kind::array:
         return arrays_.destroy(reinterpret_cast<CUarray>(handle));
@@ -268,6 +289,7 @@ error deferred_frees::destroy(const kept &gone) noexcept {
     case kind::memory:
     case kind::host_memory:
     case kind::external_memory:
+    case kind::external_semaphore:
         break;
     }
     return to_error(cu_.cuMemFree(gone.name));
@@ -275,9 +297,10 @@ error deferred_frees::destroy(const kept &gone) noexcept {
 
 void deferred_frees::collect(int device, std::uint64_t keep, chain<kept> &passed, lock &held) noexcept {
     std::uint64_t left = bytes_of(device);
-    for (kept *one = given_up_.first(); one && left > keep;) {
+    for (kept *one = given_up_.first(); one;) {
         kept &candidate = *one;
-        const bool matches = candidate.device == device && !candidate.is_queried;
+        const bool matches =
+            candidate.device == device && !candidate.is_queried && (left > keep || candidate.size == 0);
         const bool is_passed = matches && has_passed(candidate, held);
         one = candidate.next;
         if (!matches || (!is_passed && !candidate.is_lost)) continue;
@@ -290,11 +313,19 @@ void deferred_frees::collect(int device, std::uint64_t keep, chain<kept> &passed
     }
 }
 
+error deferred_frees::limit(int device, std::uint64_t keep) noexcept {
+    {
+        const lock held(mutex_);
+        if (bytes_of(device) <= keep) return {};
+    }
+    return trim(device, keep);
+}
+
 error deferred_frees::trim(int first, int end, std::uint64_t keep, std::uint64_t *freed) noexcept {
     lock held(mutex_);
     bool is_more = false;
     for (int one = first; one < end; ++one)
-        is_more |= bytes_of(one) > keep;
+        is_more |= holds_more(one, keep);
     if (!is_more) return {};
     held.unlock();
     const relaxed_capture_mode relaxed(cu_); // for queries and destroys

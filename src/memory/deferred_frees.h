@@ -37,7 +37,8 @@ public:
     // Gives up imported memory with all that was made of it. Returns FERRY_ERROR_HANDLE if there is none, or it was given
     // up already.
     error give_up(CUexternalMemory memory, CUstream stream) noexcept;
-    bool holds(const void *array) noexcept { return holds(name_of(array)); }
+    error give_up(CUexternalSemaphore semaphore, CUstream stream) noexcept;
+    bool holds(const void *handle) noexcept { return holds(name_of(handle)); }
     bool holds(std::uint64_t name) noexcept;
 
     // Takes a kept array or mipmapped array of this description whose stream has passed; false if there is none.
@@ -48,11 +49,14 @@ public:
         return true;
     }
 
-    // Destroys what streams have passed, oldest first, until `keep` bytes are left. Device -1: on each device, and in
-    // the host's memory. Waits for running work. Adds the number of destroyed objects to `freed` if it is not null.
+    // Destroys what streams have passed, oldest first, until `keep` bytes are left, and all that takes no bytes. Device
+    // -1: on each device, and in the host's memory. Waits for running work. Adds the number of destroyed objects to
+    // `freed` if it is not null.
     error trim(int device, std::uint64_t keep, std::uint64_t *freed = nullptr) noexcept {
         return device < 0 ? trim(host, contexts_.count(), keep, freed) : trim(device, device + 1, keep, freed);
     }
+    // As trim, but does nothing while no more than `keep` bytes are kept.
+    error limit(int device, std::uint64_t keep) noexcept;
     error trim_host(std::uint64_t keep, std::uint64_t *freed = nullptr) noexcept {
         return trim(host, host + 1, keep, freed);
     }
@@ -65,7 +69,7 @@ public:
     void close() noexcept;
 
 private:
-    enum class kind : std::uint8_t { array, mipmapped_array, memory, host_memory, external_memory };
+    enum class kind : std::uint8_t { array, mipmapped_array, memory, host_memory, external_memory, external_semaphore };
     static constexpr int host = -1; // the device of host memory, which lies on none
     struct kept {
         kind what = kind::array;
@@ -100,6 +104,7 @@ private:
     // Returns whether the stream has passed the event. Releases the lock meanwhile.
     bool has_passed(kept &waiting, lock &held) noexcept;
     std::uint64_t bytes_of(int device) const noexcept;
+    bool holds_more(int device, std::uint64_t keep) const noexcept;
     // Called without the mutex.
     error destroy(const kept &gone) noexcept;
     error destroy_host(const kept &gone) noexcept;

@@ -223,6 +223,10 @@ bool external_objects::find(CUexternalMemory memory, made_memory &found) noexcep
     return find(memories_, memory, found);
 }
 
+bool external_objects::find(CUexternalSemaphore semaphore, made_semaphore &found) noexcept {
+    return find(semaphores_, semaphore, found);
+}
+
 // Maps all of the memory at once: the driver imports any size, and refuses it only here (CUDA 13.0).
 error external_objects::map_all(const ferry_external_memory_desc &desc, made_memory &made) noexcept {
     if (!cu_.cuExternalMemoryGetMappedBuffer) return {.status = FERRY_ERROR_UNSUPPORTED};

@@ -42,6 +42,14 @@ public:
     error signal(CUexternalSemaphore semaphore, std::uint64_t value, CUstream stream) noexcept;
     error wait(CUexternalSemaphore semaphore, std::uint64_t value, std::uint32_t timeout_ms, CUstream stream) noexcept;
     error release_semaphore(CUexternalSemaphore semaphore) noexcept;
+    struct made_semaphore {
+        CUexternalSemaphore handle;
+        context_name made_in;
+        int device;
+        std::int32_t type;
+        bool is_ending;
+    };
+    bool find(CUexternalSemaphore semaphore, made_semaphore &found) noexcept;
 
     // Forgets what was imported in a context, because it ends with the context.
     void forget(CUcontext context) noexcept;
@@ -52,13 +60,6 @@ private:
     struct made_image {
         CUmipmappedArray handle;
         CUexternalMemory of;
-        bool is_ending;
-    };
-    struct made_semaphore {
-        CUexternalSemaphore handle;
-        context_name made_in;
-        int device;
-        std::int32_t type;
         bool is_ending;
     };
     // No driver call runs under the mutex: it may wait for work that needs a thread which waits for the mutex. So room for

@@ -458,7 +458,10 @@ void imports(trial &t) {
         semaphore_file = -1;
         if (CALL(t, ferry_external_semaphore_signal_async, t.ferry, semaphore, 3, t.stream))
             CALL(t, ferry_external_semaphore_wait_async, t.ferry, semaphore, 3, 0, t.stream);
-        RELEASE(t, ferry_external_semaphore_release, t.ferry, semaphore);
+        if (!CALL(t, ferry_external_semaphore_release_async, t.ferry, semaphore, t.stream))
+            RELEASE(t, ferry_external_semaphore_release, t.ferry, semaphore);
+        RELEASE(t, ferry_stream_synchronize, t.ferry, t.stream);
+        RELEASE(t, ferry_deferred_trim, t.ferry, 0, 0);
     } else if (fcntl(semaphore_file, F_GETFD) == -1) {
         t.add(finding::bad_output, "a refused import has closed the descriptor");
     }
