@@ -13,6 +13,7 @@
 #include <unistd.h>
 #endif
 
+#include "ferry/ferry.hpp"
 #include "support/fault_driver.h"
 #include "support/raw_objects.h"
 
@@ -353,8 +354,6 @@ TEST_F(files, arrays_of_several_levels_lie_in_the_memory) {
         }
         CUarray_st *none = nullptr;
         EXPECT_NE(ferry_mipmapped_array_get_level(basic.get(), whole, 3, &none), FERRY_SUCCESS);
-        EXPECT_EQ(ferry_mipmapped_array_destroy(basic.get(), whole), FERRY_ERROR_IMPORTED);
-        EXPECT_EQ(ferry_mipmapped_array_destroy_async(basic.get(), whole, nullptr), FERRY_ERROR_IMPORTED);
     }
     EXPECT_NE(bytes(shared.data(), shared.data() + memory_size), bytes(memory_size)) << "the texels are there";
     ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
@@ -392,6 +391,288 @@ TEST_F(files, memory_is_released_behind_its_last_use) {
     ASSERT_OK(ferry_deferred_trim(basic.get(), 0, 0));
     EXPECT_EQ(shared.descriptors(), 0);
     ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+}
+
+// ---- Arrays that end before their import ------------------------------------------------------------------------
+
+constexpr std::uint64_t side = 64, texels = side * side * 4;
+
+struct imported_arrays : counted_files {
+    ferry_array_desc shape() const {
+        ferry_array_desc desc = {};
+        desc.struct_size = sizeof desc;
+        desc.format = FERRY_FORMAT_UINT8;
+        desc.channels = 4;
+        desc.width = desc.height = side;
+        return desc;
+    }
+    CUmipmappedArray_st *make(CUextMemory_st *memory, std::uint64_t offset = 0) {
+        const ferry_array_desc desc = shape();
+        CUmipmappedArray_st *made = nullptr;
+        EXPECT_OK(ferry_external_memory_get_array(basic.get(), memory, offset, &desc, 1, &made, nullptr));
+        return made;
+    }
+    std::int32_t give_up(CUmipmappedArray_st *array, CUstream stream = nullptr) {
+        return ferry_mipmapped_array_destroy_async(basic.get(), array, stream);
+    }
+    std::int32_t trim() { return ferry_deferred_trim(basic.get(), 0, 0); }
+    int destroyed() { return driver.calls("cuMipmappedArrayDestroy"); }
+    ferry_deferred_info kept() {
+        ferry_deferred_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_OK(ferry_deferred_get_info(basic.get(), FERRY_DEVICE_UNKNOWN, &info));
+        return info;
+    }
+    void expect_usable(CUmipmappedArray_st *whole) {
+        CUarray_st *array = nullptr;
+        ASSERT_OK(ferry_mipmapped_array_get_level(basic.get(), whole, 0, &array));
+        const bytes data = random_bytes(texels, reinterpret_cast<std::uintptr_t>(whole));
+        bytes back(texels);
+        ferry_copy_desc copy = {};
+        ferry_place_host(&copy.source, data.data());
+        ferry_place_array(&copy.destination, 0, array);
+        copy.width = side * 4;
+        copy.height = side;
+        ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr));
+        ferry_place_array(&copy.source, 0, array);
+        ferry_place_host(&copy.destination, back.data());
+        ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr));
+        EXPECT_EQ(back, data);
+    }
+};
+
+TEST_F(imported_arrays, one_array_ends_and_the_rest_of_the_import_lives) {
+    const file shared(memory_size);
+    CUextMemory_st *const memory = import(shared);
+    CUmipmappedArray_st *const gone = make(memory), *const living = make(memory, texels);
+    ASSERT_OK(ferry_mipmapped_array_destroy(basic.get(), gone));
+    EXPECT_EQ(destroyed(), 1);
+    expect_usable(living);
+    expect_usable(make(memory)); // at the same offset
+    address_of(memory, 0, 0);
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+    EXPECT_EQ(destroyed(), 3);
+    EXPECT_EQ(shared.descriptors(), 0);
+}
+
+TEST_F(imported_arrays, an_array_ends_behind_its_stream_and_is_never_reused) {
+    const file shared(memory_size), semaphore_file(semaphore_size);
+    CUextMemory_st *const memory = import(shared);
+    CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
+    CUmipmappedArray_st *const array = make(memory);
+    const test_stream stream;
+    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, stream)); // holds the stream
+    ASSERT_OK(give_up(array, stream));
+    EXPECT_EQ(give_up(array, stream), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_mipmapped_array_destroy(basic.get(), array), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(kept().arrays, 1u);
+    EXPECT_EQ(kept().bytes, texels);
+    ASSERT_OK(trim());
+    EXPECT_EQ(destroyed(), 0) << "the stream has not passed";
+    semaphore_file.value() = 1;
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), stream));
+    const ferry_array_desc desc = shape();
+    CUmipmappedArray_st *other = nullptr;
+    ASSERT_OK(ferry_mipmapped_array_create(basic.get(), 0, &desc, 1, &other, nullptr));
+    EXPECT_NE(other, array);
+    EXPECT_EQ(driver.calls("cuMipmappedArrayCreate"), 1);
+    EXPECT_EQ(kept().arrays, 1u);
+    ASSERT_OK(trim());
+    EXPECT_EQ(destroyed(), 1);
+    EXPECT_EQ(kept().arrays, 0u);
+    expect_usable(other);
+    expect_usable(make(memory));
+    ASSERT_OK(ferry_mipmapped_array_destroy(basic.get(), other));
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+    EXPECT_EQ(destroyed(), 3);
+    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+}
+
+TEST_F(imported_arrays, an_import_that_ends_first_takes_arrays_that_were_given_up) {
+    for (const bool in_order : {false, true}) {
+        SCOPED_TRACE(in_order);
+        driver.reset_counts();
+        const file shared(memory_size), next_file(memory_size);
+        CUextMemory_st *const memory = import(shared);
+        CUmipmappedArray_st *const first = make(memory), *const second = make(memory, texels);
+        if (in_order) { // the trim reaches the import before the second array
+            ASSERT_OK(give_up(first));
+            ASSERT_OK(ferry_external_memory_release_async(basic.get(), memory, nullptr));
+            ASSERT_OK(give_up(second));
+            EXPECT_EQ(kept().arrays, 2u);
+            ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr));
+            ASSERT_OK(trim());
+        } else {
+            ASSERT_OK(give_up(first));
+            ASSERT_OK(give_up(second));
+            ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+        }
+        EXPECT_EQ(kept().arrays, 0u);
+        EXPECT_EQ(kept().bytes, 0u);
+        EXPECT_EQ(destroyed(), 2);
+        EXPECT_EQ(shared.descriptors(), 0);
+        // New arrays may have the handles of the old ones.
+        CUextMemory_st *const next = import(next_file);
+        CUmipmappedArray_st *const arrays[] = {make(next), make(next, texels)};
+        ASSERT_OK(trim());
+        EXPECT_EQ(destroyed(), 2);
+        for (CUmipmappedArray_st *const one : arrays)
+            expect_usable(one);
+        ASSERT_OK(give_up(arrays[0]));
+        ASSERT_OK(ferry_mipmapped_array_destroy(basic.get(), arrays[1]));
+        ASSERT_OK(ferry_external_memory_release(basic.get(), next));
+        EXPECT_EQ(destroyed(), 4);
+    }
+}
+
+TEST_F(imported_arrays, failures_lose_no_array_and_destroy_none_twice) {
+    const file shared(memory_size);
+    CUextMemory_st *const memory = import(shared);
+    for (const char *const entry : {"cuEventRecord", "cuStreamIsCapturing"}) {
+        SCOPED_TRACE(entry);
+        CUmipmappedArray_st *const array = make(memory);
+        driver.fail(entry, CUDA_ERROR_UNKNOWN);
+        EXPECT_EQ(give_up(array), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN);
+        EXPECT_OK(give_up(array)) << "still the caller's";
+    }
+    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr));
+    driver.fail("cuMipmappedArrayDestroy", CUDA_ERROR_UNKNOWN);
+    EXPECT_EQ(trim(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN);
+    EXPECT_EQ(kept().arrays, 1u);
+    ASSERT_OK(trim());
+    EXPECT_EQ(destroyed(), 3) << "one call has failed";
+    CUmipmappedArray_st *const array = make(memory);
+    driver.fail("cuMipmappedArrayDestroy", CUDA_ERROR_UNKNOWN);
+    EXPECT_NE(ferry_mipmapped_array_destroy(basic.get(), array), FERRY_SUCCESS);
+    ASSERT_OK(give_up(array)) << "still the caller's";
+    driver.fail("cuMipmappedArrayDestroy", CUDA_ERROR_UNKNOWN);
+    EXPECT_NE(ferry_external_memory_release(basic.get(), memory), FERRY_SUCCESS);
+    EXPECT_OK(ferry_external_memory_release(basic.get(), memory));
+    EXPECT_OK(trim());
+    EXPECT_EQ(destroyed(), 6) << "three calls have failed";
+    EXPECT_EQ(shared.descriptors(), 0);
+}
+
+TEST_F(imported_arrays, a_capturing_stream_is_refused) {
+    const file shared(memory_size);
+    CUextMemory_st *const memory = import(shared);
+    CUmipmappedArray_st *const array = make(memory);
+    const test_stream capturing;
+    ASSERT_OK(raw().cuStreamBeginCapture(capturing, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_EQ(give_up(array, capturing), FERRY_ERROR_CAPTURE);
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamEndCapture(capturing, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    expect_usable(array);
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+}
+
+TEST_F(imported_arrays, arrays_that_were_given_up_end_with_their_context) {
+    for (const bool by_ferry : {true, false}) {
+        SCOPED_TRACE(by_ferry);
+        const file shared(memory_size);
+        CUcontext made = nullptr;
+        ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &made, nullptr));
+        ASSERT_OK(ferry_context_adopt(basic.get(), 0, made));
+        CUextMemory_st *const memory = import(shared);
+        ASSERT_OK(give_up(make(memory)));
+        CUmipmappedArray_st *const left = make(memory, texels);
+        ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr));
+        driver.reset_counts();
+        if (by_ferry) {
+            ASSERT_OK(ferry_context_destroy(basic.get(), made));
+        } else {
+            ASSERT_OK(raw().cuCtxDestroy(made));
+            EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), left)) << "there is nothing to destroy";
+        }
+        EXPECT_OK(trim());
+        EXPECT_EQ(kept().arrays, 0u);
+        EXPECT_EQ(destroyed(), 0);
+        EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), by_ferry ? FERRY_ERROR_HANDLE : FERRY_SUCCESS);
+    }
+}
+
+// The driver wants the arrays of an import to end before the import.
+TEST_F(imported_arrays, an_import_waits_for_a_thread_that_destroys_its_array) {
+    const file shared(memory_size), semaphore_file(semaphore_size);
+    CUextMemory_st *const memory = import(shared);
+    CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
+    const test_stream passed, held;
+    ASSERT_OK(give_up(make(memory), passed));
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), passed));
+    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, held));
+    std::thread trimming([&] { EXPECT_OK(trim()); });
+    while (destroyed() == 0)
+        std::this_thread::yield();
+    std::thread releasing([&] { EXPECT_OK(ferry_external_memory_release(basic.get(), memory)); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(driver.calls("cuMemFree"), 0);
+    semaphore_file.value() = 1;
+    trimming.join();
+    releasing.join();
+    EXPECT_EQ(destroyed(), 1);
+    EXPECT_EQ(driver.calls("cuDestroyExternalMemory"), 1);
+    EXPECT_EQ(shared.descriptors(), 0);
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), held));
+    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+}
+
+TEST_F(imported_arrays, cpp_ends_arrays_and_semaphores_in_stream_order) {
+    const file shared(memory_size), semaphore_file(semaphore_size);
+    ferry::external_memory memory =
+        ferry::external_memory::open(basic.get(), memory_desc(shared.descriptor(), memory_size)).or_throw();
+    const auto of_semaphore = semaphore_desc(semaphore_file.descriptor(), FERRY_SEMAPHORE_TIMELINE_FD);
+    auto semaphore = ferry::external_semaphore::open(basic.get(), of_semaphore).or_throw();
+    const ferry::stream order = ferry::stream::create(basic.get(), 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    CUmipmappedArray_st *const first = memory.mipmapped(0, shape(), 1).or_throw();
+    CUmipmappedArray_st *const second = memory.mipmapped(texels, shape(), 1).or_throw();
+    ASSERT_TRUE(memory.destroy(first).ok());
+    ASSERT_TRUE(memory.destroy_async(second, order).ok());
+    EXPECT_EQ(memory.destroy(second).code(), FERRY_ERROR_INVALID_ARGUMENT);
+    ASSERT_TRUE(semaphore.signal(order, 3).ok());
+    ASSERT_TRUE(semaphore.release_async(order).ok());
+    EXPECT_FALSE(semaphore);
+    EXPECT_TRUE(semaphore.release_async(order).ok()) << "it is empty";
+    EXPECT_EQ(kept().arrays, 1u);
+    EXPECT_EQ(kept().allocations, 1u);
+    ASSERT_TRUE(order.synchronize().ok());
+    EXPECT_EQ(semaphore_file.value(), 3u);
+    ASSERT_OK(trim());
+    EXPECT_EQ(destroyed(), 2);
+    EXPECT_EQ(driver.calls("cuDestroyExternalSemaphore"), 1);
+}
+
+TEST_F(imported_arrays, threads_end_arrays_and_imports_at_once) {
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread)
+        threads.emplace_back([&, thread] {
+            EXPECT_OK(raw().cuCtxSetCurrent(context));
+            const file shared(memory_size);
+            for (int round = 0; round < 40; ++round) {
+                const auto wanted = memory_desc(dup(shared.descriptor()), memory_size);
+                CUextMemory_st *memory = nullptr;
+                EXPECT_OK(ferry_external_memory_import(basic.get(), &wanted, &memory, nullptr));
+                for (int one = 0; one < 4; ++one) {
+                    CUmipmappedArray_st *const array = make(memory);
+                    EXPECT_OK(one % 2 ? give_up(array) : ferry_mipmapped_array_destroy(basic.get(), array));
+                }
+                make(memory);
+                if (round % 4 == thread) {
+                    EXPECT_OK(trim());
+                }
+                EXPECT_OK(round % 2 ? ferry_external_memory_release(basic.get(), memory)
+                                    : ferry_external_memory_release_async(basic.get(), memory, nullptr));
+            }
+            close(shared.descriptor());
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr));
+    EXPECT_OK(trim());
+    EXPECT_EQ(kept().arrays, 0u);
+    EXPECT_EQ(kept().allocations, 0u);
+    EXPECT_EQ(destroyed(), 4 * 40 * 5);
+    EXPECT_EQ(driver.calls("cuDestroyExternalMemory"), 4 * 40);
 }
 
 TEST_F(counted_files, semaphores_are_released_behind_their_last_use) {

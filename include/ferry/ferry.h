@@ -1850,16 +1850,18 @@ FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, stru
                                                   uint32_t level, struct CUarray_st **array);
 
 /*
- * Destroys a mipmapped array with all its levels. NULL is allowed.
+ * Destroys a mipmapped array with all its levels, also one of ferry_external_memory_get_array. NULL is allowed.
  *
  * Blocking:      until running work on the device has ended.
  * Ownership:     the arrays are gone. Graphs that copy from them may not run any more.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_mipmapped_array_destroy_async.
  * Driver:        cuMipmappedArrayDestroy; cuSurfObjectDestroy after it, for each level that a kernel has read.
  */
 FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped);
 
 /*
- * ferry_array_destroy_async for a mipmapped array with all its levels.
+ * ferry_array_destroy_async for a mipmapped array with all its levels. An array of ferry_external_memory_get_array is
+ * never reused: ferry_deferred_trim, a later allocation, ferry_close and the release of its memory destroy it.
  *
  * Blocking:      as ferry_device_free_deferred.
  * Ownership:     as ferry_array_destroy_async.
@@ -2595,7 +2597,9 @@ FERRY_API int32_t ferry_external_memory_get_address(ferry_instance *instance, st
  * rendered to.
  *
  * Blocking:      may wait for the device, as ferry_device_alloc.
- * Ownership:     *mipmapped, a CUmipmappedArray, ends with `memory`. No other call destroys it (FERRY_ERROR_IMPORTED).
+ * Ownership:     *mipmapped, a CUmipmappedArray, ends with `memory`. ferry_mipmapped_array_destroy and
+ *                ferry_mipmapped_array_destroy_async end it alone before that, for an allocation in which images come
+ *                and go. The memory and its other arrays live on.
  * Errors:        FERRY_ERROR_HANDLE if `memory` is not imported by this instance; _OUT_OF_BOUNDS for texels beyond the
  *                imported size; _FLAGS; _ARRAY_FORMAT; the driver's own for an image that it cannot map so.
  * Driver:        cuExternalMemoryGetMappedMipmappedArray.
@@ -2605,8 +2609,8 @@ FERRY_API int32_t ferry_external_memory_get_array(ferry_instance *instance, stru
                                                   struct CUmipmappedArray_st **mipmapped, ferry_error_info *error);
 
 /*
- * Releases imported memory, with all addresses and arrays that were made of it. NULL is allowed. The other API's own
- * memory lives on until that API frees it.
+ * Releases imported memory, with all addresses and arrays that were made of it, also arrays given to
+ * ferry_mipmapped_array_destroy_async. NULL is allowed. The other API's own memory lives on until that API frees it.
  *
  * Blocking:      until running work on the device has ended.
  * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already. After an error of

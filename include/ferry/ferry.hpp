@@ -1478,6 +1478,14 @@ public:
                                              levels);
     }
     void mipmapped(std::uint64_t, const ferry_array_desc &, std::uint32_t) const && = delete;
+    // Such an array ends with the memory at the latest. These end it alone: ferry_mipmapped_array_destroy, which waits for
+    // running work, and ferry_mipmapped_array_destroy_async.
+    status destroy(CUmipmappedArray_st *of) const noexcept {
+        return status(ferry_mipmapped_array_destroy(instance_, of));
+    }
+    status destroy_async(CUmipmappedArray_st *of, CUstream_st *stream) const noexcept {
+        return status(ferry_mipmapped_array_destroy_async(instance_, of, stream));
+    }
     // A level of such an array; level 0 is the largest.
     result<array_view> level(CUmipmappedArray_st *of, std::uint32_t number) const &noexcept {
         CUarray_st *const none = nullptr;

@@ -69,7 +69,12 @@ int32_t ferry_external_memory_get_array(ferry_instance *instance, CUextMemory_st
 int32_t ferry_external_memory_release(ferry_instance *instance, CUextMemory_st *memory) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!memory) return FERRY_SUCCESS;
-    return with_handle(*instance, memory, [&]() noexcept { return instance->externals.release_memory(memory); }).status;
+    return with_handle(*instance, memory,
+                       [&]() noexcept {
+                           instance->deferred.forget_parts(memory);
+                           return instance->externals.release_memory(memory);
+                       })
+        .status;
 }
 
 int32_t ferry_external_memory_release_async(ferry_instance *instance, CUextMemory_st *memory, CUstream_st *stream) {

@@ -81,9 +81,12 @@ template <class Array> error destroy(ferry_instance &instance, Array array) noex
     context_scope scope(instance.cu);
     if (error failed = enter_any(instance, nullptr, scope)) return failed;
     if (instance.deferred.holds(array)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
-    if constexpr (std::is_same_v<Array, CUmipmappedArray>)
-        if (instance.externals.is_part(array)) return {.status = FERRY_ERROR_IMPORTED};
-    const error failed = instance.surfaces.destroy(array);
+    const auto end = [&]() noexcept {
+        if constexpr (std::is_same_v<Array, CUmipmappedArray>)
+            if (instance.externals.is_part(array)) return instance.externals.release_array(array);
+        return instance.surfaces.destroy(array);
+    };
+    const error failed = end();
     note_error(instance, failed);
     return failed;
 }
@@ -264,7 +267,6 @@ int32_t ferry_mipmapped_array_destroy_async(ferry_instance *instance, CUmipmappe
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!mipmapped) return FERRY_SUCCESS;
     if (instance->fork_mark.is_in_child()) return no_driver_in_child;
-    if (instance->externals.is_part(mipmapped)) return FERRY_ERROR_IMPORTED;
     return noted(*instance, instance->deferred.give_up(mipmapped, stream).status);
 }
 

@@ -34,7 +34,8 @@ deferred_frees::~deferred_frees() {
 
 deferred_frees::kept *deferred_frees::find(std::uint64_t name) noexcept {
     kept *one = given_up_.first();
-    while (one && one->name != name)
+    // external_objects knows which imported arrays are given up. Their handles here may be another object's by now.
+    while (one && (one->name != name || one->what == kind::imported_array || one->is_lost))
         one = one->next;
     return one;
 }
@@ -130,6 +131,33 @@ error deferred_frees::give_up_array(kind what, const void *array, CUstream strea
     return give_up(given, stream);
 }
 
+error deferred_frees::give_up(CUmipmappedArray mipmapped, CUstream stream) noexcept {
+    if (!externals_.is_part(mipmapped)) return give_up_array(kind::mipmapped_array, mipmapped, stream);
+    kept given;
+    given.what = kind::imported_array;
+    if (!externals_.give_up_array(mipmapped, given.image)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
+    given.device = given.image.device;
+    given.name = name_of(mipmapped);
+    given.size = given.image.size;
+    given.as.context = given.image.made_in.handle;
+    const error failed = give_up(given, stream);
+    if (failed) externals_.take_back_array(given.image);
+    return failed;
+}
+
+void deferred_frees::forget_parts(CUexternalMemory of) noexcept {
+    const lock held(mutex_);
+    for (kept *next = given_up_.first(); next;) {
+        kept &one = *next;
+        next = one.next;
+        if (one.what != kind::imported_array || one.image.of != of) continue;
+        one.is_lost = true;
+        if (one.is_queried) continue;
+        given_up_.remove(one);
+        keep_spare(one);
+    }
+}
+
 error deferred_frees::give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner,
                               CUstream stream) noexcept {
     if (holds(address)) return {.status = FERRY_ERROR_ADDRESS};
@@ -205,7 +233,7 @@ bool deferred_frees::take_name(const made_array &as, std::uint64_t &name) noexce
     for (unsigned turns = max_queries; one && turns != 0;) {
         kept &candidate = *one;
         const bool matches =
-            !candidate.is_queried && is_array(candidate) && candidate.made_in == here && is_same(candidate.as, as);
+            !candidate.is_queried && is_reusable(candidate) && candidate.made_in == here && is_same(candidate.as, as);
         const bool is_passed = matches && has_passed(candidate, held);
         turns -= matches;
         one = candidate.next;
@@ -273,7 +301,9 @@ error deferred_frees::destroy(const kept &gone) noexcept {
     if (gone.what == kind::host_memory) return destroy_host(gone);
     const auto handle = static_cast<std::uintptr_t>(gone.name);
     const bool is_memory = gone.what == kind::external_memory;
+    if (gone.what == kind::imported_array) return externals_.release_given_up(gone.image);
     if (is_memory || gone.what == kind::external_semaphore) {
+        if (is_memory) forget_parts(reinterpret_cast<CUexternalMemory>(handle));
         const error failed = is_memory ? externals_.release_memory(reinterpret_cast<CUexternalMemory>(handle))
                                        : externals_.release_semaphore(reinterpret_cast<CUexternalSemaphore>(handle));
         return failed.status == FERRY_ERROR_HANDLE ? ok : failed; // it has ended with its context
@@ -286,6 +316,7 @@ error deferred_frees::destroy(const kept &gone) noexcept {
         return arrays_.destroy(reinterpret_cast<CUarray>(handle));
     case kind::mipmapped_array:
         return arrays_.destroy(reinterpret_cast<CUmipmappedArray>(handle));
+    case kind::imported_array:
     case kind::memory:
     case kind::host_memory:
     case kind::external_memory:

@@ -26,9 +26,7 @@ public:
     // Gives up an array that ferry made, without waiting. Returns FERRY_ERROR_CAPTURE on a stream that is being
     // captured, FERRY_ERROR_INVALID_ARGUMENT for an array that is not recorded or was given up already.
     error give_up(CUarray array, CUstream stream) noexcept { return give_up_array(kind::array, array, stream); }
-    error give_up(CUmipmappedArray mipmapped, CUstream stream) noexcept {
-        return give_up_array(kind::mipmapped_array, mipmapped, stream);
-    }
+    error give_up(CUmipmappedArray mipmapped, CUstream stream) noexcept;
     // Gives up device memory that the context `owner` owns. Returns FERRY_ERROR_ADDRESS if it was given up already.
     error give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner, CUstream stream) noexcept;
     // Gives up host memory that ferry allocated. Returns FERRY_ERROR_ADDRESS if no such block begins there, or it was
@@ -38,6 +36,8 @@ public:
     // up already.
     error give_up(CUexternalMemory memory, CUstream stream) noexcept;
     error give_up(CUexternalSemaphore semaphore, CUstream stream) noexcept;
+    // Must be called before imported memory is released: its arrays end with it, so those given up are forgotten.
+    void forget_parts(CUexternalMemory of) noexcept;
     bool holds(const void *handle) noexcept { return holds(name_of(handle)); }
     bool holds(std::uint64_t name) noexcept;
 
@@ -69,27 +69,35 @@ public:
     void close() noexcept;
 
 private:
-    enum class kind : std::uint8_t { array, mipmapped_array, memory, host_memory, external_memory, external_semaphore };
+    enum class kind : std::uint8_t {
+        array,
+        mipmapped_array,
+        imported_array, // mipmapped too, but of an import's memory: never reused
+        memory,
+        host_memory,
+        external_memory,
+        external_semaphore
+    };
     static constexpr int host = -1; // the device of host memory, which lies on none
     struct kept {
         kind what = kind::array;
         bool is_queried = false; // by a thread without the mutex: must stay where it is
-        bool is_lost = false;    // its context ended during the query
+        bool is_lost = false;    // its context, or its import, ended during the query
         int device = host;
         std::uint64_t name = 0; // handle or address
         std::uint64_t size = 0; // bytes
         made_array as = {};
-        host_block block = {};     // of host memory
-        context_name made_in = {}; // of host memory: null where no context ends it
-        CUevent passed = nullptr;  // recorded where the program gave the object up; null: ended with its context
+        host_block block = {};                   // of host memory
+        external_objects::made_image image = {}; // of an imported array
+        context_name made_in = {};               // of host memory: null where no context ends it
+        CUevent passed = nullptr; // recorded where the program gave the object up; null: ended with its context
         context_name recorded_in = {};
         kept *previous = nullptr, *next = nullptr;
     };
     using lock = std::unique_lock<std::mutex>;
 
-    static bool is_array(const kept &one) noexcept {
-        return one.what == kind::array || one.what == kind::mipmapped_array;
-    }
+    static bool is_reusable(const kept &one) noexcept { return one.what <= kind::mipmapped_array; }
+    static bool is_array(const kept &one) noexcept { return one.what <= kind::imported_array; }
     static std::uint64_t name_of(const void *array) noexcept { return reinterpret_cast<std::uintptr_t>(array); }
     error give_up_array(kind what, const void *array, CUstream stream) noexcept;
     error give_up(const kept &given, CUstream stream) noexcept;

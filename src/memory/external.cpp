@@ -1,6 +1,7 @@
 #include "memory/external.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "driver/result.h"
 #include "memory/arrays.h"
@@ -172,6 +173,7 @@ template <class Record> void external_objects::end(records<Record> &of, const Re
     Record *const known =
         find_if(of.all, [&](const Record &one) { return one.handle == ended.handle && one.is_ending; });
     if (!known) return; // its context has ended meanwhile
+    if constexpr (std::is_same_v<Record, made_image>) image_ended_.notify_all();
     if (is_gone)
         of.all.remove(static_cast<std::size_t>(known - of.all.begin()));
     else
@@ -278,7 +280,11 @@ error external_objects::get_array(CUexternalMemory memory, std::uint64_t offset,
     context_scope scope(cu_);
     if (error failed = scope.enter(of.made_in.handle)) return failed;
     if (!reserve(images_)) return no_memory;
-    made_image made = {.handle = nullptr, .of = memory, .is_ending = false};
+    made_image made = {};
+    made.of = memory;
+    made.made_in = of.made_in;
+    made.device = of.device;
+    made.size = needed;
     if (error failed = map_mipmapped_array(cu_, memory, offset, desc, levels, made.handle)) {
         cancel(images_);
         return failed;
@@ -286,20 +292,78 @@ error external_objects::get_array(CUexternalMemory memory, std::uint64_t offset,
     const made_array as = {
         .context = of.made_in.handle, .device = of.device, .is_mipmapped = true, .levels = levels, .desc = desc};
     arrays_.note(made.handle, as);
+    {
+        const lock_guard lock(mutex_);
+        made.number = ++last_number_;
+    }
     keep(images_, made);
     array = made.handle;
     return {};
 }
 
+// Destroys an array that is marked as ending.
+error external_objects::end_image(const made_image &gone) noexcept {
+    error failed;
+    if (may_live(cu_, gone.made_in)) {
+        context_scope scope(cu_);
+        failed = scope.enter(gone.made_in.handle);
+        if (!failed) failed = arrays_.destroy(gone.handle);
+    }
+    end(images_, gone, !failed);
+    return failed;
+}
+
+error external_objects::release_array(CUmipmappedArray array) noexcept {
+    made_image gone = {};
+    const auto is = [&](const made_image &one) { return one.handle == array && !one.is_given_up; };
+    return begin_end(images_, is, gone) ? end_image(gone) : error{.status = FERRY_ERROR_INVALID_ARGUMENT};
+}
+
+bool external_objects::give_up_array(CUmipmappedArray array, made_image &given) noexcept {
+    const lock_guard lock(mutex_);
+    made_image *const known = find_if(
+        images_.all, [&](const made_image &one) { return one.handle == array && !one.is_given_up && !one.is_ending; });
+    if (!known) return false;
+    given = *known;
+    known->is_given_up = true;
+    return true;
+}
+
+void external_objects::take_back_array(const made_image &given) noexcept {
+    const lock_guard lock(mutex_);
+    made_image *const known = find_if(images_.all, [&](const made_image &one) { return one.number == given.number; });
+    if (known) known->is_given_up = false;
+}
+
+error external_objects::release_given_up(const made_image &given) noexcept {
+    made_image gone = {};
+    const auto is = [&](const made_image &one) { return one.number == given.number; };
+    return begin_end(images_, is, gone) ? end_image(gone) : ok;
+}
+
+// Marks an array of an import as ending; false if there is none. Another thread may be destroying one whose deferred
+// free is due. The import must outlast that call, so this waits for it.
+bool external_objects::begin_end_of_part(CUexternalMemory of, made_image &found) noexcept {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        made_image *next = nullptr;
+        for (made_image &one : images_.all)
+            if (one.of == of && (!next || next->is_ending)) next = &one;
+        if (!next) return false;
+        if (!next->is_ending) {
+            found = *next;
+            next->is_ending = true;
+            return true;
+        }
+        image_ended_.wait(lock);
+    }
+}
+
 // The arrays and the address, which the driver wants to end before the import.
 error external_objects::end_parts(const made_memory &of) noexcept {
     made_image gone = {};
-    while (begin_end(
-        images_, [&](const made_image &one) { return one.of == of.handle; }, gone)) {
-        const error failed = arrays_.destroy(gone.handle);
-        end(images_, gone, !failed);
-        if (failed) return failed;
-    }
+    while (begin_end_of_part(of.handle, gone))
+        if (error failed = end_image(gone)) return failed;
     return of.address ? to_error(cu_.cuMemFree(of.address)) : ok;
 }
 
@@ -320,6 +384,7 @@ error external_objects::release_memory(CUexternalMemory memory) noexcept {
     } else {
         const lock_guard lock(mutex_);
         remove_if(images_.all, [&](const made_image &one) { return one.of == memory; });
+        image_ended_.notify_all();
     }
     end(memories_, of, !failed);
     return failed;
@@ -415,6 +480,7 @@ void external_objects::forget(CUcontext context) noexcept {
             remove_if(images_.all, [&](const made_image &one) { return one.of == gone.handle; });
     remove_if(memories_.all, [&](const made_memory &one) { return one.made_in.handle == context; });
     remove_if(semaphores_.all, [&](const made_semaphore &one) { return one.made_in.handle == context; });
+    image_ended_.notify_all();
 }
 
 } // namespace ferry

@@ -1,8 +1,10 @@
 // Memory and semaphores that graphics APIs have exported and this instance has imported. The driver forgets what was
-// made of an import: addresses and arrays must be freed one by one. This class frees them with their import.
+// made of an import: addresses and arrays must be freed one by one. This class frees them with their import, and arrays
+// also alone.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 
 #include "base/growing.h"
@@ -38,6 +40,25 @@ public:
     bool is_part(std::uint64_t address) noexcept;
     bool is_part(CUmipmappedArray array) noexcept;
 
+    // The texels of an image. They end by themselves or with their import, whichever comes first.
+    struct made_image {
+        CUmipmappedArray handle;
+        CUexternalMemory of;
+        context_name made_in;
+        int device;
+        std::uint64_t size;
+        std::uint64_t number; // the driver may give the handle again, never this
+        bool is_given_up;
+        bool is_ending;
+    };
+    // Waits for running work. Returns FERRY_ERROR_INVALID_ARGUMENT for an array that was given up.
+    error release_array(CUmipmappedArray array) noexcept;
+    // Claims an array that will be released later. False if it was given up already.
+    bool give_up_array(CUmipmappedArray array, made_image &given) noexcept;
+    void take_back_array(const made_image &given) noexcept;
+    // Does nothing if the array has ended with its import.
+    error release_given_up(const made_image &given) noexcept;
+
     error import_semaphore(const ferry_external_semaphore_desc &desc, CUexternalSemaphore &semaphore) noexcept;
     error signal(CUexternalSemaphore semaphore, std::uint64_t value, CUstream stream) noexcept;
     error wait(CUexternalSemaphore semaphore, std::uint64_t value, std::uint32_t timeout_ms, CUstream stream) noexcept;
@@ -56,12 +77,6 @@ public:
 
 private:
     using lock_guard = std::lock_guard<std::mutex>;
-    // The texels of an image.
-    struct made_image {
-        CUmipmappedArray handle;
-        CUexternalMemory of;
-        bool is_ending;
-    };
     // No driver call runs under the mutex: it may wait for work that needs a thread which waits for the mutex. So room for
     // a record is reserved before the call that makes it. `in_flight` counts such records of all threads.
     template <class Record> struct records {
@@ -78,6 +93,8 @@ private:
     template <class Record> void end(records<Record> &of, const Record &ended, bool is_gone) noexcept;
 
     error enter(int device, context_scope &scope, context_name &made_in) noexcept;
+    bool begin_end_of_part(CUexternalMemory of, made_image &found) noexcept;
+    error end_image(const made_image &gone) noexcept;
     error end_parts(const made_memory &of) noexcept;
     error enter_stream(CUexternalSemaphore semaphore, CUstream stream, context_scope &scope,
                        made_semaphore &of) noexcept;
@@ -87,6 +104,8 @@ private:
     device_contexts &contexts_;
     array_surfaces &arrays_;
     std::mutex mutex_;
+    std::condition_variable image_ended_; // or stays after all
+    std::uint64_t last_number_ = 0;
     std::atomic<bool> has_memory_ = false; // was ever imported: until then frees do not lock the mutex
     records<made_memory> memories_;
     records<made_image> images_;

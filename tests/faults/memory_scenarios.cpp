@@ -442,6 +442,15 @@ void imports(trial &t) {
         shape.width = shape.height = 32;
         CUmipmappedArray_st *array = nullptr;
         CALL(t, ferry_external_memory_get_array, t.ferry, memory, 4096, &shape, 2, &array, t.error());
+        for (const bool is_deferred : {false, true}) {
+            CUmipmappedArray_st *one = nullptr;
+            if (!MAKE(t, one, ferry_external_memory_get_array, t.ferry, memory, 40'000, &shape, 1, &one, t.error()))
+                continue;
+            if (is_deferred)
+                RELEASE(t, ferry_mipmapped_array_destroy_async, t.ferry, one, t.stream);
+            else
+                RELEASE(t, ferry_mipmapped_array_destroy, t.ferry, one);
+        }
         if (!CALL(t, ferry_external_memory_release_async, t.ferry, memory, t.stream))
             RELEASE(t, ferry_external_memory_release, t.ferry, memory);
         RELEASE(t, ferry_stream_synchronize, t.ferry, t.stream);
