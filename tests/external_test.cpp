@@ -70,6 +70,39 @@ TEST_F(external, a_device_is_found_by_its_uuid) {
     // LUIDs exist on Windows alone; elsewhere the zeros of all devices name none.
     const std::uint8_t zeros[8] = {};
     EXPECT_EQ(ferry_device_find(basic.get(), nullptr, zeros, &device), FERRY_ERROR_DEVICE);
+    const auto view = ferry::instance::open(options_under_test()).or_throw();
+    info.uuid[5] ^= 1;
+    EXPECT_EQ(view.find_device(info.uuid).or_throw(), last);
+    EXPECT_EQ(view.find_device(info.uuid, zeros).or_throw(), last);
+    EXPECT_EQ(view.find_device(nullptr, zeros).error().code(), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(view.find_device(nullptr).error().code(), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+// The driver of Windows in the role of the one under test. Each byte of a device's LUID is 7 more than its number.
+CUresult CUDAAPI luid_of(char *luid, unsigned *nodes, CUdevice device) {
+    std::memset(luid, 7 + device, 8);
+    *nodes = 1;
+    return CUDA_SUCCESS;
+}
+
+void *entry_with_luids(void *, const char *name, std::int32_t version) {
+    const resolver inner = raw_entry_points();
+    if (std::string(name) == "cuDeviceGetLuid") return reinterpret_cast<void *>(luid_of);
+    return inner.get_proc(inner.user, name, version);
+}
+
+TEST_F(external, a_device_is_found_by_its_luid) {
+    ferry_options options = {};
+    options.driver = FERRY_DRIVER_CUDA;
+    options.get_proc = entry_with_luids;
+    const auto view = ferry::instance::open(options).or_throw();
+    for (int device = 0; device < device_count(); ++device) {
+        std::uint8_t luid[8];
+        std::memset(luid, 7 + device, sizeof luid);
+        EXPECT_EQ(view.find_device(nullptr, luid).or_throw(), device);
+        luid[7] ^= 1;
+        EXPECT_EQ(view.find_device(nullptr, luid).error().code(), FERRY_ERROR_DEVICE);
+    }
 }
 
 TEST_F(external, handles_of_no_type_and_of_other_systems_are_refused) {

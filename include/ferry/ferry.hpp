@@ -697,10 +697,10 @@ public:
     result<ferry_device_info> device_info(std::int32_t device) const noexcept {
         return detail::fetch(detail::sized<ferry_device_info>(), ferry_device_get_info, handle_, device);
     }
-    // The number of the device that another API knows by these 16 bytes.
-    result<std::int32_t> find_device(const std::uint8_t *uuid) const noexcept {
-        const std::uint8_t *const no_luid = nullptr;
-        return detail::fetch(std::int32_t{-1}, ferry_device_find, handle_, uuid, no_luid);
+    // The number of the device that another API knows by the 16 bytes of a UUID, or by the 8 bytes of a LUID, as Direct3D
+    // does: find_device(nullptr, luid). The UUID counts if both are given.
+    result<std::int32_t> find_device(const std::uint8_t *uuid, const std::uint8_t *luid = nullptr) const noexcept {
+        return detail::fetch(std::int32_t{-1}, ferry_device_find, handle_, uuid, luid);
     }
     result<ferry_address_info> address_info(std::uint64_t address) const noexcept {
         return detail::fetch(detail::sized<ferry_address_info>(), ferry_address_get_info, handle_, address);
