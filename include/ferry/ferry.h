@@ -295,10 +295,10 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  * Thread-safety: no other call on this instance may be running or come later.
  * Blocking:      until staged copies in flight have ended, unless their context is dead; until streams have passed
  *                large batches, whose pieces are in tables of the instance (ferry_copy_batch_async); until streams have
- *                passed deferred frees (see ferry_deferred_info), which are then done. If the instance holds the last reference
- *                to a primary context, the driver waits for its work and destroys it with everything in it. The last
- *                instance on the software driver ends that driver: running work ends first, then all its addresses,
- *                arrays and contexts are gone.
+ *                passed deferred frees (see ferry_deferred_info), which are then done. If the instance holds the last
+ *                reference to a primary context, the driver waits for its work and destroys it with everything in it.
+ *                The last instance on the software driver ends that driver: running work ends first, then all its
+ *                addresses, arrays and contexts are gone.
  * Driver:        cuDevicePrimaryCtxRelease; if kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
  *                cuEventSynchronize and the calls that release pinned memory and staging buffers; those of
  *                ferry_deferred_trim and cuEventDestroy for deferred frees.
@@ -1596,8 +1596,8 @@ typedef struct ferry_host_block {
  *                Waits for running work if ferry_host_free_deferred keeps more than ferry_options.deferred_bytes, or if
  *                no memory is left and it keeps some.
  * Ownership:     block->address is the caller's until ferry_host_free or ferry_host_free_deferred on the same instance.
- *                The memory stays pinned until the end of the context that it was made in: the current one, else ferry's for device 0. After a
- *                fork the child does not have the memory.
+ *                The memory stays pinned until the end of the context that it was made in: the current one, else
+ *                ferry's for device 0. After a fork the child does not have the memory.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error` (a node that
  *                does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's -1002 if it is out of
  *                memory.
