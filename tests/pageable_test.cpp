@@ -853,6 +853,20 @@ TEST_F(pageable, prepared_staging_has_all_of_its_memory) {
         }
 }
 
+TEST_F(pageable, the_first_copy_after_preparation_creates_nothing) {
+    const bytes host = random_bytes(300'000, 1);
+    const device_memory device(host.size());
+    open(small());
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+    driver.reset_counts();
+    ASSERT_OK(copy_async(device, at(host), host.size())); // on an idle stream
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_GE(driver.calls("cuLaunchKernel"), 1);
+    for (const char *const call : {"cuStreamCreateWithPriority", "cuEventCreate", "cuMemHostAlloc", "cuMemHostRegister",
+                                   "cuLibraryLoadData", "cuKernelGetFunction"})
+        EXPECT_EQ(driver.calls(call), 0) << call;
+}
+
 TEST_F(pageable, pinned_memory_that_the_driver_fails_to_free_stays_in_use) {
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());

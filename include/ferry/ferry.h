@@ -2752,7 +2752,8 @@ FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging
  * Ownership:     the instance's; ferry_staging_trim releases the memory.
  * Errors:        FERRY_ERROR_OUT_OF_MEMORY; _UNSUPPORTED also if the options exclude kernels or staging, or the driver
  *                takes no kernels.
- * Driver:        cuLibraryLoadData, cuKernelGetFunction, cuMemHostRegister or cuMemHostAlloc.
+ * Driver:        cuLibraryLoadData, cuKernelGetFunction, cuMemHostRegister or cuMemHostAlloc, cuEventCreate,
+ *                cuStreamCreateWithPriority.
  */
 FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device);
 

@@ -142,7 +142,8 @@ void set_up_kernels(ferry_instance &instance, const ferry_options &options) noex
                                status_text(failed.status), status_name(failed.status));
         else if (stages && !is_ready_to_stage(instance, device))
             instance.log.write(FERRY_LOG_WARNING, "no threads or no pinned memory for staging on device %d", device);
-        if (stages) instance.staging.wait_for_other_slots(device);
+        else if (stages)
+            instance.staging.finish_preparing(device, context);
     }
 }
 

@@ -87,9 +87,9 @@ public:
     // Provides what a device needs for its first copy: threads, records and the first lot of slots. The second lot
     // follows by itself. May wait for the driver. Without this call the first copy does so.
     error prepare(int device) noexcept { return provide(device, true); }
-    // Waits for the second lot of a device, which is allocated while work runs: until then, copies may wait for the
-    // driver's lock.
-    void wait_for_other_slots(int device) noexcept;
+    // After prepare(), for a program whose first copies must not wait for the driver's lock: waits for the second lot,
+    // and makes what the current context has none of yet.
+    void finish_preparing(int device, CUcontext current) noexcept;
 
     // Call with the stream's context current, and the kernels loaded in that context. The memory must live until the
     // stream has passed the copy, and `progress` until no launch is left. If a launch fails, the launches before it run

@@ -110,7 +110,10 @@ void staging_engine::add_other_slots(device_buffers &of) noexcept {
     if (!of.adding.start(add, &of, options_.traits)) of.is_adding.store(false, std::memory_order_relaxed);
 }
 
-void staging_engine::wait_for_other_slots(int device) noexcept {
+void staging_engine::finish_preparing(int device, CUcontext current) noexcept {
+    const tracked_context *context = nullptr; // without it the first copy reports what is wrong
+    if (!tracked_.track(current, context))
+        if (side_stream *const made = sides_.take(*context)) side_streams::release(*made);
     const std::lock_guard lock(mutex_);
     if (device_buffers *const of = buffers_[device].load(std::memory_order_relaxed)) of->adding.join();
 }

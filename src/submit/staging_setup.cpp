@@ -75,9 +75,9 @@ error prepare_staging(ferry_instance &instance, int device) noexcept {
     context_scope scope(instance.cu);
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (error failed = instance.kernels.load_into(choice.wanted)) return failed;
-    const error failed = make_ready(instance, device);
-    instance.staging.wait_for_other_slots(device);
-    return failed;
+    if (error failed = make_ready(instance, device)) return failed;
+    instance.staging.finish_preparing(device, choice.wanted);
+    return {};
 }
 
 error trim_staging(ferry_instance &instance) noexcept {
