@@ -149,7 +149,8 @@ int main() {
             CHECK(vkSignalSemaphore(device, &value));
         }
         memory.release_async(stream).or_throw();
-        ferry.trim_deferred().or_throw(); // waits, and frees what streams have passed: not in every frame
+        stream.synchronize().or_throw();  // the next call leaves what a stream has not passed
+        ferry.trim_deferred().or_throw(); // waits for running work: not in every frame
     }
 
     // Vulkan waits for it and reads.

@@ -291,7 +291,8 @@ private:
         }
         free_.clear();
         textures_.clear();
-        ferry_.trim_deferred().or_throw(); // waits for running work
+        stream_.synchronize().or_throw(); // trim_deferred leaves what a stream has not passed
+        ferry_.trim_deferred().or_throw();
     }
     void change_level() {
         finish_frames(frame_);
@@ -407,7 +408,7 @@ private:
     job_system jobs_{2}; // outlives the instance
     pack_file pack_;
     ferry::instance ferry_;
-    vulkan on_;
+    vulkan_device on_;
     renderer draws_;
     shared_timeline uploaded_, rendered_; // their values are numbers of frames
     ferry::stream stream_;
@@ -415,6 +416,7 @@ private:
     std::array<vertex, vertices> corners_[frames_in_flight] = {};
     std::vector<std::unique_ptr<texture>> textures_;
     std::deque<unused_texture> free_;
+    // While a frame in flight draws one, ferry writes another.
     std::array<std::unique_ptr<texture>, frames_in_flight> backdrops_;
     std::array<std::vector<std::uint32_t>, 3> backdrop_pixels_;
     std::size_t backdrop_ = 0; // the number of the last one shown
@@ -435,13 +437,21 @@ private:
 
 int main(int count, char **arguments) {
     settings given;
-    for (int i = 1; i + 1 < count; i += 2) {
+    for (int i = 1; i < count; i += 2) {
         const std::string name = arguments[i];
-        const double value = std::atof(arguments[i + 1]);
-        if (name == "--frames") given.frames = std::max<std::uint64_t>(static_cast<std::uint64_t>(value), 1);
-        if (name == "--rate") given.rate = value;
-        if (name == "--limit-us") given.limit_us = value;
-        if (name == "--own-threads") given.own_threads = value != 0;
+        const double value = i + 1 < count ? std::atof(arguments[i + 1]) : 0;
+        if (name == "--frames" && value >= 1)
+            given.frames = static_cast<std::uint64_t>(value);
+        else if (name == "--rate" && value > 0)
+            given.rate = value;
+        else if (name == "--limit-us" && value > 0)
+            given.limit_us = value;
+        else if (name == "--own-threads" && value == 1)
+            given.own_threads = true;
+        else {
+            std::fputs("engine [--frames N] [--rate HZ] [--limit-us N] [--own-threads 1]\n", stderr);
+            return 2;
+        }
     }
     try {
         const auto loop = std::make_unique<frame_loop>(given);

@@ -3,11 +3,11 @@
 #include "tile.frag.h"
 #include "tile.vert.h"
 
-renderer::renderer(const vulkan &on, const ferry::instance &ferry)
+renderer::renderer(const vulkan_device &on, const ferry::instance &ferry)
     : on_(on), screen_(on, nullptr, sizeof(std::uint32_t) * frame_size * frame_size, VK_BUFFER_USAGE_TRANSFER_DST_BIT) {
     auto pool = make<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
     pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
-    CHECK(vkCreateCommandPool(on.device, &pool, nullptr, &pool_));
+    VK_CHECK(vkCreateCommandPool(on.device, &pool, nullptr, &pool_));
     const VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, frames_in_flight},
                                           {VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, 2 * tiles}};
     auto descriptors = make<VkDescriptorPoolCreateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO);
@@ -15,7 +15,7 @@ renderer::renderer(const vulkan &on, const ferry::instance &ferry)
     descriptors.maxSets = frames_in_flight + 2 * tiles;
     descriptors.poolSizeCount = 2;
     descriptors.pPoolSizes = sizes;
-    CHECK(vkCreateDescriptorPool(on.device, &descriptors, nullptr, &descriptors_));
+    VK_CHECK(vkCreateDescriptorPool(on.device, &descriptors, nullptr, &descriptors_));
     make_target();
     make_pipeline();
     for (std::unique_ptr<slot> &one : slots_) {
@@ -31,7 +31,7 @@ renderer::renderer(const vulkan &on, const ferry::instance &ferry)
         auto commands = make<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
         commands.commandPool = pool_;
         commands.commandBufferCount = 1;
-        CHECK(vkAllocateCommandBuffers(on.device, &commands, &one->commands));
+        VK_CHECK(vkAllocateCommandBuffers(on.device, &commands, &one->commands));
     }
 }
 
@@ -58,20 +58,20 @@ void renderer::make_target() {
     info.mipLevels = info.arrayLayers = 1;
     info.samples = VK_SAMPLE_COUNT_1_BIT;
     info.usage = VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT;
-    CHECK(vkCreateImage(on_.device, &info, nullptr, &target_));
+    VK_CHECK(vkCreateImage(on_.device, &info, nullptr, &target_));
     VkMemoryRequirements needed;
     vkGetImageMemoryRequirements(on_.device, target_, &needed);
     auto memory = make<VkMemoryAllocateInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO);
     memory.allocationSize = needed.size;
     memory.memoryTypeIndex = on_.memory_type(needed.memoryTypeBits, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
-    CHECK(vkAllocateMemory(on_.device, &memory, nullptr, &target_memory_));
-    CHECK(vkBindImageMemory(on_.device, target_, target_memory_, 0));
+    VK_CHECK(vkAllocateMemory(on_.device, &memory, nullptr, &target_memory_));
+    VK_CHECK(vkBindImageMemory(on_.device, target_, target_memory_, 0));
     auto view = make<VkImageViewCreateInfo>(VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO);
     view.image = target_;
     view.viewType = VK_IMAGE_VIEW_TYPE_2D;
     view.format = info.format;
     view.subresourceRange = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
-    CHECK(vkCreateImageView(on_.device, &view, nullptr, &target_view_));
+    VK_CHECK(vkCreateImageView(on_.device, &view, nullptr, &target_view_));
 
     VkAttachmentDescription color = {};
     color.format = info.format;
@@ -101,14 +101,14 @@ void renderer::make_target() {
     pass.pSubpasses = &subpass;
     pass.dependencyCount = 2;
     pass.pDependencies = order;
-    CHECK(vkCreateRenderPass(on_.device, &pass, nullptr, &pass_));
+    VK_CHECK(vkCreateRenderPass(on_.device, &pass, nullptr, &pass_));
     auto buffer = make<VkFramebufferCreateInfo>(VK_STRUCTURE_TYPE_FRAMEBUFFER_CREATE_INFO);
     buffer.renderPass = pass_;
     buffer.attachmentCount = 1;
     buffer.pAttachments = &target_view_;
     buffer.width = buffer.height = frame_size;
     buffer.layers = 1;
-    CHECK(vkCreateFramebuffer(on_.device, &buffer, nullptr, &framebuffer_));
+    VK_CHECK(vkCreateFramebuffer(on_.device, &buffer, nullptr, &framebuffer_));
 }
 
 VkShaderModule renderer::load(const std::uint32_t *code, std::size_t bytes) const {
@@ -116,7 +116,7 @@ VkShaderModule renderer::load(const std::uint32_t *code, std::size_t bytes) cons
     info.codeSize = bytes;
     info.pCode = code;
     VkShaderModule made = nullptr;
-    CHECK(vkCreateShaderModule(on_.device, &info, nullptr, &made));
+    VK_CHECK(vkCreateShaderModule(on_.device, &info, nullptr, &made));
     return made;
 }
 
@@ -127,15 +127,15 @@ void renderer::make_pipeline() {
         auto info = make<VkDescriptorSetLayoutCreateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO);
         info.bindingCount = 1;
         info.pBindings = &binding;
-        CHECK(vkCreateDescriptorSetLayout(on_.device, &info, nullptr, &layouts_[i]));
+        VK_CHECK(vkCreateDescriptorSetLayout(on_.device, &info, nullptr, &layouts_[i]));
     }
     const auto sampler = make<VkSamplerCreateInfo>(VK_STRUCTURE_TYPE_SAMPLER_CREATE_INFO); // nearest
-    CHECK(vkCreateSampler(on_.device, &sampler, nullptr, &sampler_));
+    VK_CHECK(vkCreateSampler(on_.device, &sampler, nullptr, &sampler_));
     auto layout = make<VkPipelineLayoutCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
     const VkDescriptorSetLayout sets[] = {layouts_[0], layouts_[1], layouts_[1]}; // constants, tile, backdrop
     layout.setLayoutCount = 3;
     layout.pSetLayouts = sets;
-    CHECK(vkCreatePipelineLayout(on_.device, &layout, nullptr, &layout_));
+    VK_CHECK(vkCreatePipelineLayout(on_.device, &layout, nullptr, &layout_));
 
     VkPipelineShaderStageCreateInfo stages[2];
     for (VkPipelineShaderStageCreateInfo &one : stages) {
@@ -185,7 +185,7 @@ void renderer::make_pipeline() {
     info.pColorBlendState = &blend;
     info.layout = layout_;
     info.renderPass = pass_;
-    CHECK(vkCreateGraphicsPipelines(on_.device, nullptr, 1, &info, nullptr, &pipeline_));
+    VK_CHECK(vkCreateGraphicsPipelines(on_.device, nullptr, 1, &info, nullptr, &pipeline_));
     for (const VkPipelineShaderStageCreateInfo &one : stages)
         vkDestroyShaderModule(on_.device, one.module, nullptr);
 }
@@ -196,7 +196,7 @@ VkDescriptorSet renderer::allocate_set(VkDescriptorSetLayout layout) const {
     info.descriptorSetCount = 1;
     info.pSetLayouts = &layout;
     VkDescriptorSet made = nullptr;
-    CHECK(vkAllocateDescriptorSets(on_.device, &info, &made));
+    VK_CHECK(vkAllocateDescriptorSets(on_.device, &info, &made));
     return made;
 }
 
@@ -250,16 +250,16 @@ void copy_tiles(VkCommandBuffer commands, VkBuffer from, const std::vector<tile_
 void renderer::make_general(texture &of) {
     const VkCommandBuffer commands = slots_[0]->commands;
     const auto begin = make<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
-    CHECK(vkQueueWaitIdle(on_.queue));
-    CHECK(vkBeginCommandBuffer(commands, &begin));
+    VK_CHECK(vkQueueWaitIdle(on_.queue));
+    VK_CHECK(vkBeginCommandBuffer(commands, &begin));
     change_layout(commands, of, VK_IMAGE_LAYOUT_UNDEFINED, VK_IMAGE_LAYOUT_GENERAL, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT,
                   0, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
-    CHECK(vkEndCommandBuffer(commands));
+    VK_CHECK(vkEndCommandBuffer(commands));
     auto submit = make<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
     submit.commandBufferCount = 1;
     submit.pCommandBuffers = &commands;
-    CHECK(vkQueueSubmit(on_.queue, 1, &submit, nullptr));
-    CHECK(vkQueueWaitIdle(on_.queue));
+    VK_CHECK(vkQueueSubmit(on_.queue, 1, &submit, nullptr));
+    VK_CHECK(vkQueueWaitIdle(on_.queue));
 }
 
 void renderer::draw(std::uint64_t frame, const picture &shown, const shared_timeline &uploaded,
@@ -267,7 +267,7 @@ void renderer::draw(std::uint64_t frame, const picture &shown, const shared_time
     const slot &mine = slot_of(frame);
     auto begin = make<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
     begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-    CHECK(vkBeginCommandBuffer(mine.commands, &begin));
+    VK_CHECK(vkBeginCommandBuffer(mine.commands, &begin));
     copy_tiles(mine.commands, mine.upload_buffer.handle, shown.uploads);
     const VkClearValue black = {};
     auto pass = make<VkRenderPassBeginInfo>(VK_STRUCTURE_TYPE_RENDER_PASS_BEGIN_INFO);
@@ -301,7 +301,7 @@ void renderer::draw(std::uint64_t frame, const picture &shown, const shared_time
         vkCmdPipelineBarrier(mine.commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &to_host,
                              0, nullptr, 0, nullptr);
     }
-    CHECK(vkEndCommandBuffer(mine.commands));
+    VK_CHECK(vkEndCommandBuffer(mine.commands));
     auto values = make<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
     values.waitSemaphoreValueCount = values.signalSemaphoreValueCount = 1;
     values.pWaitSemaphoreValues = values.pSignalSemaphoreValues = &frame;
@@ -313,5 +313,5 @@ void renderer::draw(std::uint64_t frame, const picture &shown, const shared_time
     submit.pWaitDstStageMask = &first_use;
     submit.pSignalSemaphores = &rendered.handle;
     submit.pCommandBuffers = &mine.commands;
-    CHECK(vkQueueSubmit(on_.queue, 1, &submit, nullptr));
+    VK_CHECK(vkQueueSubmit(on_.queue, 1, &submit, nullptr));
 }

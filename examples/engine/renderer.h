@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "vulkan.h"
+#include "device.h"
 
 constexpr std::uint32_t tile_size = 64, tiles_per_row = 16, tiles = tiles_per_row * tiles_per_row;
 constexpr std::uint32_t frame_size = tile_size * tiles_per_row, texels = tile_size * tile_size;
@@ -23,70 +23,6 @@ constexpr std::size_t tile_bytes = texels * sizeof(std::uint32_t), tiles_per_fra
 constexpr std::size_t vertex_bytes = vertices * sizeof(vertex),
                       upload_bytes = vertex_bytes + tiles_per_frame * tile_bytes;
 
-// An image that shaders read. ferry writes an imported one in the layout GENERAL; the renderer copies to others.
-class texture {
-public:
-    // An import takes some tenths of a millisecond: where a level begins, or in a job.
-    texture(const vulkan &on, const ferry::instance *importer, std::uint32_t side) : device_(on.device) {
-        auto shared = make<VkExternalMemoryImageCreateInfo>(VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO);
-        shared.handleTypes = ferry::vulkan::memory_handle_type;
-        auto info = make<VkImageCreateInfo>(VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO, importer ? &shared : nullptr);
-        info.imageType = VK_IMAGE_TYPE_2D;
-        info.format = VK_FORMAT_R8G8B8A8_UINT;
-        info.extent = {side, side, 1};
-        info.mipLevels = info.arrayLayers = 1;
-        info.samples = VK_SAMPLE_COUNT_1_BIT;
-        info.usage = VK_IMAGE_USAGE_SAMPLED_BIT | VK_IMAGE_USAGE_TRANSFER_DST_BIT;
-        if (importer && on.is_software) info.tiling = VK_IMAGE_TILING_LINEAR;
-        // Pageable memory reaches storage images by a kernel, more than twice as fast as others.
-        if (importer && !on.is_software) info.usage |= VK_IMAGE_USAGE_STORAGE_BIT;
-        CHECK(vkCreateImage(device_, &info, nullptr, &image));
-        VkMemoryRequirements needed;
-        vkGetImageMemoryRequirements(device_, image, &needed);
-        memory_ = vulkan_memory(on, importer, needed, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, image);
-        CHECK(vkBindImageMemory(device_, image, memory_.handle, 0));
-        if (importer) place_ = find_place(on, info);
-        auto view_info = make<VkImageViewCreateInfo>(VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO);
-        view_info.image = image;
-        view_info.viewType = VK_IMAGE_VIEW_TYPE_2D;
-        view_info.format = info.format;
-        view_info.subresourceRange = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
-        CHECK(vkCreateImageView(device_, &view_info, nullptr, &view));
-    }
-    ~texture() {
-        vkDestroyImageView(device_, view, nullptr);
-        vkDestroyImage(device_, image, nullptr);
-        memory_.free();
-    }
-    texture(const texture &) = delete;
-    texture &operator=(const texture &) = delete;
-
-    const ferry_place &place() const { return place_; } // of an imported one, for copies of ferry's
-    // Gives up ferry's import behind the copies on `stream`. The rest ends with this object, once Vulkan has drawn.
-    void end_import(const ferry::stream &stream) { memory_.of_ferry.release_async(stream).or_throw(); }
-
-    VkImage image = nullptr;
-    VkImageView view = nullptr;
-    VkDescriptorSet set = nullptr; // the renderer's
-
-private:
-    ferry_place find_place(const vulkan &on, const VkImageCreateInfo &info) const {
-        if (info.tiling == VK_IMAGE_TILING_OPTIMAL)
-            return memory_.of_ferry.array(0, ferry::vulkan::describe(info).or_throw()).or_throw().place();
-        const VkImageSubresource whole = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 0};
-        VkSubresourceLayout layout;
-        vkGetImageSubresourceLayout(device_, image, &whole, &layout);
-        const auto line = memory_.of_ferry.line<std::uint8_t>(layout.offset, layout.size).or_throw();
-        ferry_place place;
-        ferry_place_device_pitched(&place, on.number, line.address(), layout.rowPitch, 0);
-        return place;
-    }
-
-    VkDevice device_;
-    vulkan_memory memory_;
-    ferry_place place_ = {};
-};
-
 // A tile's new picture: bytes from `offset` on of the frame's upload buffer.
 struct tile_upload {
     texture *to;
@@ -102,13 +38,13 @@ struct picture {
 
 class renderer {
 public:
-    renderer(const vulkan &on, const ferry::instance &ferry);
+    renderer(const vulkan_device &on, const ferry::instance &ferry);
     ~renderer();
     renderer(const renderer &) = delete;
     renderer &operator=(const renderer &) = delete;
 
     void make_set(texture &of, VkImageLayout layout);
-    void free_set(texture &of) { CHECK(vkFreeDescriptorSets(on_.device, descriptors_, 1, &of.set)); }
+    void free_set(texture &of) { VK_CHECK(vkFreeDescriptorSets(on_.device, descriptors_, 1, &of.set)); }
     // Waits for the device: where a level begins, not in a frame.
     void make_general(texture &of);
 
@@ -124,7 +60,7 @@ public:
 
 private:
     struct slot {
-        slot(const vulkan &on, const ferry::instance &ferry)
+        slot(const vulkan_device &on, const ferry::instance &ferry)
             : upload_buffer(on, &ferry, upload_bytes,
                             VK_BUFFER_USAGE_VERTEX_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT),
               constants(on, &ferry, 4 * sizeof(std::uint32_t), VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT),
@@ -143,7 +79,7 @@ private:
     VkDescriptorSet allocate_set(VkDescriptorSetLayout layout) const;
     void run_now(const std::function<void(VkCommandBuffer)> &record) const;
 
-    const vulkan &on_;
+    const vulkan_device &on_;
     VkCommandPool pool_ = nullptr;
     VkDescriptorPool descriptors_ = nullptr;
     VkDescriptorSetLayout layouts_[2] = {}; // of the constants, of a texture

@@ -7,7 +7,8 @@
  *     auto vertices = memory.line<float>(offset, count).or_throw();
  *     ferry::copy_async(gpu, data, vertices, stream).or_throw();
  *
- *   What Vulkan must do   The instance and the device have Vulkan 1.1 or newer. The VkDevice has VK_KHR_external_memory_fd and VK_KHR_external_semaphore_fd (on Windows
+ *   What Vulkan must do   The instance and the device have Vulkan 1.1 or newer. The VkDevice has
+ *                         VK_KHR_external_memory_fd and, for semaphores, VK_KHR_external_semaphore_fd (on Windows
  *                         _win32). Memory, and each buffer and image bound to it, is created with the handle type
  *                         ferry::vulkan::memory_handle_type; a semaphore with semaphore_handle_type.
  *   Ownership             The handle that Vulkan exports is used up in all cases. The Vulkan objects stay the program's.
