@@ -258,6 +258,10 @@ TEST_F(bad_input, full_checks_find_copies_past_the_end_of_an_allocation) {
         expect_refusal(status, error, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
         EXPECT_EQ(error.value, place->address() + size + 1);
         EXPECT_EQ(error.limit, place->address() + size);
+        char expected[96];
+        std::snprintf(expected, sizeof expected, "address: %#llx, past the end at %#llx",
+                      static_cast<unsigned long long>(error.value), static_cast<unsigned long long>(error.limit));
+        EXPECT_NE(describe(error).find(expected), std::string::npos) << describe(error);
     }
 }
 

@@ -129,12 +129,12 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and a graph cannot hold this call */
 #define FERRY_ERROR_LIMIT (-23)           /* a pinned pool is at its limit, or the staging buffer has no free slot */
 #define FERRY_ERROR_IN_USE (-24)          /* memory of the pool is still allocated or imported */
-#define FERRY_ERROR_HANDLE (-25)          /* not a handle of ferry, or damaged, or its object no longer exists */
+#define FERRY_ERROR_HANDLE (-25)          /* not a handle for this call, or damaged, or its object no longer exists */
 #define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before the last reboot */
 #define FERRY_ERROR_POOL (-27)            /* the pool of this memory is not imported, or this is no imported pool */
 #define FERRY_ERROR_IMPORTED                                                                                           \
     (-28) /* imported: it cannot be freed, changed or allocated from, and ends with its import */
-#define FERRY_ERROR_NOT_SHAREABLE (-29) /* this kind of memory, pool or event cannot be shared */
+#define FERRY_ERROR_NOT_SHAREABLE (-29) /* this memory, pool, event or semaphore cannot be shared */
 #define FERRY_ERROR_PROFILE (-30)       /* the profile is damaged, old, or of another device or driver */
 #define FERRY_ERROR_ROUTE (-31)         /* the route that the flags force cannot take this copy: see value */
 

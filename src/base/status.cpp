@@ -1,5 +1,6 @@
 #include "base/status.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstddef>
 #include <cstdio>
@@ -66,11 +67,11 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_CAPTURE", "the stream is being captured, and a graph cannot hold this call"},
     {"FERRY_ERROR_LIMIT", "a pinned pool is at its limit, or the staging buffer has no free slot"},
     {"FERRY_ERROR_IN_USE", "memory of the pool is still allocated or imported"},
-    {"FERRY_ERROR_HANDLE", "not a handle of ferry, or damaged, or its object no longer exists"},
+    {"FERRY_ERROR_HANDLE", "not a handle for this call, or damaged, or its object no longer exists"},
     {"FERRY_ERROR_MACHINE", "the handle was made on another machine, or before the last reboot"},
     {"FERRY_ERROR_POOL", "the pool of this memory is not imported, or this is not an imported pool"},
     {"FERRY_ERROR_IMPORTED", "imported: it cannot be freed, changed or allocated from here, and ends with its import"},
-    {"FERRY_ERROR_NOT_SHAREABLE", "this kind of memory, pool or event cannot be shared"},
+    {"FERRY_ERROR_NOT_SHAREABLE", "this memory, pool, event or semaphore cannot be shared"},
     {"FERRY_ERROR_PROFILE", "the profile is damaged, of another version, or of another device or driver"},
     {"FERRY_ERROR_ROUTE", "the route that the flags force cannot take this copy"},
 };
@@ -183,7 +184,10 @@ std::uint64_t format_error(const ferry_error_info &details, const char *status_n
     const char *words = details.value || details.limit
                             ? relation(details.status, details.field, details.value, details.limit)
                             : nullptr;
-    if (words) std::snprintf(numbers, sizeof numbers, "%" PRIu64 ", %s %" PRIu64, details.value, words, details.limit);
+    const bool are_addresses =
+        details.field == FERRY_FIELD_ADDRESS && std::min(details.value, details.limit) > UINT32_MAX;
+    const char *const format = are_addresses ? "%#" PRIx64 ", %s %#" PRIx64 : "%" PRIu64 ", %s %" PRIu64;
+    if (words) std::snprintf(numbers, sizeof numbers, format, details.value, words, details.limit);
     char which[32] = "";
     if (details.index) std::snprintf(which, sizeof which, "copy %" PRIu64 ": ", details.index);
     const bool has_obstacle = details.status == FERRY_ERROR_ROUTE && details.value;
