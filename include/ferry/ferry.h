@@ -1356,9 +1356,9 @@ FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUst
 FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_st *stream, int32_t *done);
 
 /*
- * Calls done(user, status) once the work enqueued on `stream` so far has ended, on a thread of the driver's, which holds
- * back later work on the stream until `done` returns. `status` is 0, or what ended the work: a broken context calls
- * `done` too, a destroyed one may not. Default streams as for ferry_stream_synchronize.
+ * Calls done(user, status) once the work enqueued on `stream` so far has ended, on a thread of the driver's, which
+ * holds back later work on the stream until `done` returns. `status` is 0, or what ended the work: a broken context
+ * calls `done` too, a destroyed one may not. Default streams as for ferry_stream_synchronize.
  *
  * Blocking:      none. `done` must not call ferry or the driver, nor wait for a thread that does. It may be called
  *                before this call returns, and after ferry_close.
@@ -1501,8 +1501,8 @@ FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, 
  *
  * Blocking:      until running work on the device has ended, as cuMemFree does.
  * Errors:        FERRY_ERROR_ADDRESS if it is neither device nor managed memory nor of a pool, or was given to
- *                ferry_device_free_deferred; _IMPORTED for memory of another process (ferry_ipc_close_memory) and of another API
- *                (ferry_external_memory_release).
+ *                ferry_device_free_deferred; _IMPORTED for memory of another process (ferry_ipc_close_memory) and of
+ *                another API (ferry_external_memory_release).
  * Driver:        cuPointerGetAttributes, cuMemFree.
  */
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
@@ -1539,8 +1539,8 @@ typedef struct ferry_deferred_info {
 FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info);
 
 /*
- * Returns memory and arrays kept on `device` to the driver, oldest first, until at most `keep` bytes are left there. For
- * FERRY_DEVICE_UNKNOWN on each device, and in the host's memory. Anything that its stream has not passed yet stays.
+ * Returns memory and arrays kept on `device` to the driver, oldest first, until at most `keep` bytes are left there.
+ * For FERRY_DEVICE_UNKNOWN on each device, and in the host's memory. Anything that its stream has not passed yet stays.
  *
  * Blocking:      until running work on the device has ended, as ferry_device_free, if there is anything to return.
  * Errors:        the driver's own: whatever it refused to free stays.
@@ -1626,8 +1626,8 @@ FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
  * Blocking:      as ferry_device_free_deferred.
  * Ownership:     the memory is gone, though ferry_address_get_info knows it until it is freed.
  * Errors:        FERRY_ERROR_ADDRESS if it is not the beginning of such a block or was freed already, and as for
- *                ferry_host_free; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the memory
- *                is still the caller's.
+ *                ferry_host_free; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the
+ *                memory is still the caller's.
  * Driver:        cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, struct CUstream_st *stream);
