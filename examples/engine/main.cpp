@@ -280,6 +280,16 @@ private:
         }
         shown_ = {}; // the next frames fill the tiles
         scene_.picture_of.fill(scene::none);
+        warm_up();
+    }
+    // The first call of a kind allocates memory. The bytes do not matter.
+    void warm_up() {
+        pieces_.clear();
+        for (std::uint32_t i = 0; i < tiles_per_frame; ++i)
+            pieces_.add(draws_.upload_buffer_of(0).address() + i * tile_bytes, pack_[i], tile_bytes);
+        pieces_.copy(ferry_, stream_);
+        copy_backdrop(*backdrops_[0]);
+        stream_.synchronize().or_throw();
     }
     void end_level() {
         for (const std::unique_ptr<texture> &one : textures_)
