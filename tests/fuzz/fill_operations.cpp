@@ -61,16 +61,26 @@ void write_by_a_host_function(world &w) {
     if (!to.traits().is_on_host) return;
     const drawn_write drawn = draw_write(w.random, to);
     const std::size_t lane = w.any_lane();
-    w.say(drawn.words() + " on '" + w.lanes[lane].name + "' of device " + std::to_string(w.lanes[lane].device));
+    const bool is_notified = w.random.one_in(2);
+    w.say(drawn.words() + (is_notified ? " by a notification" : "") + " on '" + w.lanes[lane].name + "' of device " +
+          std::to_string(w.lanes[lane].device));
     w.order(lane, {drawn});
     const made_current scope(w.lanes[lane].context);
-    w.require(raw().cuLaunchHostFunc(
-        w.lanes[lane].stream,
-        [](void *argument) {
-            const std::unique_ptr<drawn_write> write(static_cast<drawn_write *>(argument));
-            std::memcpy(write->to->bytes_on_host() + write->offset, write->data.data(), write->data.size());
-        },
-        new drawn_write(drawn)));
+    static constexpr auto write = [](void *argument) {
+        const std::unique_ptr<drawn_write> made(static_cast<drawn_write *>(argument));
+        std::memcpy(made->to->bytes_on_host() + made->offset, made->data.data(), made->data.size());
+    };
+    auto *const made = new drawn_write(drawn);
+    if (is_notified)
+        w.require(ferry_stream_notify(
+            w.instance_for({drawn}), w.lanes[lane].stream,
+            [](void *argument, std::int32_t status) {
+                EXPECT_OK(status);
+                write(argument);
+            },
+            made, nullptr));
+    else
+        w.require(raw().cuLaunchHostFunc(w.lanes[lane].stream, write, made));
     w.enqueued(lane, {drawn});
 }
 
