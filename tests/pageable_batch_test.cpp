@@ -4,6 +4,11 @@
 #include <deque>
 #include <thread>
 
+#if !defined(_WIN32)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
@@ -380,6 +385,47 @@ TEST_F(pageable_batch, pieces_of_one_mapping_cost_few_look_ups) {
     for (std::size_t i = 0; i < count; ++i)
         ASSERT_EQ(std::memcmp(&there[i * size], memory.data() + (count - 1 - i) * step, size), 0) << i;
 }
+
+#if !defined(_WIN32)
+// Pieces of a mapped file do not keep those of the heap from it.
+TEST_F(pageable_batch, pieces_of_files_are_looked_up_one_by_one_and_others_are_not) {
+    constexpr std::size_t count = 200, size = 3000, step = 8192;
+    mapped_memory memory(count * step);
+    const int file = memfd_create("pieces", MFD_CLOEXEC);
+    ASSERT_EQ(ftruncate(file, count * step), 0);
+    void *const mapped = mmap(nullptr, count * step, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    const bytes drawn = random_bytes(memory.size(), 1), others = random_bytes(memory.size(), 2);
+    std::memcpy(memory.data(), drawn.data(), drawn.size());
+    std::memcpy(mapped, others.data(), others.size());
+    address_space mappings;
+    mappings.open();
+    host_mapping found;
+    const bool is_reported = mappings.find_readable(memory.address(), found);
+    const device_memory device(2 * count * size);
+    piece_batch batch;
+    for (std::size_t i = 0; i < count; ++i)
+        batch.add(device + 2 * i * size, reinterpret_cast<std::uintptr_t>(mapped) + i * step, size);
+    for (std::size_t i = 0; i < count; ++i)
+        batch.add(device + (2 * i + 1) * size, memory.address() + i * step, size);
+    {
+        const gate held(stream);
+        driver.reset_counts();
+        ASSERT_OK(batch.copy_async(counted.get(), stream));
+        if (is_reported) EXPECT_LT(driver.calls("cuPointerGetAttributes"), static_cast<int>(count + count / 4));
+        expect_one_launch();
+    }
+    wait();
+    bytes there(2 * count * size);
+    ASSERT_OK(raw().cuMemcpyDtoH(there.data(), device, there.size()));
+    for (std::size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(std::memcmp(&there[2 * i * size], &others[i * step], size), 0) << i;
+        ASSERT_EQ(std::memcmp(&there[(2 * i + 1) * size], &drawn[i * step], size), 0) << i;
+    }
+    munmap(mapped, count * step);
+    close(file);
+}
+#endif
 
 // Parts of a mapping that are pinned go by kernels, whether ferry or the program itself has registered them.
 TEST_F(pageable_batch, registered_parts_of_a_mapping_are_found) {

@@ -16,6 +16,7 @@ error known_ranges::begin(const driver_table &cu, CUcontext context, int context
     stream_ = stream;
     host_ = host;
     pageable_in_a_row_ = not_assumed_ = 0;
+    not_private_ = {};
     ranges_.clear();
     facts_.clear();
     sorted_.clear();
@@ -79,9 +80,10 @@ std::uint32_t known_ranges::search_and_remember(std::uint64_t address, std::uint
 bool known_ranges::assume_pageable(std::uint64_t address, known_range &range) noexcept {
     constexpr unsigned some = 4;
     host_mapping mapping;
-    if (!host_.mappings || not_assumed_ == some) return false;
+    if (!host_.mappings || not_assumed_ == some || not_private_.holds(address)) return false;
     if (!host_.mappings->find_readable(address, mapping) || !mapping.is_private) {
         ++not_assumed_;
+        not_private_ = mapping;
         return false;
     }
     host_.pinned->leave_out_records(address, mapping.first, mapping.end);

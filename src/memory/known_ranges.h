@@ -113,7 +113,8 @@ private:
     CUstream stream_ = nullptr;
     host_knowledge host_;
     unsigned pageable_in_a_row_ = 0; // the driver's last answers
-    unsigned not_assumed_ = 0;       // pageable addresses outside private mappings
+    unsigned not_assumed_ = 0;       // other mappings that were found, or none
+    host_mapping not_private_;       // the last of them
     growing<known_range> ranges_;
     growing<address_facts> facts_;            // the driver's answers, parallel to ranges_, which loops over pieces read
     growing<place> sorted_;                   // all ranges but the unknown one, by address
