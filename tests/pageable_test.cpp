@@ -848,7 +848,9 @@ TEST_F(pageable, prepared_staging_has_all_of_its_memory) {
             options.staging_bytes = 8 << 20;
             if (at_open) options.staging = FERRY_STAGING_AT_OPEN;
             open(options);
-            if (!at_open) ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+            if (!at_open) {
+                ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+            }
             ASSERT_GE(staging_of(counted).staging_bytes, options.staging_bytes);
         }
 }
