@@ -1,9 +1,7 @@
 // The C functions for streams and events.
-#include <cstdlib>
-#include <new>
-
 #include "driver/result.h"
 #include "submit/note_error.h"
+#include "submit/notification.h"
 
 using namespace ferry;
 
@@ -29,18 +27,6 @@ int32_t call_beside(ferry_instance *instance, CUstream stream, Function *entry, 
     error failed = choose_context(instance->cu, instance->contexts, stream, -1, choice);
     if (!failed) failed = scope.enter(choice.wanted, choice.current);
     return noted(*instance, failed ? failed.status : call_optional(entry, arguments...));
-}
-
-// What ferry_stream_notify calls. From malloc, because the call may come after the instance has ended.
-struct notification {
-    void (*done)(void *user, std::int32_t status);
-    void *user;
-};
-
-void CUDA_CB notify(CUstream, CUresult result, void *given) {
-    const notification called = *static_cast<notification *>(given);
-    std::free(given);
-    called.done(called.user, to_status(result));
 }
 
 } // namespace
@@ -85,17 +71,7 @@ int32_t ferry_stream_wait_event(ferry_instance *instance, CUstream_st *stream, C
 int32_t ferry_stream_notify(ferry_instance *instance, CUstream_st *stream, void (*done)(void *user, int32_t status),
                             void *user, ferry_error_info *details) {
     if (!instance || !done) return report(details, null_argument);
-    context_scope scope(instance->cu);
-    error failed = enter_any(*instance, stream, scope);
-    if (!failed) failed = refuse_events_under_capture(instance->cu, stream);
-    if (failed) return report(details, failed);
-    void *const place = std::malloc(sizeof(notification));
-    if (!place) return report(details, no_memory);
-    auto *const made = new (place) notification{done, user};
-    failed.status = noted(
-        *instance, call_optional(instance->cu.cuStreamAddCallback, stream, &notify, static_cast<void *>(made), 0u));
-    if (failed) std::free(place);
-    return report(details, failed);
+    return report(details, notify_behind(*instance, stream, done, user));
 }
 
 int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t flags, CUevent_st **event,

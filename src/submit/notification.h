@@ -1,0 +1,12 @@
+// Calls functions of the program behind the work on a stream.
+#pragma once
+
+#include "submit/instance.h"
+
+namespace ferry {
+
+// Calls done(user, status) once the work enqueued on the stream so far has ended. Does not call it if this fails.
+error notify_behind(ferry_instance &instance, CUstream stream, void (*done)(void *user, std::int32_t status),
+                    void *user) noexcept;
+
+} // namespace ferry
