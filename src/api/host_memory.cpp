@@ -2,7 +2,7 @@
 #include <cstddef>
 
 #include "base/sized.h"
-#include "driver/result.h"
+#include "submit/deferred_room.h"
 #include "submit/note_error.h"
 #include "system/pages.h"
 
@@ -26,27 +26,16 @@ error read_options(const ferry_instance &instance, std::uint64_t size, const fer
     return instance.pinned.find_node(wanted.numa, wanted.device, wanted.numa_node, request.node);
 }
 
-// Calls `allocate` once deferred frees keep no more host memory than the limit. Without memory, performs all of them
-// whose stream has passed, and calls `allocate` again if that freed anything.
-template <class Allocate> error allocate_within_limit(ferry_instance &instance, const Allocate &allocate) noexcept {
-    constexpr std::uint64_t share = 16; // documented at ferry_options.deferred_bytes
-    const std::uint64_t keep =
-        instance.deferred_bytes ? instance.deferred_bytes : instance.devices[0].info.total_memory / share;
-    static_cast<void>(instance.deferred.trim_host(keep)); // the allocation may succeed even if this fails
-    const error failed = allocate();
-    if (failed.status != to_status(CUDA_ERROR_OUT_OF_MEMORY)) return failed;
-    std::uint64_t freed = 0;
-    static_cast<void>(instance.deferred.trim_host(0, &freed));
-    return freed ? allocate() : failed;
-}
-
 // Fills every field of `result` except struct_size.
 error allocate_host(ferry_instance &instance, const host_request &request, ferry_host_block &result) noexcept {
     context_scope scope(instance.cu);
     if (error failed = enter_any(instance, nullptr, scope)) return failed;
     host_block block;
+    // The allocation may succeed even if this fails.
+    static_cast<void>(instance.deferred.trim_host(deferred_limit(instance, 0)));
     const error failed =
-        allocate_within_limit(instance, [&]() noexcept { return instance.pinned.allocate(request, block); });
+        allocate_or_trim([&]() noexcept { return instance.pinned.allocate(request, block); },
+                         [&](std::uint64_t &freed) noexcept { return instance.deferred.trim_host(0, &freed); });
     if (failed) {
         note_error(instance, failed);
         return failed;

@@ -4,7 +4,7 @@
 #include "driver/result.h"
 #include "memory/address.h"
 #include "memory/arrays.h"
-#include "submit/instance.h"
+#include "submit/deferred_room.h"
 #include "submit/note_error.h"
 
 using namespace ferry;
@@ -44,22 +44,15 @@ error defer_free(ferry_instance &instance, std::uint64_t address, CUstream strea
 
 // Called before an allocation on the device: trims deferred frees to the limit.
 void make_room(ferry_instance &instance, int device) noexcept {
-    constexpr std::uint64_t share = 16; // documented at ferry_options.deferred_bytes
-    const std::uint64_t keep =
-        instance.deferred_bytes ? instance.deferred_bytes : instance.devices[device].info.total_memory / share;
-    static_cast<void>(instance.deferred.limit(device, keep)); // the allocation may succeed even if this fails
+    // The allocation may succeed even if this fails.
+    static_cast<void>(instance.deferred.limit(device, deferred_limit(instance, device)));
 }
 
-// Calls `allocate`. If the device is out of memory, performs every deferred free whose stream has passed. Calls
-// `allocate` again if that freed anything.
 template <class Allocate>
 error allocate_on_device(ferry_instance &instance, int device, const Allocate &allocate) noexcept {
     make_room(instance, device);
-    const error failed = allocate();
-    if (failed.status != to_status(CUDA_ERROR_OUT_OF_MEMORY)) return failed;
-    std::uint64_t freed = 0;
-    static_cast<void>(instance.deferred.trim(device, 0, &freed));
-    return freed ? allocate() : failed;
+    return allocate_or_trim(allocate,
+                            [&](std::uint64_t &freed) noexcept { return instance.deferred.trim(device, 0, &freed); });
 }
 
 template <class Array, class Create>
