@@ -67,7 +67,7 @@ private:
     void *data_ = nullptr;
 };
 
-// A picture on its way to a tile: in the file, or unpacked by a job.
+// A picture for a tile. Its bytes are in the file, or a job has unpacked them.
 struct request {
     std::uint32_t tile = 0, picture = 0;
     const std::uint32_t *source = nullptr;

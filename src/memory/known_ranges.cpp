@@ -100,7 +100,7 @@ bool known_ranges::assume_pageable(std::uint64_t address, known_range &range) no
     return true;
 }
 
-error known_ranges::is_assumed_rightly(std::uint64_t address, std::uint32_t index, bool &is_right) const noexcept {
+error known_ranges::check_assumption(std::uint64_t address, std::uint32_t index, bool &is_right) const noexcept {
     is_right = true;
     if (index == unknown || ranges_[index].as_source != range_use::pageable) return {};
     address_facts facts;

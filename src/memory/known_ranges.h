@@ -45,7 +45,7 @@ public:
     // Clears the cache for a call that copies about `bytes` in `context`, which is current from now on. Unless `host` is empty,
     // after some pageable addresses in a private mapping, all of that mapping is assumed to be pageable, but for what
     // `host` knows to be pinned. Memory that others registered there is then mistaken for pageable, see
-    // is_assumed_rightly. May fail with FERRY_ERROR_OUT_OF_MEMORY.
+    // check_assumption. May fail with FERRY_ERROR_OUT_OF_MEMORY.
     error begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream, std::uint64_t bytes,
                 const host_knowledge &host) noexcept;
 
@@ -61,7 +61,7 @@ public:
     }
 
     // Asks the driver about an address in the range, if that is assumed to be pageable. Returns false if it is not.
-    error is_assumed_rightly(std::uint64_t address, std::uint32_t index, bool &is_right) const noexcept;
+    error check_assumption(std::uint64_t address, std::uint32_t index, bool &is_right) const noexcept;
 
     // Returns the range that holds these bytes if it is known already, else `unknown`.
     [[gnu::always_inline]] std::uint32_t find_known(std::uint64_t address, std::uint64_t bytes) noexcept {
@@ -113,8 +113,8 @@ private:
     CUstream stream_ = nullptr;
     host_knowledge host_;
     unsigned pageable_in_a_row_ = 0; // the driver's last answers
-    unsigned not_assumed_ = 0;       // other mappings that were found, or none
-    host_mapping not_private_;       // the last of them
+    unsigned not_assumed_ = 0;       // how often no private mapping was found
+    host_mapping not_private_;       // the mapping that was found instead, the last time
     growing<known_range> ranges_;
     growing<address_facts> facts_;            // the driver's answers, parallel to ranges_, which loops over pieces read
     growing<place> sorted_;                   // all ranges but the unknown one, by address

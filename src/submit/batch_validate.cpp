@@ -430,14 +430,14 @@ error validate_knowing(ferry_instance &instance, const batch_input &input, bool 
 }
 
 // Asks the driver about a sample of the pieces that were assumed to be pageable.
-error look_at_assumptions(const batch_request &request, bool &are_right) noexcept {
+error check_assumptions(const batch_request &request, bool &are_right) noexcept {
     constexpr std::size_t step = 16;
     are_right = true;
     for (std::size_t i = 0; i < request.pieces.size() && are_right; i += step) {
         const batch_piece &piece = request.pieces[i];
-        if (error failed = request.ranges.is_assumed_rightly(piece.source, piece.from, are_right)) return failed;
+        if (error failed = request.ranges.check_assumption(piece.source, piece.from, are_right)) return failed;
         if (!are_right) break;
-        if (error failed = request.ranges.is_assumed_rightly(piece.destination, piece.to, are_right)) return failed;
+        if (error failed = request.ranges.check_assumption(piece.destination, piece.to, are_right)) return failed;
     }
     return {};
 }
@@ -450,7 +450,7 @@ error validate_batch(ferry_instance &instance, const batch_input &input, bool me
     bool are_right = false;
     if (!instance.full_checks) {
         if (error failed = validate_knowing(instance, input, merges, stream, host, request)) return failed;
-        if (error failed = look_at_assumptions(request, are_right)) return failed;
+        if (error failed = check_assumptions(request, are_right)) return failed;
     }
     if (!are_right)
         if (error failed = validate_knowing(instance, input, merges, stream, {}, request)) return failed;

@@ -99,7 +99,7 @@ public:
     bool finish() noexcept { return end_mapping() && tests_.finish(); }
 
 private:
-    // What a file cannot give lies beyond its end, so one address stands for all below it.
+    // A file is unreadable only beyond its end, so the highest address stands for all.
     bool end_mapping() noexcept { return mapping_.end == 0 || mapping_.is_private || tests_.add(highest_); }
 
     static constexpr int few = 4; // then the addresses lie in other mappings, or the system does not tell
