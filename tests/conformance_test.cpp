@@ -334,14 +334,21 @@ TEST_P(between_devices, boxes_are_copied_with_and_without_peer_access) {
         if (!can_be(source_kind, scene.source) || !can_be(destination_kind, scene.destination)) continue;
         ++scenes_run;
         test_place source(source_kind, scene.source, 1), destination(destination_kind, scene.destination, 0);
-        for (const bool is_synchronous : {true, false}) {
-            for (const statement how : {statement::stated, statement::any}) {
+        const bool is_relayed = source_kind != place_kind::managed && destination_kind != place_kind::managed;
+        for (const auto &[is_synchronous, how, flags] : {std::tuple(true, statement::stated, 0u),
+                                                         {false, statement::stated, 0u},
+                                                         {true, statement::any, 0u},
+                                                         {false, statement::any, 0u},
+                                                         {true, statement::stated, FERRY_COPY_BY_RELAY},
+                                                         {false, statement::any, FERRY_COPY_BY_RELAY}}) {
+            if (is_relayed || flags == 0) {
                 SCOPED_TRACE(scene.name);
                 source.fill(1);
                 destination.fill(2);
-                const ferry_copy_desc copy =
+                ferry_copy_desc copy =
                     describe_copy(source.describe(how, scene.from), destination.describe(how, scene.to),
                                   scene.size.width, scene.size.height, scene.size.depth);
+                copy.flags = flags;
                 ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
                 ferry_error_info error = new_error();
                 ASSERT_OK(is_synchronous ? ferry_copy(instance, &copy, &error)

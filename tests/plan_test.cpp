@@ -966,7 +966,7 @@ TEST(profile, a_written_profile_reads_back) {
 
 TEST(profile, a_profile_is_readable_text) {
     const std::string text = text_of_profile(h200_profile());
-    EXPECT_EQ(text.rfind("ferry-profile 2\n"
+    EXPECT_EQ(text.rfind("ferry-profile 3\n"
                          "device NVIDIA H200, compute 9.0, multiprocessors 132\n"
                          "driver 13000\n"
                          "host_to_device.driver_fixed_ns 5700\n",
@@ -998,8 +998,8 @@ TEST(profile, every_kind_of_damage_is_refused_and_named) {
     } const damaged[] = {
         {"nothing", "", profile_fault::damage, 1},
         {"something else", "hello\n", profile_fault::damage, 1},
-        {"another version", with_checksum(replaced(body, "profile 2", "profile 1")), profile_fault::version, 1},
-        {"a longer version", with_checksum(replaced(body, "profile 2", "profile 22")), profile_fault::version, 1},
+        {"another version", with_checksum(replaced(body, "profile 3", "profile 1")), profile_fault::version, 1},
+        {"a longer version", with_checksum(replaced(body, "profile 3", "profile 22")), profile_fault::version, 1},
         {"the last byte lost", text.substr(0, text.size() - 1), profile_fault::damage, lines},
         {"the checksum lost", body, profile_fault::damage, lines - 1},
         {"half of it lost", text.substr(0, text.size() / 2), profile_fault::damage, 0},

@@ -368,8 +368,8 @@ typedef struct ferry_place {
  *              the driver, which copies it into its commands; a thousand of them waiting on a stream make the next
  *              call wait.
  *              Refused under capture (FERRY_ERROR_CAPTURE). No effect on pinned sources, copies to the host and fills.
- * BY_DRIVER, BY_KERNEL, BY_STAGING  Forces that route; a copy that it cannot take fails with FERRY_ERROR_ROUTE. Two of
- *              these three, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. NO_KERNELS with BY_STAGING
+ * BY_DRIVER, BY_KERNEL, BY_STAGING, BY_RELAY  Forces that route; a copy that it cannot take fails with
+ *              FERRY_ERROR_ROUTE. Two of these, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. NO_KERNELS with BY_STAGING
  *              stages without a kernel; while the staging buffer has no free slot, the copy fails with
  *              FERRY_ERROR_LIMIT and is not enqueued. For a fill BY_DRIVER only excludes kernels, and BY_STAGING has
  *              no effect. URGENT has no effect beside NO_KERNELS or BY_DRIVER.
@@ -383,6 +383,7 @@ typedef struct ferry_place {
 #define FERRY_COPY_BY_DRIVER 0x100u
 #define FERRY_COPY_BY_KERNEL 0x200u
 #define FERRY_COPY_BY_STAGING 0x400u
+#define FERRY_COPY_BY_RELAY 0x800u
 #define FERRY_COPY_MAX_SMS_SHIFT 16
 #define FERRY_COPY_DEFAULT 0xffff0000u /* a maximum of 65535 SMs, which limits nothing */
 
@@ -820,6 +821,8 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_ROUTE_KERNEL 2   /* by a kernel of ferry's on the copy's stream */
 #define FERRY_ROUTE_STAGED 3   /* by CPU threads and a kernel or copies on the stream, through pinned memory */
 #define FERRY_ROUTE_BUFFERED 4 /* the calling thread reads the source into pinned memory, the driver copies that */
+#define FERRY_ROUTE_RELAYED 5  /* between devices without peer access, in chunks through pinned memory, on streams of
+                                * ferry's own */
 
 /* Why a route cannot take a copy. */
 #define FERRY_OBSTACLE_NONE 0
@@ -838,6 +841,8 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
     12 /* the options exclude staging, it has no threads or pinned memory, or the host memory cannot be read */
 #define FERRY_OBSTACLE_OTHER_DEVICE 13 /* an end lies on another device than the one of the stream */
 #define FERRY_OBSTACLE_DIRECT 14       /* the device takes pageable memory itself (pageable_uses_host_page_tables) */
+#define FERRY_OBSTACLE_NOT_BETWEEN_DEVICES 15 /* the ends are not on two devices, or the copy becomes part of a graph */
+#define FERRY_OBSTACLE_DIRECT_ACCESS 16 /* one of the two devices has access to the memory of the other */
 
 /* Returns a text such as "pageable memory"; "?" for an unknown number. */
 FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
@@ -873,6 +878,10 @@ typedef struct ferry_explanation {
     uint32_t threads; /* the maximum number of CPU threads that the route keeps busy, a waiting caller included */
     uint64_t staging_delay_ns; /* in staged_ns: how late staged copies lately were because other programs kept the
                                 * processors busy or other kernels the device; 0: not */
+    uint64_t relay_ns;         /* as driver_ns, for FERRY_ROUTE_RELAYED */
+    int32_t relay_obstacle;    /* FERRY_OBSTACLE_*: why that cannot take it, or need not. Copies below 2 MiB are taken
+                                * only with FERRY_COPY_BY_RELAY; whether they could be is not looked at without */
+    uint32_t reserved;
 } ferry_explanation;
 
 /*

@@ -19,6 +19,7 @@ error named_or_own(ferry_instance &instance, int32_t device, CUcontext named, CU
 error destroy_context(ferry_instance &instance, CUcontext context) noexcept {
     if (CUresult result = instance.cu.cuCtxDestroy(context)) return to_error(result);
     instance.staging.forget(context);
+    instance.lanes.forget(context);
     instance.contexts.forget(context);
     instance.kernels.forget(context);
     instance.sharing.memory.forget_context(context);

@@ -155,6 +155,7 @@ void close_instance(ferry_instance &instance) noexcept {
     // Without devices there is no usable driver to call.
     if (instance.limits.device_count) {
         instance.staging.close();
+        instance.lanes.close();
         instance.tables.close();
         instance.read_buffers.close();
         instance.deferred.close();

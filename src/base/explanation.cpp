@@ -35,8 +35,9 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
     const char *const route = explanation.route == FERRY_ROUTE_KERNEL     ? "kernel"
                               : explanation.route == FERRY_ROUTE_STAGED   ? "staged"
                               : explanation.route == FERRY_ROUTE_BUFFERED ? "buffered"
+                              : explanation.route == FERRY_ROUTE_RELAYED  ? "relayed"
                                                                           : "driver";
-    char how[64] = "", calls[32] = "", times[96] = "";
+    char how[64] = "", calls[32] = "", times[128] = "";
     if (explanation.route == FERRY_ROUTE_STAGED && explanation.max_sms == 0)
         std::snprintf(how, sizeof how, " on %" PRIu32 " threads", explanation.threads);
     else if (explanation.route == FERRY_ROUTE_STAGED)
@@ -50,8 +51,9 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
         const char *by;
     } routes[] = {{explanation.driver_ns, " by the driver"},
                   {explanation.kernel_ns, " by a kernel"},
-                  {explanation.staged_ns, " staged"}};
-    const bool is_one = !explanation.kernel_ns && !explanation.staged_ns;
+                  {explanation.staged_ns, " staged"},
+                  {explanation.relay_ns, " relayed"}};
+    const bool is_one = !explanation.kernel_ns && !explanation.staged_ns && !explanation.relay_ns;
     for (std::size_t length = 0; const auto &one : routes)
         if (one.ns)
             length += static_cast<std::size_t>(std::snprintf(times + length, sizeof times - length, "%s%.1f us%s",

@@ -21,6 +21,8 @@ namespace ferry {
     OBSTACLE(no_staging, "staging disabled, or without threads or pinned memory")                                      \
     OBSTACLE(other_device, "memory of another device than the stream's")                                               \
     OBSTACLE(direct, "the device reads host memory itself, at the speed of its link")                                  \
+    OBSTACLE(not_between_devices, "the ends are not on two devices, or the copy becomes part of a graph")              \
+    OBSTACLE(direct_access, "a device has access to the memory of the other")                                          \
     /* Not public: */                                                                                                  \
     OBSTACLE(not_known, "not known")                                                                                   \
     OBSTACLE(not_measured, "device without a profile")                                                                 \

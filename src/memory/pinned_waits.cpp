@@ -21,28 +21,16 @@ bool is_over(std::int32_t status) noexcept {
     return status != to_status(CUDA_ERROR_NOT_READY) && means_dead_context(status);
 }
 
-// The default stream has two handles. The per-thread stream has one handle, but is a different stream on each thread.
-const void *name_of(CUstream stream) noexcept {
-    static thread_local const char this_thread = 0;
-    if (stream == CU_STREAM_PER_THREAD) return &this_thread;
-    return stream ? stream : CU_STREAM_LEGACY;
-}
-
 } // namespace
 
 error pinned_waits::enter_stream(CUstream stream, context_scope &scope, stream_use &use) noexcept {
     context_choice choice;
     if (error failed = choose_context(cu_, contexts_, stream, -1, choice)) return failed;
-    use = {stream, {{choice.wanted, 0}, name_of(stream), 0}};
     if (belongs_to_current_context(stream))
         if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (error failed = refuse_events_under_capture(cu_, stream)) return failed;
-    if (!cu_.cuStreamGetId) return {};
-    const relaxed_capture_mode relaxed(cu_); // the queries below break a capture of this thread (CUDA 13.0)
-    if (!relaxed.entered()) return relaxed.why();
-    if (cu_.cuStreamGetId(stream, &use.key.number)) use.key.number = 0;
-    use.key.context = name_context(cu_, choice.wanted);
-    return {};
+    use.stream = stream;
+    return name_stream(cu_, choice.wanted, stream, use.key);
 }
 
 // ---- Queues

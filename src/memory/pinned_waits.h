@@ -5,20 +5,13 @@
 // The pool's mutex guards everything here. A function with a `held` lock releases it around calls of the driver.
 #pragma once
 
+#include "device/stream_key.h"
 #include "memory/pinned_slabs.h"
 
 namespace ferry {
 
-// Identifies a stream. After a stream is destroyed, another stream may get its handle but not its number. Older drivers
-// report no number, so an allocation waits even for a block that was freed on "the same stream". The wait costs next to
-// nothing if the stream is the same.
-struct stream_key {
-    context_name context;
-    const void *stream;
-    unsigned long long number; // 0: not reported by the driver
-    bool operator==(const stream_key &) const noexcept = default;
-};
-
+// Where streams have no numbers, an allocation waits even for a block that was freed on "the same stream". The wait costs
+// next to nothing if the stream is the same.
 struct stream_use {
     CUstream stream;
     stream_key key;

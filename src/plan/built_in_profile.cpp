@@ -196,6 +196,9 @@ constexpr device_profile hopper() {
     profile.array_kernel_rate = 2000000; // 2100 GB/s where rows begin at cache lines, 1920 where 16 bytes past one
     profile.array_call_ns = 5460;
     profile.array_kernel_box_ns = 50; // expected
+    profile.bounce_rate = 37400;
+    profile.relay_fixed_ns = 90000; // expected
+    profile.relay_rate = 52000;
     return profile;
 }
 
@@ -229,6 +232,9 @@ constexpr device_profile cautious() {
     profile.array_kernel_rate /= 8;
     profile.array_kernel_box_ns *= 4;
     profile.array_call_ns /= 2;
+    profile.bounce_rate *= 2;
+    profile.relay_fixed_ns *= 2;
+    profile.relay_rate /= 8;
     return profile;
 }
 

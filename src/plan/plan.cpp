@@ -95,7 +95,7 @@ obstacle prediction_obstacle(const shape &shape, const plan_facts &facts) noexce
 }
 
 struct prediction {
-    double driver_ns, kernel_ns, staged_ns;
+    double driver_ns, kernel_ns, staged_ns, relayed_ns;
     std::uint16_t blocks;
     bool by_copies; // how it is staged
 };
@@ -132,6 +132,20 @@ staged_prediction predict_staged(const shape &shape, const plan_facts &facts, co
     return {takes_copies ? by_copies : by_ring, takes_copies};
 }
 
+// Both halves of a relayed copy run at the same time, so the slower one counts. In a slot the rows have no gaps.
+double predict_relayed(const shape &shape, const device_profile &profile) noexcept {
+    const auto half_ns = [&](copy_direction direction, bool is_source) noexcept {
+        ferry::shape half = shape;
+        shape_end &slot = is_source ? half.destination : half.source;
+        slot = {memory_kind::pinned, -1, nullptr, 0, 0, 0, {}, shape.width, shape.height};
+        const row_profile rows = rows_of(half);
+        return static_cast<double>(rows.count) * driver_row_ns(profile[direction], direction, rows);
+    };
+    return profile.relay_fixed_ns +
+           std::max({half_ns(copy_direction::device_to_host, true), half_ns(copy_direction::host_to_device, false),
+                     static_cast<double>(shape.bytes()) * 1000 / profile.relay_rate});
+}
+
 prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     const device_profile &profile = *facts.profile;
     const copy_direction direction = direction_of(shape, facts.context_device);
@@ -151,6 +165,8 @@ prediction predict(const shape &shape, const plan_facts &facts) noexcept {
            by_kernel = count * kernel_row_ns(of_direction, direction, rows, blocks);
     const auto limit = [&](double &ns, std::uint32_t rate) noexcept { ns = std::max(ns, bytes * 1000 / rate); };
     if (is_pageable && !facts.reaches_pageable) limit(by_driver, of_direction.driver_pageable_rate);
+    const bool has_no_access = facts.relay == obstacle::none;
+    if (has_no_access) limit(by_driver, profile.bounce_rate);
     if (rows.has_array && direction >= copy_direction::within_device) {
         limit(by_driver, profile.array_driver_rate);
         limit(by_kernel, array_kernel_rate(profile, rows.access));
@@ -159,7 +175,7 @@ prediction predict(const shape &shape, const plan_facts &facts) noexcept {
         goes_by_many_rows(direction, rows) ? profile.many_rows_fixed_ns : of_direction.driver_fixed_ns;
     const staged_prediction staged = predict_staged(shape, facts, of_direction, rows);
     return {driver_fixed_ns + by_driver, of_direction.kernel_fixed_ns + by_kernel, staged.ns,
-            static_cast<std::uint16_t>(blocks), staged.by_copies};
+            has_no_access ? predict_relayed(shape, profile) : 0, static_cast<std::uint16_t>(blocks), staged.by_copies};
 }
 
 copy_plan plan_for_kernel(const plan_facts &facts, std::uint16_t blocks) noexcept {
@@ -180,6 +196,13 @@ bool is_staged_by_copies(const shape &shape, const plan_facts &facts) noexcept {
     if (!can_stage_by_copies(shape, facts)) return false;
     if (needs_copies(facts)) return true;
     return facts.profile && facts.start_delay_ns != 0 && predict(shape, facts).by_copies;
+}
+
+copy_plan plan_for_relay(const plan_facts &facts) noexcept {
+    copy_plan plan;
+    plan.route = route_kind::relayed;
+    plan.synchronise_after = facts.form == copy_form::synchronous;
+    return plan;
 }
 
 copy_plan plan_for_buffer() noexcept {
@@ -227,7 +250,7 @@ public:
 private:
     const shape &shape_;
     const plan_facts &facts_;
-    prediction made_;
+    prediction made_ = {};
     bool is_made_ = false;
 };
 
@@ -272,6 +295,10 @@ bool is_kernel_wanted(const copy_preferences &preferences) noexcept {
 ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept {
     const copy_preferences &preferences = facts.preferences;
     ranked_routes ranked;
+    if (preferences.forced == route_kind::relayed) {
+        const bool can_be = facts.relay == obstacle::none || facts.relay == obstacle::direct_access;
+        return ranked.add(can_be ? plan_for_relay(facts) : refuse_plan(facts.relay));
+    }
     if (preferences.forced > route_kind::staged) return ranked.add(refuse_plan(obstacle::no_route));
     const bool is_driver_forced = preferences.forced == route_kind::driver,
                is_staging_forced = preferences.forced == route_kind::staged;
@@ -294,6 +321,9 @@ ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept 
                 : !preferences.is_urgent && are_rows_staged(shape, facts, !is_obstacle(why_not_kernel), predicted);
         if (is_taken) ranked.add(plan_for_staging(shape, facts));
     }
+    if (facts.relay == obstacle::none && facts.profile && preferences.forced == route_kind::none &&
+        (*predicted).relayed_ns * kernel_margin < (*predicted).driver_ns)
+        ranked.add(plan_for_relay(facts));
     if (!is_obstacle(why_not_kernel)) {
         const bool is_wanted = is_kernel_wanted(preferences);
         const bool is_predicted = facts.profile && !needs_no_choice(shape, {}) &&
@@ -324,6 +354,8 @@ copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept
     forecast.driver.route = route_kind::driver;
     forecast.kernel.route = route_kind::kernel;
     forecast.staged.route = route_kind::staged;
+    forecast.relayed.route = route_kind::relayed;
+    forecast.relayed.why_not = facts.relay;
     forecast.kernel.why_not = kernel_obstacle(shape, facts);
     forecast.staged.why_not = staged_obstacle(shape, facts);
     if (!is_obstacle(forecast.staged.why_not)) forecast.staged.blocks = plan_for_staging(shape, facts).blocks;
@@ -346,6 +378,7 @@ copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept
     }
     if (!is_obstacle(forecast.staged.why_not))
         forecast.staged.predicted_ns = static_cast<std::uint64_t>(predicted.staged_ns);
+    forecast.relayed.predicted_ns = static_cast<std::uint64_t>(predicted.relayed_ns);
     return forecast;
 }
 

@@ -15,6 +15,7 @@ enum class route_kind : std::uint8_t {
     kernel,   // ferry's own kernels, on the caller's stream
     staged,   // a kernel or copies on that stream and host threads, through slots of a staging buffer
     buffered, // the calling thread reads the source into pinned memory, and the driver's call copies that
+    relayed,  // between devices without access: the driver's calls, chunk by chunk through slots of pinned memory
 };
 
 // The error for a forced route that cannot serve.
@@ -41,6 +42,7 @@ constexpr copy_preferences preferences_of(std::uint32_t flags) noexcept {
     if (flags & FERRY_COPY_BY_DRIVER) preferences.forced = route_kind::driver;
     if (flags & FERRY_COPY_BY_KERNEL) preferences.forced = route_kind::kernel;
     if (flags & FERRY_COPY_BY_STAGING) preferences.forced = route_kind::staged;
+    if (flags & FERRY_COPY_BY_RELAY) preferences.forced = route_kind::relayed;
     preferences.no_kernels = flags & FERRY_COPY_NO_KERNELS;
     preferences.is_urgent = flags & FERRY_COPY_URGENT;
     preferences.source_read = flags & FERRY_COPY_SOURCE_READ;
@@ -67,6 +69,8 @@ struct plan_facts {
     obstacle staging = obstacle::no_staging;     // why the instance cannot stage
     bool has_stream_waits = false;               // staging can use copies on the stream in place of a kernel
     obstacle staged_reach = obstacle::not_known; // why staging kernels do not reach the device's end
+    // Why the copy cannot be relayed. `direct_access`: it can, but one of the two devices has access to the other's end.
+    obstacle relay = obstacle::not_between_devices;
     std::uint16_t staging_threads = 0;
     // How late staged copies lately were: the threads, where the system runs others, and the kernel, where others fill
     // the device.
@@ -134,6 +138,24 @@ inline bool is_read_early(const shape &shape, const plan_facts &facts) noexcept 
     return facts.preferences.source_read && facts.form == copy_form::asynchronous && is_read_in_the_call(shape);
 }
 
+// Shorter copies are not relayed, so that they are spared the question whether a device has access to the other end.
+constexpr std::uint64_t smallest_relayed = std::uint64_t{2} << 20;
+
+// Whether to find out if the devices of both ends have access to each other.
+inline bool may_be_relayed(const shape &shape, const plan_facts &facts) noexcept {
+    const auto is_on_a_device = [](const shape_end &end) noexcept {
+        return end.kind == memory_kind::device || end.kind == memory_kind::array;
+    };
+    const auto device_of = [&](const shape_end &end) noexcept {
+        return end.device < 0 ? facts.context_device : end.device;
+    };
+    const bool is_between = is_on_a_device(shape.source) && is_on_a_device(shape.destination) &&
+                            device_of(shape.source) != device_of(shape.destination);
+    const bool is_forced = facts.preferences.forced == route_kind::relayed;
+    const bool is_free = facts.preferences.forced == route_kind::none && !facts.preferences.is_urgent;
+    return is_between && !facts.is_captured && (is_forced || (is_free && shape.bytes() >= smallest_relayed));
+}
+
 // The plan for the driver route, which serves all shapes.
 inline copy_plan plan_for_driver(const shape &shape, const plan_facts &facts) noexcept {
     const bool returns_early =
@@ -187,8 +209,8 @@ copy_plan refuse_plan(obstacle why) noexcept;
 
 // Where all facts are known.
 inline copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept {
-    return needs_no_choice(shape, facts.preferences) ? plan_for_driver(shape, facts)
-                                                     : rank_routes(shape, facts).plans[0];
+    const bool has_choice = !needs_no_choice(shape, facts.preferences) || facts.relay == obstacle::none;
+    return has_choice ? rank_routes(shape, facts).plans[0] : plan_for_driver(shape, facts);
 }
 
 // The forecast for each route, for callers that ask why one was chosen.
@@ -199,7 +221,7 @@ struct route_forecast {
     std::uint64_t predicted_ns = 0; // from the call until the copy is complete; 0: not known
 };
 struct copy_forecast {
-    route_forecast driver, kernel, staged;
+    route_forecast driver, kernel, staged, relayed;
 };
 copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept;
 

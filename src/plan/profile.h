@@ -47,7 +47,10 @@ constexpr int access_classes = 5; // the accesses of kernels: 1, 2, 4, 8 and 16 
     FACT(array_driver_rate, , rate)  /* array to linear memory of the device, a 3D array of 4-byte elements */         \
     FACT(array_kernel_rate, , rate)                                                                                    \
     FACT(array_call_ns, , time) /* one of many small boxes, each by its own call */                                    \
-    FACT(array_kernel_box_ns, , time)
+    FACT(array_kernel_box_ns, , time)                                                                                  \
+    FACT(bounce_rate, , rate)    /* the driver's copies between devices without access to each other */                \
+    FACT(relay_fixed_ns, , time) /* ferry's: route_kind::relayed */                                                    \
+    FACT(relay_rate, , rate)
 
 // Limits a number to what a profile takes.
 inline std::uint32_t to_fact(std::uint64_t number) noexcept {

@@ -11,7 +11,7 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint32_t format_version = 2;
+constexpr std::uint32_t format_version = 3;
 constexpr char title[] = "ferry-profile ", checksum_word[] = "checksum ";
 constexpr const char *direction_names[copy_directions] = {"host_to_device", "device_to_host", "within_device",
                                                           "between_devices"};

@@ -248,7 +248,10 @@ private:
             if (error failed = look_up_pool_ends(instance_, facts.context_device, one.shape)) return failed;
         if (is_pageable(one.shape)) return choose_for_pageable(one, facts, views, plan);
         plan = plan_for_driver(one.shape, facts);
-        return {};
+        facts.preferences = one.preferences;
+        if (!may_be_relayed(one.shape, facts)) return {};
+        resolved_ends ends;
+        return choose(instance_, one.shape, ends, site_.context, facts, views, plan);
     }
 
     // Chooses as for a single copy. If the call waits for the whole batch, the copy is staged only where that is

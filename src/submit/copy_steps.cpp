@@ -4,6 +4,7 @@
 
 #include "device/stream_order.h"
 #include "exec/driver_parts.h"
+#include "links/relay.h"
 #include "submit/staging_setup.h"
 #include "system/readable.h"
 
@@ -211,9 +212,46 @@ void prepare_to_stage(ferry_instance &instance, const shape &shape, plan_facts &
 
 } // namespace
 
+// The driver has no query for access between contexts, but it reports whether a context reaches an address. Of an array
+// nothing is known but what the pair of devices can do. Access that loses bytes is none, even where it is enabled.
+error look_at_access(ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept {
+    facts.relay = obstacle::not_between_devices;
+    if (!may_be_relayed(shape, facts)) return {};
+    facts.relay = obstacle::no_entry_point;
+    if (!instance.lanes.may_serve()) return {};
+    const auto device_of = [&](const shape_end &end) noexcept {
+        return end.device < 0 ? facts.context_device : end.device;
+    };
+    const auto reaches = [&](int device, const shape_end &far, bool &does) noexcept -> error {
+        const int peer = device_of(far);
+        const std::int32_t probed = instance.peers.probe_result(device, peer);
+        if (probed == FERRY_PROBE_FAILED) return {};
+        if (far.array) {
+            does |= instance.peers.reported(device, peer);
+            return {};
+        }
+        context_scope scope(instance.cu);
+        if (device != facts.context_device) {
+            CUcontext there = nullptr;
+            if (error failed = instance.contexts.get(device, there)) return failed;
+            if (error failed = scope.enter(there)) return failed;
+        }
+        does |= is_within_reach(instance.cu, far.span.first);
+        return {};
+    };
+    bool is_reached = false;
+    if (error failed = reaches(device_of(shape.source), shape.destination, is_reached)) return failed;
+    if (!is_reached)
+        if (error failed = reaches(device_of(shape.destination), shape.source, is_reached)) return failed;
+    facts.relay = is_reached ? obstacle::direct_access : obstacle::none;
+    return {};
+}
+
 error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context, plan_facts &facts,
              kernel_views &views, copy_plan &plan) noexcept {
     begin_choice(instance, shape, context, facts);
+    if (leaves_device(shape, facts.context_device))
+        if (error failed = look_at_access(instance, shape, facts)) return failed;
     const ranked_routes ranked = rank_routes(shape, facts);
     plan = ranked.plans[0];
     if (facts.is_captured && is_read_early(shape, facts)) return read_under_capture;
@@ -222,6 +260,7 @@ error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, 
         if (host_range_is_readable(source.first, source.last)) return {};
         plan = plan_for_driver(shape, facts); // which refuses unreadable memory
     }
+    if (plan.route == route_kind::relayed) return {};
     if (plan.route > route_kind::driver) { // ranked without a driver query so far
         if (!facts.preferences.no_kernels && instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
         if (error failed = look_up_views(instance, shape, ends, context, facts, views)) return failed;
@@ -328,6 +367,17 @@ error run_buffered(ferry_instance &instance, const planned_copy &copy, const cop
     return failed;
 }
 
+error run_relayed(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept {
+    const plan_facts &facts = copy.facts;
+    end_contexts contexts = {site.context, site.context};
+    if (error failed = find_contexts(instance, copy.shape, facts.context_device, contexts)) return failed;
+    const int device = copy.shape.destination.device;
+    const relay_site relay = {site.context, site.stream, contexts.source, contexts.destination,
+                              device < 0 ? facts.context_device : device};
+    if (error failed = run_relay(instance.cu, instance.lanes, copy.shape, relay)) return failed;
+    return copy.plan.synchronise_after ? wait_for_legacy_stream(instance.cu) : ok;
+}
+
 // Stages with a kernel or without. A program's kernel that fills the device may wait for the copy, so ferry's kernel is
 // not put behind it.
 error run_staged(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
@@ -372,6 +422,11 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
     if (plan.route == route_kind::buffered) {
         const error failed = run_buffered(instance, copy, site);
         if (!lacks_memory(failed)) return failed;
+        return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
+    }
+    if (plan.route == route_kind::relayed) {
+        const error failed = run_relayed(instance, copy, site);
+        if (!lacks_memory(failed) || facts.preferences.forced == route_kind::relayed) return failed;
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }
     if (plan.route == route_kind::staged && (!facts.is_captured || can_be_in_graph(plan))) {

@@ -69,6 +69,10 @@ inline error know_kind(const driver_table &cu, const shape_end &end, resolved_pl
 [[gnu::noinline]] error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream,
                                        plan_facts &facts) noexcept;
 
+// Finds out whether the copy is to be relayed: whether the devices of its ends have access to each other's memory.
+[[gnu::cold, gnu::noinline]] error look_at_access(ferry_instance &instance, const shape &shape,
+                                                  plan_facts &facts) noexcept;
+
 // The planning inputs that need no driver query.
 void begin_choice(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;
 

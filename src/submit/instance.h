@@ -6,6 +6,7 @@
 #include "device/contexts.h"
 #include "device/kernels.h"
 #include "driver/library.h"
+#include "links/lanes.h"
 #include "memory/deferred_frees.h"
 #include "memory/pinned.h"
 #include "memory/pinned_pool.h"
@@ -69,6 +70,7 @@ struct ferry_instance {
     std::uint16_t staging_threads = 0;       // maximum that a copy may keep busy
     ferry::processor_set staging_processors; // on which the staging threads may run
     ferry::staging_engine staging{cu, contexts, kernels, pinned, devices, allocator};
+    ferry::lane_set lanes{cu, contexts, pinned, devices, allocator};
     std::atomic<bool> is_staging_ready[ferry::device_contexts::max_devices] = {};
     ferry::ticket_pool tickets{allocator};
     ferry::fork_mark fork_mark;

@@ -84,7 +84,9 @@ error trim_staging(ferry_instance &instance) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     for (std::atomic<bool> &is_ready : instance.is_staging_ready)
         is_ready.store(false, std::memory_order_release);
-    return instance.staging.trim();
+    const error failed = instance.lanes.trim();
+    const error kept = instance.staging.trim();
+    return failed ? failed : kept;
 }
 
 error get_staging_info(ferry_instance &instance, ferry_staging_info &info) noexcept {

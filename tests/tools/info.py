@@ -52,7 +52,7 @@ for words in ["driver               software", "device 1", "kernels             
 assert "untested" in run("--no-probe") and "kernels              not loaded yet" in run("--no-probe")
 
 profile = run("--calibrate", "1")
-assert profile.startswith("ferry-profile 2\n") and profile.splitlines()[-1].startswith("checksum "), profile
+assert profile.startswith("ferry-profile 3\n") and profile.splitlines()[-1].startswith("checksum "), profile
 absent = subprocess.run([*program, "--driver", "software", "--calibrate", "7"], capture_output=True, text=True)
 assert absent.returncode != 0 and "FERRY_ERROR_DEVICE" in absent.stderr, absent
 

@@ -1,0 +1,198 @@
+#include "links/lanes.h"
+
+#include <memory>
+#include <new>
+
+#include "driver/result.h"
+
+namespace ferry {
+
+namespace {
+
+bool is_same_stream(const stream_key &one, const stream_key &other) noexcept {
+    return one.number != 0 && one == other;
+}
+
+} // namespace
+
+lane_set::~lane_set() {
+    for (const std::atomic<lane *> &place : all_)
+        if (lane *const one = place.load(std::memory_order_relaxed)) {
+            std::destroy_at(one);
+            memory_.deallocate(one, sizeof(lane));
+        }
+}
+
+// A status that reports the end of the context ends the wait too: the lane is then never used again.
+bool lane_set::is_done(const lane &one) const noexcept {
+    return !one.is_used || cu_.cuEventQuery(one.last) != CUDA_ERROR_NOT_READY;
+}
+
+error lane_set::take(CUcontext context, const stream_key &user, lane *&taken) noexcept {
+    taken = nullptr;
+    const relaxed_capture_mode relaxed(cu_); // queries and creation would break a capture on another thread
+    if (!relaxed.entered()) return relaxed.why();
+    const context_name here = name_context(cu_, context);
+    lane *idle = nullptr, *unmade = nullptr;
+    unsigned at_work = 0, next = 0;
+    const auto give_back = [](lane *one) noexcept {
+        if (one) release(*one);
+    };
+    for (; next < max_lanes; ++next) {
+        lane *const one = all_[next].load(std::memory_order_acquire);
+        if (!one) break;
+        if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
+        if (one->owner.handle == context && one->owner != here) one->owner = {}; // ended with its context
+        if (!one->owner.handle && !unmade) {
+            unmade = one;
+            continue;
+        }
+        const bool is_here = one->owner == here;
+        if (is_here && is_same_stream(one->user, user)) {
+            give_back(idle);
+            give_back(unmade);
+            taken = one;
+            return {};
+        }
+        const bool is_free = is_here && !idle && is_done(*one);
+        at_work += is_here && !idle && !is_free;
+        if (is_free)
+            idle = one;
+        else
+            release(*one);
+    }
+    if (idle) {
+        give_back(unmade);
+        idle->user = user;
+        taken = idle;
+        return {};
+    }
+    if (at_work >= max_at_work) {
+        give_back(unmade);
+        return {.status = FERRY_ERROR_LIMIT};
+    }
+    while (!unmade && next < max_lanes) {
+        void *const place = memory_.allocate(sizeof(lane), alignof(lane));
+        if (!place) return no_memory;
+        auto *const made = new (place) lane;
+        made->is_taken.store(true, std::memory_order_relaxed);
+        lane *expected = nullptr;
+        while (next < max_lanes && !all_[next].compare_exchange_strong(expected, made, std::memory_order_acq_rel)) {
+            expected = nullptr;
+            ++next;
+        }
+        if (next < max_lanes) {
+            unmade = made;
+        } else {
+            std::destroy_at(made);
+            memory_.deallocate(made, sizeof(lane));
+        }
+    }
+    if (!unmade) return {.status = FERRY_ERROR_LIMIT};
+    if (error failed = make(*unmade, context)) {
+        release(*unmade);
+        return failed;
+    }
+    unmade->user = user;
+    taken = unmade;
+    return {};
+}
+
+error lane_set::make(lane &made, CUcontext context) noexcept {
+    made.stream = nullptr;
+    made.last = nullptr;
+    made.is_used = false;
+    for (unsigned i = 0; i < lane::slots; ++i)
+        made.filled[i] = made.emptied[i] = nullptr;
+    made.owner = name_context(cu_, context);
+    CUresult result = cu_.cuStreamCreateWithPriority(&made.stream, CU_STREAM_NON_BLOCKING, 0);
+    const auto make_event = [&](CUevent &event) noexcept {
+        if (result == CUDA_SUCCESS) result = cu_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+    };
+    make_event(made.last);
+    for (unsigned i = 0; i < lane::slots; ++i) {
+        make_event(made.filled[i]);
+        make_event(made.emptied[i]);
+    }
+    if (result) destroy(made);
+    return to_error(result);
+}
+
+void lane_set::destroy(lane &one) noexcept {
+    const auto destroy_event = [&](CUevent event) noexcept {
+        if (event) cu_.cuEventDestroy(event);
+    };
+    for (unsigned i = 0; i < lane::slots; ++i) {
+        destroy_event(one.filled[i]);
+        destroy_event(one.emptied[i]);
+    }
+    destroy_event(one.last);
+    if (one.stream) cu_.cuStreamDestroy(one.stream);
+    one.owner = {};
+}
+
+error lane_set::provide_slots(lane &taken, int near) noexcept {
+    if (taken.memory) return {};
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered()) return relaxed.why();
+    CUcontext primary = nullptr; // lives as long as the instance, which the program's contexts need not
+    if (error failed = contexts_.get_primary(near, primary)) return failed;
+    context_scope scope(cu_);
+    if (error failed = scope.enter(primary)) return failed;
+    constexpr std::uint64_t size = lane::slots * lane::largest_slot, least = lane::slots * smallest_slot;
+    if (error failed = taken.memory.allocate(cu_, pinned_, size, least, devices_[near].info.numa_node)) return failed;
+    taken.slot_size = taken.memory.block.size / lane::slots / smallest_slot * smallest_slot;
+    return {};
+}
+
+error lane_set::free_slots(lane &one) noexcept {
+    const error failed = one.memory.free(pinned_);
+    if (!failed) one.slot_size = 0;
+    return failed;
+}
+
+error lane_set::trim() noexcept {
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered()) return relaxed.why();
+    error failed;
+    for (const std::atomic<lane *> &place : all_) {
+        lane *const one = place.load(std::memory_order_acquire);
+        if (!one) break;
+        if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
+        const bool is_idle = !one->owner.handle || is_done(*one);
+        const error kept = one->memory && is_idle ? free_slots(*one) : ok;
+        if (!failed) failed = kept;
+        release(*one);
+    }
+    return failed;
+}
+
+error lane_set::join(lane &by, CUstream stream, CUstream later) noexcept {
+    if (const CUresult result = cu_.cuEventRecord(by.last, stream)) return to_error(result);
+    by.is_used = true;
+    return later == stream ? ok : to_error(cu_.cuStreamWaitEvent(later, by.last, 0));
+}
+
+void lane_set::forget(CUcontext context) noexcept {
+    for (const std::atomic<lane *> &place : all_) {
+        lane *const one = place.load(std::memory_order_acquire);
+        if (!one) return;
+        if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
+        if (one->owner.handle == context) one->owner = {};
+        release(*one);
+    }
+}
+
+void lane_set::close() noexcept {
+    for (const std::atomic<lane *> &place : all_) {
+        lane *const one = place.load(std::memory_order_acquire);
+        if (!one) return;
+        if (one->owner.handle && may_live(cu_, one->owner)) {
+            if (!is_done(*one)) cu_.cuStreamSynchronize(one->stream);
+            destroy(*one);
+        }
+        static_cast<void>(free_slots(*one));
+    }
+}
+
+} // namespace ferry

@@ -1,0 +1,104 @@
+// Streams of ferry's own on all devices, for copies whose bytes travel over several of them. A copy takes the lanes that
+// it needs, enqueues everything in one call, and releases them. What orders them is events: nothing waits on the host.
+#pragma once
+
+#include <atomic>
+
+#include "device/stream_key.h"
+#include "staging/buffers.h"
+
+namespace ferry {
+
+struct lane {
+    static constexpr unsigned slots = 4;
+    static constexpr std::uint64_t largest_slot = std::uint64_t{4} << 20;
+
+    CUstream stream = nullptr;
+    // Events of the lane's context. An event may be recorded again as soon as all waits for it are enqueued.
+    CUevent last = nullptr; // recorded by join(): behind the lane's latest work
+    CUevent filled[slots] = {}, emptied[slots] = {};
+    staged_memory memory; // of the slots that this lane empties; made on need
+    std::uint64_t slot_size = 0;
+
+    CUcontext context() const noexcept { return owner.handle; }
+
+private:
+    friend class lane_set;
+    context_name owner; // handle null: not made
+    stream_key user = {};
+    bool is_used = false; // `last` has been recorded
+    std::atomic<bool> is_taken = false;
+};
+
+class lane_set {
+public:
+    lane_set(const driver_table &cu, device_contexts &contexts, pinned_memory &pinned, const device_facts *devices,
+             const allocator &memory) noexcept
+        : cu_(cu), contexts_(contexts), pinned_(pinned), devices_(devices), memory_(memory) {}
+    ~lane_set();
+    lane_set(const lane_set &) = delete;
+    lane_set &operator=(const lane_set &) = delete;
+
+    // Whether the driver has all calls that lanes need.
+    bool may_serve() const noexcept {
+        return cu_.cuStreamCreateWithPriority && cu_.cuStreamDestroy && cu_.cuStreamWaitEvent && cu_.cuEventCreate &&
+               cu_.cuEventRecord && cu_.cuEventQuery && cu_.cuEventDestroy;
+    }
+    // Takes a lane of the current context `context` for a copy that was called on the stream `user`. Its earlier work
+    // is complete or was called on that same stream, so that independent streams of the program never wait for each
+    // other. FERRY_ERROR_LIMIT while as many lanes of the context are at work as may be.
+    error take(CUcontext context, const stream_key &user, lane *&taken) noexcept;
+    static void release(lane &taken) noexcept { taken.is_taken.store(false, std::memory_order_release); }
+
+    // Gives a taken lane slots in pinned memory near the device `near`, unless it has them.
+    error provide_slots(lane &taken, int near) noexcept;
+
+    // Makes `later` wait for the work on `stream` so far. The event of `by` is used, whose context is that of `stream`.
+    error join(lane &by, CUstream stream, CUstream later) noexcept;
+
+    // Frees the slots of lanes that are idle.
+    error trim() noexcept;
+    // The context ends, and its lanes with it.
+    void forget(CUcontext context) noexcept;
+    // Waits for the lanes' work and destroys the lanes. No other calls may follow.
+    void close() noexcept;
+
+private:
+    error make(lane &made, CUcontext context) noexcept;
+    void destroy(lane &one) noexcept;
+    error free_slots(lane &one) noexcept;
+    bool is_done(const lane &one) const noexcept;
+
+    // Each lane that waits for a stream of the program occupies a hardware queue of its device, of which there are 8 by
+    // default (CUDA_DEVICE_MAX_CONNECTIONS).
+    static constexpr unsigned max_at_work = 4;
+    static constexpr unsigned max_lanes = 256;
+
+    const driver_table &cu_;
+    device_contexts &contexts_;
+    pinned_memory &pinned_;
+    const device_facts *devices_;
+    const allocator &memory_;
+    std::atomic<lane *> all_[max_lanes] = {};
+};
+
+// A lane that is taken until the end of the scope.
+class taken_lane {
+public:
+    explicit taken_lane(lane_set &lanes) noexcept : lanes_(lanes) {}
+    ~taken_lane() {
+        if (lane_) lane_set::release(*lane_);
+    }
+    taken_lane(const taken_lane &) = delete;
+    taken_lane &operator=(const taken_lane &) = delete;
+
+    error take(CUcontext context, const stream_key &user) noexcept { return lanes_.take(context, user, lane_); }
+    lane *operator->() const noexcept { return lane_; }
+    lane &operator*() const noexcept { return *lane_; }
+
+private:
+    lane_set &lanes_;
+    lane *lane_ = nullptr;
+};
+
+} // namespace ferry

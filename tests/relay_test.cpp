@@ -1,0 +1,310 @@
+// Copies between two devices that are relayed through pinned memory, on streams of ferry's own.
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "support/counted_test.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+#include "support/test_place.h"
+#include "support/waiting_free.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t megabyte = 1 << 20;
+
+class relayed : public counted_test {
+protected:
+    void SetUp() override {
+        if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+        counted_test::SetUp();
+        ASSERT_OK(ferry_context_retain_primary(counted.get(), 1, &there, nullptr));
+    }
+    void TearDown() override {
+        if (counted) counted_test::TearDown();
+    }
+
+    // Memory and a stream of a device.
+    class station {
+    public:
+        station(CUcontext context, std::uint64_t size) : context_(context), size_(size) {
+            enter();
+            EXPECT_OK(raw().cuMemAlloc(&address_, size));
+            EXPECT_OK(raw().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING));
+            leave();
+        }
+        ~station() {
+            enter();
+            EXPECT_OK(raw().cuStreamSynchronize(stream_));
+            EXPECT_OK(raw().cuStreamDestroy(stream_));
+            EXPECT_OK(raw().cuMemFree(address_));
+            leave();
+        }
+        station(const station &) = delete;
+        station &operator=(const station &) = delete;
+
+        CUdeviceptr address() const { return address_; }
+        CUstream stream() const { return stream_; }
+        void write(const bytes &from) const {
+            enter();
+            EXPECT_OK(raw().cuMemcpyHtoD(address_, from.data(), from.size()));
+            leave();
+        }
+        bytes read() const {
+            bytes found(size_);
+            enter();
+            EXPECT_OK(raw().cuMemcpyDtoH(found.data(), address_, size_));
+            leave();
+            return found;
+        }
+        // Enqueues a fill of all bytes.
+        void fill(unsigned char value, CUstream on) const {
+            enter();
+            EXPECT_OK(raw().cuMemsetD8Async(address_, value, size_, on));
+            leave();
+        }
+        void wait() const { EXPECT_OK(raw().cuStreamSynchronize(stream_)); }
+
+    private:
+        void enter() const { EXPECT_OK(raw().cuCtxPushCurrent(context_)); }
+        static void leave() {
+            CUcontext left = nullptr;
+            EXPECT_OK(raw().cuCtxPopCurrent(&left));
+        }
+        const CUcontext context_;
+        const std::uint64_t size_;
+        CUdeviceptr address_ = 0;
+        CUstream stream_ = nullptr;
+    };
+
+    static ferry_copy_desc line(const station &to, const station &from, std::uint64_t size,
+                                std::uint32_t flags = FERRY_COPY_BY_RELAY) {
+        ferry_copy_desc copy = {};
+        copy.source.address = from.address();
+        copy.destination.address = to.address();
+        copy.width = size;
+        copy.flags = flags;
+        return copy;
+    }
+    std::int32_t relay(const station &to, const station &from, std::uint64_t size, CUstream on) const {
+        const ferry_copy_desc copy = line(to, from, size);
+        return ferry_copy_async(counted.get(), &copy, on, nullptr, nullptr);
+    }
+    ferry_explanation explain(const ferry_copy_desc &copy, CUstream on) const {
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, on, &told, nullptr));
+        return told;
+    }
+
+    CUcontext there = nullptr;
+};
+
+TEST_F(relayed, long_lines_arrive_whole_on_streams_of_either_device) {
+    for (const std::uint64_t size : {std::uint64_t{1}, 3 * megabyte + 17, 41 * megabyte + 5}) {
+        const station near(context, size), far(there, size);
+        for (const bool forth : {true, false})
+            for (const station *const caller : {&near, &far}) {
+                SCOPED_TRACE(testing::Message() << size << (forth ? " forth" : " back"));
+                const station &from = forth ? near : far, &to = forth ? far : near;
+                const bytes sent = random_bytes(size, size + forth);
+                from.write(sent);
+                to.write(bytes(size));
+                ASSERT_OK(relay(to, from, size, caller->stream()));
+                caller->wait();
+                EXPECT_TRUE(to.read() == sent);
+            }
+    }
+}
+
+TEST_F(relayed, synchronous_copies_are_complete_on_return_whatever_context_is_current) {
+    const std::uint64_t size = 9 * megabyte + 1;
+    const station near(context, size), far(there, size);
+    for (const CUcontext current : {context, there, CUcontext{nullptr}}) {
+        const bytes sent = random_bytes(size, 5);
+        near.write(sent);
+        far.write(bytes(size));
+        ASSERT_OK(raw().cuCtxSetCurrent(current));
+        const ferry_copy_desc copy = line(far, near, size);
+        EXPECT_OK(ferry_copy(counted.get(), &copy, nullptr));
+        CUcontext after = nullptr;
+        EXPECT_OK(raw().cuCtxGetCurrent(&after));
+        EXPECT_EQ(after, current);
+        EXPECT_TRUE(far.read() == sent);
+    }
+    ASSERT_OK(raw().cuCtxSetCurrent(context));
+}
+
+// The stream's own work before and after: each copy must take what the fill before it wrote, and no later fill.
+TEST_F(relayed, copies_keep_their_place_on_the_stream) {
+    const std::uint64_t size = 5 * megabyte;
+    const station near(context, size), far(there, size), back(context, size);
+    for (const station *const caller : {&near, &far}) {
+        std::deque<bytes> seen;
+        for (unsigned char value = 1; value <= 12; ++value) {
+            near.fill(value, near.stream());
+            if (caller != &near) near.wait();
+            ASSERT_OK(relay(far, near, size, caller->stream()));
+            ASSERT_OK(relay(back, far, size, caller->stream()));
+            if (caller == &near) {
+                near.fill(0xee, near.stream()); // must not reach the copy before it
+            } else {
+                far.fill(0xee, far.stream());
+                caller->wait();
+            }
+            if (value % 4 == 0) {
+                caller->wait();
+                ASSERT_TRUE(back.read() == bytes(size, std::byte{value})) << int{value};
+            }
+        }
+        caller->wait();
+    }
+}
+
+TEST_F(relayed, a_held_stream_holds_its_copy_and_no_other_stream) {
+    if (streams_share_a_queue()) GTEST_SKIP() << "streams of one queue wait for each other";
+    const std::uint64_t size = 4 * megabyte;
+    const station held(context, size), beside(context, size), far(there, size), other(there, size);
+    const bytes first = random_bytes(size, 1), second = random_bytes(size, 2);
+    held.write(first);
+    beside.write(second);
+    far.write(bytes(size));
+    other.write(bytes(size));
+    {
+        gate shut(held.stream());
+        ASSERT_OK(relay(far, held, size, held.stream()));
+        ASSERT_OK(relay(other, beside, size, beside.stream()));
+        beside.wait();
+        EXPECT_TRUE(other.read() == second);
+        EXPECT_EQ(raw().cuStreamQuery(held.stream()), CUDA_ERROR_NOT_READY);
+    }
+    held.wait();
+    EXPECT_TRUE(far.read() == first);
+}
+
+TEST_F(relayed, frees_in_other_threads_stop_no_copy) {
+    const std::uint64_t size = 12 * megabyte;
+    const station near(context, size), far(there, size);
+    const bytes sent = random_bytes(size, 3);
+    near.write(sent);
+    far.write(bytes(size));
+    std::optional<waiting_free> free;
+    {
+        gate shut(near.stream());
+        ASSERT_OK(relay(far, near, size, near.stream()));
+        free.emplace();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20)); // the free is most likely in the driver by now
+    }
+    near.wait();
+    free.reset();
+    EXPECT_TRUE(far.read() == sent);
+}
+
+// Streams of ferry's own that wait for the program's occupy hardware queues, so only a few may.
+TEST_F(relayed, few_held_streams_are_served_and_the_driver_serves_the_others) {
+    constexpr int count = 7;
+    const std::uint64_t size = 3 * megabyte;
+    std::deque<station> near, far;
+    for (int i = 0; i < count; ++i) {
+        near.emplace_back(context, size).write(random_bytes(size, static_cast<std::uint64_t>(i)));
+        far.emplace_back(there, size).write(bytes(size));
+    }
+    int refused = 0;
+    {
+        gate shut(near[0].stream());
+        for (int i = 1; i < count; ++i)
+            shut.hold(near[i].stream());
+        for (int i = 0; i < count; ++i) {
+            const std::int32_t status = relay(far[i], near[i], size, near[i].stream());
+            refused += status == FERRY_ERROR_LIMIT;
+            if (status == FERRY_ERROR_LIMIT) {
+                const ferry_copy_desc copy = line(far[i], near[i], size, FERRY_COPY_BY_DRIVER);
+                ASSERT_OK(ferry_copy_async(counted.get(), &copy, near[i].stream(), nullptr, nullptr));
+            } else {
+                ASSERT_OK(status);
+            }
+        }
+    }
+    EXPECT_EQ(refused, count - 4);
+    for (int i = 0; i < count; ++i) {
+        near[i].wait();
+        EXPECT_TRUE(far[i].read() == random_bytes(size, static_cast<std::uint64_t>(i)));
+    }
+    ASSERT_OK(relay(far[0], near[1], size, near[0].stream())) << "idle again";
+}
+
+TEST_F(relayed, a_copy_that_cannot_be_relayed_is_refused_with_the_reason) {
+    const station near(context, 4096), other(context, 4096), far(there, 4096);
+    const auto expect = [&](const ferry_copy_desc &copy, CUstream on) {
+        ferry_error_info error = new_error();
+        EXPECT_EQ(ferry_copy_async(counted.get(), &copy, on, nullptr, &error), FERRY_ERROR_ROUTE);
+        EXPECT_EQ(error.field, FERRY_FIELD_FLAGS);
+        EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_NOT_BETWEEN_DEVICES));
+    };
+    expect(line(other, near, 4096), near.stream());
+    std::uint64_t host[8] = {};
+    ferry_copy_desc to_host = line(other, near, sizeof host);
+    to_host.destination.address = reinterpret_cast<std::uintptr_t>(host);
+    expect(to_host, near.stream());
+
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(near.stream(), CU_STREAM_CAPTURE_MODE_RELAXED));
+    expect(line(far, near, 4096), near.stream());
+    ASSERT_OK(raw().cuStreamEndCapture(near.stream(), &graph));
+    ASSERT_OK(raw().cuGraphDestroy(graph));
+}
+
+TEST_F(relayed, the_explanation_names_the_route_its_time_and_the_access) {
+    const std::uint64_t size = 64 * megabyte;
+    const station near(context, size), far(there, size);
+    const ferry_explanation told = explain(line(far, near, size), near.stream());
+    EXPECT_EQ(told.route, FERRY_ROUTE_RELAYED);
+    EXPECT_EQ(told.blocks, FERRY_BLOCKS_NO);
+    EXPECT_EQ(told.max_sms, 0u);
+    EXPECT_STREQ(told.driver_call, "cuMemcpy3DAsync");
+    EXPECT_EQ(told.relay_obstacle, FERRY_OBSTACLE_NONE);
+    EXPECT_GT(told.relay_ns, 0u);
+    char text[512] = "";
+    ferry_explanation_format(&told, text, sizeof text);
+    EXPECT_NE(std::string(text).find("relayed route: cuMemcpy3DAsync"), std::string::npos) << text;
+
+    ferry_peer_info pair = {};
+    pair.struct_size = sizeof pair;
+    ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair));
+    if (!pair.can_access) GTEST_SKIP() << "no peer access";
+    ASSERT_OK(ferry_peer_enable(counted.get(), 0, 1));
+    const ferry_explanation with_access = explain(line(far, near, size, 0), near.stream());
+    EXPECT_EQ(with_access.route, FERRY_ROUTE_DRIVER);
+    EXPECT_EQ(with_access.relay_obstacle, FERRY_OBSTACLE_DIRECT_ACCESS);
+    EXPECT_OK(ferry_peer_disable(counted.get(), 0, 1));
+}
+
+TEST_F(relayed, slots_are_released_by_a_trim_and_come_back) {
+    const std::uint64_t size = 20 * megabyte;
+    const station near(context, size), far(there, size);
+    for (int round = 0; round < 3; ++round) {
+        const bytes sent = random_bytes(size, static_cast<std::uint64_t>(round));
+        near.write(sent);
+        ASSERT_OK(relay(far, near, size, near.stream()));
+        near.wait();
+        EXPECT_TRUE(far.read() == sent);
+        ASSERT_OK(ferry_staging_trim(counted.get()));
+    }
+}
+
+TEST_F(relayed, the_instance_may_be_closed_with_a_copy_in_flight) {
+    const std::uint64_t size = 30 * megabyte;
+    const station near(context, size), far(there, size);
+    const bytes sent = random_bytes(size, 9);
+    near.write(sent);
+    ASSERT_OK(relay(far, near, size, near.stream()));
+    counted.reset();
+    near.wait();
+    EXPECT_TRUE(far.read() == sent);
+}
+
+} // namespace
+} // namespace ferry::test
