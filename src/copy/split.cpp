@@ -66,18 +66,19 @@ cut_shape cut_at_border(const shape &whole, bool at_source, std::uint64_t distan
             part_of(whole, {distance, 0, 0}, {width - distance, 1, 1})};
 }
 
-error for_each_chunk(const shape &whole, std::uint64_t max_bytes, function_ref<error(const shape &)> run) noexcept {
-    const std::uint64_t width = std::min(whole.width, max_bytes);
-    const std::uint64_t height = width < whole.width ? 1 : std::clamp<std::uint64_t>(max_bytes / width, 1, whole.height);
-    const std::uint64_t depth =
-        height < whole.height ? 1 : std::clamp<std::uint64_t>(max_bytes / (width * height), 1, whole.depth);
-    for (std::uint64_t z = 0; z < whole.depth; z += depth)
-        for (std::uint64_t y = 0; y < whole.height; y += height)
-            for (std::uint64_t x = 0; x < whole.width; x += width) {
-                const extent size = {std::min(width, whole.width - x), std::min(height, whole.height - y),
-                                     std::min(depth, whole.depth - z)};
-                if (error failed = run(part_of(whole, {x, y, z}, size))) return failed;
-            }
+error for_each_chunk(const shape &whole, function_ref<std::uint64_t(std::uint64_t)> max_bytes,
+                     function_ref<error(const shape &)> run) noexcept {
+    const std::uint64_t slice = whole.width * whole.height;
+    origin at = {};
+    for (std::uint64_t done = 0; done < whole.bytes();) {
+        const std::uint64_t most = std::max<std::uint64_t>(max_bytes(done), 1);
+        extent size = {std::min(whole.width - at.x, most), 1, 1};
+        if (at.x == 0 && most >= whole.width) size.height = std::min(whole.height - at.y, most / whole.width);
+        if (size.height == whole.height && most >= slice) size.depth = std::min(whole.depth - at.z, most / slice);
+        if (error failed = run(part_of(whole, at, size))) return failed;
+        done += size.width * size.height * size.depth;
+        at = {done % slice % whole.width, done % slice / whole.width, done / slice};
+    }
     return {};
 }
 

@@ -11,7 +11,7 @@ namespace ferry {
 
 struct lane {
     static constexpr unsigned slots = 4;
-    static constexpr std::uint64_t largest_slot = std::uint64_t{4} << 20;
+    static constexpr std::uint64_t largest_slot = std::uint64_t{8} << 20;
 
     CUstream stream = nullptr;
     // Events of the lane's context. An event may be recorded again as soon as all waits for it are enqueued.
