@@ -345,6 +345,9 @@ TEST_F(bad_input, options_of_the_wrong_size_or_content_are_refused) {
     options.reserved = 1;
     refuse(options, FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
     options = options_under_test();
+    options.reserved1 = 1;
+    refuse(options, FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
+    options = options_under_test();
     options.driver = 3;
     refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_DRIVER);
     options = options_under_test();
@@ -358,6 +361,10 @@ TEST_F(bad_input, options_of_the_wrong_size_or_content_are_refused) {
     options.software_queues = 129;
     refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SOFTWARE_QUEUES);
     EXPECT_EQ(text, "options.software_queues: 129, must be at most 128 (FERRY_ERROR_INVALID_ARGUMENT)");
+    options = options_under_test();
+    options.software_links = FERRY_SOFTWARE_LINKS_LOSSY + 1;
+    refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SOFTWARE_LINKS);
+    EXPECT_EQ(text, "options.software_links: 5, must be at most 4 (FERRY_ERROR_INVALID_ARGUMENT)");
     options = options_under_test();
     options.allocate = [](void *, std::uint64_t, std::uint64_t) -> void * { return nullptr; };
     refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);

@@ -211,6 +211,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_SOFTWARE_QUEUES 41
 #define FERRY_FIELD_FORMAT 42   /* of an array */
 #define FERRY_FIELD_CHANNELS 43 /* of an array */
+#define FERRY_FIELD_SOFTWARE_LINKS 44
 
 /*
  * Details of an error. Set struct_size before the call: 0 counts as 40, the size of the first version, and becomes 40;
@@ -1004,6 +1005,13 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 /* staging_priority: the niceness of the main thread. */
 #define FERRY_PRIORITY_OF_PROCESS 20
 
+/* ferry_options.software_links: the pairs of the software driver's devices that can get peer access. */
+#define FERRY_SOFTWARE_LINKS_DEFAULT 0 /* as the software driver runs already, or else ALL */
+#define FERRY_SOFTWARE_LINKS_ALL 1     /* every pair */
+#define FERRY_SOFTWARE_LINKS_NONE 2    /* no pair */
+#define FERRY_SOFTWARE_LINKS_PAIRS 3   /* devices 2k and 2k + 1 */
+#define FERRY_SOFTWARE_LINKS_LOSSY 4   /* every pair, but its access moves no bytes */
+
 /* Levels of the log callback. */
 #define FERRY_LOG_ERROR 0
 #define FERRY_LOG_WARNING 1
@@ -1061,6 +1069,11 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  *              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
  *              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
  *              runs for as long as it is needed.
+ * software_links  With every value, copies between contexts without peer access arrive. LOSSY imitates machines that
+ *              report access and move nothing: ferry_peer_probe and ferry_peer_enable fail with
+ *              FERRY_ERROR_PEER_ACCESS. If the program enables access itself, copies between the two contexts' memory
+ *              write nothing and report no error. Fills and kernels then do not change a peer's memory, and kernels
+ *              read bytes of 0xff from it.
  *
  * Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and
  * ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads. No callback may call ferry
@@ -1095,6 +1108,8 @@ struct ferry_options {
     int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
     void *submit_user;
     uint64_t deferred_bytes; /* 0: a sixteenth of the device's memory */
+    uint32_t software_links; /* FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access */
+    uint32_t reserved1;
 };
 
 /* ---------------------------------------------------------------------------------------------------------------

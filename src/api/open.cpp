@@ -76,7 +76,14 @@ error start(ferry_instance &instance, resolver entry_points) noexcept {
 error start_software([[maybe_unused]] ferry_instance &instance,
                      [[maybe_unused]] const ferry_options &options) noexcept {
 #if FERRY_HAS_SOFTWARE_DRIVER
-    const softdriver::config config = {options.software_devices, options.software_queues, options.software_memory};
+    using softdriver::device_links;
+    static_assert(static_cast<std::uint32_t>(device_links::unset) == FERRY_SOFTWARE_LINKS_DEFAULT);
+    static_assert(static_cast<std::uint32_t>(device_links::all) == FERRY_SOFTWARE_LINKS_ALL);
+    static_assert(static_cast<std::uint32_t>(device_links::none) == FERRY_SOFTWARE_LINKS_NONE);
+    static_assert(static_cast<std::uint32_t>(device_links::pairs) == FERRY_SOFTWARE_LINKS_PAIRS);
+    static_assert(static_cast<std::uint32_t>(device_links::lossy) == FERRY_SOFTWARE_LINKS_LOSSY);
+    const softdriver::config config = {options.software_devices, options.software_queues, options.software_memory,
+                                       static_cast<device_links>(options.software_links)};
     switch (softdriver::open(config)) {
     case softdriver::open_result::refused_config:
         return refuse_option(FERRY_ERROR_SOFTWARE_CONFIG, FERRY_FIELD_SOFTWARE);
@@ -244,7 +251,7 @@ error read_options(const ferry_options *theirs, ferry_options &options) noexcept
     options = {};
     if (!theirs) return {};
     if (error failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
-    if (options.reserved) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
+    if (options.reserved || options.reserved1) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
     struct {
         std::int64_t value, limit;
         std::int32_t field;
@@ -253,6 +260,7 @@ error read_options(const ferry_options *theirs, ferry_options &options) noexcept
         {options.checks, FERRY_CHECKS_FULL, FERRY_FIELD_CHECKS},
         {options.software_devices, device_contexts::max_devices, FERRY_FIELD_SOFTWARE_DEVICES},
         {options.software_queues, 128, FERRY_FIELD_SOFTWARE_QUEUES},
+        {options.software_links, FERRY_SOFTWARE_LINKS_LOSSY, FERRY_FIELD_SOFTWARE_LINKS},
         {options.kernels, FERRY_KERNELS_NONE, FERRY_FIELD_KERNELS},
         {options.staging, FERRY_STAGING_NONE, FERRY_FIELD_STAGING},
         {options.staging_threads, max_threads, FERRY_FIELD_THREADS},

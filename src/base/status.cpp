@@ -122,9 +122,10 @@ constexpr const char *field_names[] = {"",
                                        "software_devices",
                                        "software_queues",
                                        "format",
-                                       "channels"};
+                                       "channels",
+                                       "software_links"};
 static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_OPTIONS + 1);
-static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_CHANNELS + 1);
+static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_SOFTWARE_LINKS + 1);
 
 template <std::size_t count> const char *name_or_empty(const char *const (&names)[count], std::int32_t index) noexcept {
     return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";

@@ -221,6 +221,35 @@ void check_reach(driver &cu, const side &source, const side &destination, bool p
     require_pool_in_reach(cu, destination, source);
 }
 
+// The context that counts for peer access at one end of a copy: the named one, or else the owner of the memory. Memory
+// of pools has no owner.
+const context *context_of(driver &cu, const copy_request &asked, const place &at, const side &end) {
+    if (asked.peer) return cu.contexts.find(at.context);
+    if (end.memory == side::kind::array) return cu.arrays.find(at.array)->owner;
+    return cu.contexts.find(find_allocation(cu, end.start)->owner);
+}
+
+bool is_reached_from(driver &cu, const context *from, const side &other_end, const place &at, const side &end) {
+    if (end.memory == side::kind::array) return from && has_peer_access(*from, cu.arrays.find(at.array)->owner->handle);
+    const allocation &memory = *find_allocation(cu, end.start);
+    if (memory.is_stream_ordered()) return memory.accessible_from() & other_end.device_bit();
+    return from && has_peer_access(*from, memory.owner);
+}
+
+// A copy between two devices goes over their link if one end's context can access the memory at the other end, else
+// through the host. A lossy link loses it.
+bool is_lost(driver &cu, const copy_request &asked, const side &source, const side &destination) {
+    const auto is_on_device = [](const side &end) {
+        return end.memory == side::kind::device || end.memory == side::kind::array;
+    };
+    if (cu.settings.links != device_links::lossy) return false;
+    if (!is_on_device(source) || !is_on_device(destination) || source.device == destination.device) return false;
+    const context *const at_source = context_of(cu, asked, asked.source, source);
+    const context *const at_destination = context_of(cu, asked, asked.destination, destination);
+    return is_reached_from(cu, at_source, source, asked.destination, destination) ||
+           is_reached_from(cu, at_destination, destination, asked.source, source);
+}
+
 } // namespace
 
 side resolve(driver &cu, const place &at, const extent &size, bool peer) {
@@ -316,6 +345,8 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
             move_bytes(staging, source, size);
             return [destination, staging, held, size] { move_bytes(destination, staging, size); };
         };
+    } else if (is_lost(cu, asked, source, destination)) {
+        what.body = [] {};
     } else {
         what.body = [destination, source, size] { move_bytes(destination, source, size); };
     }

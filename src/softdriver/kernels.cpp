@@ -25,6 +25,7 @@ namespace {
 struct memory_range {
     std::uintptr_t begin = 0;
     std::uintptr_t end = 0;
+    bool is_lossy = false; // behind a link that loses what goes over it
 };
 // A surface that a kernel may read and write.
 struct reachable_surface {
@@ -50,16 +51,25 @@ struct running_launch {
 };
 thread_local running_launch running;
 
+// Stands for memory behind a lossy link: a read that no device answers returns ones on PCIe, and writes change nothing.
+// Kernels access one word at a time, except the tables of their launch, which ferry never places on a peer.
+std::byte *lost_word(std::size_t size) {
+    alignas(gpu::sixteen_bytes) thread_local std::byte word[sizeof(gpu::sixteen_bytes)];
+    if (size > sizeof word) throw bad_access{CUDA_ERROR_ILLEGAL_ADDRESS};
+    std::memset(word, 0xff, sizeof word);
+    return word;
+}
+
 memory_range find_range(std::uintptr_t address) {
     const std::vector<memory_range> &all = running.reachable->ranges;
     const auto beyond = std::upper_bound(all.begin(), all.end(), address,
                                          [](std::uintptr_t at, const memory_range &one) { return at < one.begin; });
     if (beyond != all.begin() && address < beyond[-1].end) return beyond[-1];
     const auto [begin, end] = running.reachable->mapped_since->find(address);
-    if (begin != end) return {begin, end};
+    if (begin != end) return {.begin = begin, .end = end};
     if (!uses_host_page_tables || is_device_address(address)) throw bad_access{CUDA_ERROR_ILLEGAL_ADDRESS};
     const std::uintptr_t page = address / page_size() * page_size();
-    return {page, page + page_size()};
+    return {.begin = page, .end = page + page_size()};
 }
 
 std::byte *find_memory(memory_range &last, std::uintptr_t address, std::size_t size, std::size_t alignment) {
@@ -68,7 +78,7 @@ std::byte *find_memory(memory_range &last, std::uintptr_t address, std::size_t s
         last = find_range(address);
     }
     if (last.end - address < size) throw bad_access{CUDA_ERROR_ILLEGAL_ADDRESS};
-    return reach(address);
+    return last.is_lossy ? lost_word(size) : reach(address);
 }
 
 // An access outside the array ends the launch, as a trap does on a GPU.
@@ -214,7 +224,7 @@ reachable_memory memory_of(const driver &cu, const context &from) {
     found.mapped_since = &cu.mapped_host;
     for (const auto &[address, memory] : cu.allocations)
         if (!memory.awaits_launch() && can_reach(from, memory) && !is_of_another_context(from, memory))
-            found.ranges.push_back({address, address + memory.size});
+            found.ranges.push_back({address, address + memory.size, loses_accesses(cu, from, memory)});
     cu.surfaces.each([&](CUsurfObject handle, const surface &one) {
         const array *const of = cu.arrays.find(one.of);
         if (of && of->descriptor.Flags & CUDA_ARRAY3D_SURFACE_LDST && one.owner == from.handle)

@@ -25,11 +25,14 @@ CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t
         const place at = {.type = CU_MEMORYTYPE_DEVICE, .address = address, .pitch = height > 1 ? pitch : 0};
         const side target = resolve(cu, at, size, false);
         // Unlike a copy, a fill needs access from its stream's context (seen on CUDA 13.0 with two H200).
-        require(can_reach(*on.owner, *find_allocation(cu, target.start)));
+        const allocation &memory = *find_allocation(cu, target.start);
+        require(can_reach(*on.owner, memory));
+        const bool is_lost = loses_accesses(cu, *on.owner, memory);
 
         work what;
         what.devices = target.device_bit();
-        what.body = [target, value, width, height] {
+        what.body = [target, value, width, height, is_lost] {
+            if (is_lost) return;
             for (std::size_t y = 0; y < height; ++y) {
                 std::byte *const row = reach(target.start) + y * target.row_pitch;
                 if constexpr (sizeof value == 1)

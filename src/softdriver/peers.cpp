@@ -12,7 +12,7 @@ struct link_fact {
     CUdevice_P2PAttribute attribute;
     int value;
 };
-// Every pair of devices is linked like two H200.
+// Linked devices are linked like two H200. Without a link all values are 0.
 constexpr link_fact link_facts[] = {
     {CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, 0},
     {CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 1},
@@ -27,18 +27,28 @@ const context &find_peer(driver &cu, CUcontext handle) {
     return *found;
 }
 
-bool has_access(const context &from, CUcontext to) {
-    return std::find(from.peers.begin(), from.peers.end(), to) != from.peers.end();
+} // namespace
+
+bool are_linked(const driver &cu, int device, int peer) {
+    if (cu.settings.links == device_links::none) return device == peer;
+    return cu.settings.links != device_links::pairs || device / 2 == peer / 2;
 }
 
-} // namespace
+bool has_peer_access(const context &from, CUcontext to) {
+    return std::find(from.peers.begin(), from.peers.end(), to) != from.peers.end();
+}
 
 // Access to pool memory is set on the pool, not between contexts (seen on CUDA 13.0 with two H200).
 bool can_reach(const context &from, const allocation &memory) {
     if (memory.is_stream_ordered()) return memory.accessible_from() >> from.device & 1;
     // Memory of another process is mapped only in the context that opened it (seen on CUDA 13.0, H200).
     const bool is_at_home = memory.imported ? memory.owner == from.handle : from.device == memory.device;
-    return memory.kind != allocation_kind::device || is_at_home || has_access(from, memory.owner);
+    return memory.kind != allocation_kind::device || is_at_home || has_peer_access(from, memory.owner);
+}
+
+bool loses_accesses(const driver &cu, const context &from, const allocation &memory) {
+    return cu.settings.links == device_links::lossy && memory.kind == allocation_kind::device &&
+           memory.device != from.device && can_reach(from, memory);
 }
 
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice ordinal, CUdevice peer) {
@@ -46,7 +56,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice ordinal, CUdevice peer) {
         require(can);
         find_device(cu, ordinal);
         find_device(cu, peer);
-        *can = ordinal != peer;
+        *can = ordinal != peer && are_linked(cu, ordinal, peer);
     });
 }
 
@@ -58,7 +68,7 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CU
         require(from != to, CUDA_ERROR_INVALID_DEVICE);
         for (const link_fact &known : link_facts)
             if (known.attribute == attribute) {
-                *value = known.value;
+                *value = are_linked(cu, from, to) ? known.value : 0;
                 return;
             }
         throw refusal{CUDA_ERROR_INVALID_VALUE};
@@ -69,8 +79,9 @@ CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned flags) {
     return enter_context([&](driver &cu, context &current) {
         const context &peer = find_peer(cu, handle);
         require(flags == 0);
-        require(peer.device != current.device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
-        require(!has_access(current, handle), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+        require(peer.device != current.device && are_linked(cu, current.device, peer.device),
+                CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+        require(!has_peer_access(current, handle), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
         current.peers.push_back(handle);
     });
 }

@@ -198,6 +198,9 @@ CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, siz
             const bool gives = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
             const bool is_owner = of.on_device() && at.id == of.location.id;
             require(gives || !is_owner, CUDA_ERROR_INVALID_DEVICE);
+            // As the CUDA C++ Programming Guide says ("Device Accessibility for Multi-GPU Support"). The real driver may
+            // grant the access before the first allocation (trap 20 in docs/driver.md). This one always refuses.
+            require(!gives || !of.on_device() || are_linked(cu, at.id, of.location.id), CUDA_ERROR_INVALID_DEVICE);
             wanted = gives ? wanted | bit(at.id) : wanted & ~bit(at.id);
         }
         of.accessible_from = wanted;

@@ -6,11 +6,21 @@
 
 namespace ferry::softdriver {
 
+// Which devices can access each other's memory. Copies between devices need no access.
+enum class device_links : std::uint32_t {
+    unset,
+    all,
+    none,
+    pairs, // devices 2k and 2k + 1
+    lossy  // all pairs, but what goes over a link is lost (trap 9 in docs/driver.md)
+};
+
 // A field of 0 takes the default on the first open, and the running driver's value afterwards.
 struct config {
-    std::uint32_t devices = 0;         // default 2
-    std::uint32_t hardware_queues = 0; // per device; default 8, as CUDA_DEVICE_MAX_CONNECTIONS
-    std::uint64_t device_memory = 0;   // bytes per device; default 4 GiB; takes system memory only when written
+    std::uint32_t devices = 0;                // default 2
+    std::uint32_t hardware_queues = 0;        // per device; default 8, as CUDA_DEVICE_MAX_CONNECTIONS
+    std::uint64_t device_memory = 0;          // bytes per device; default 4 GiB; takes system memory only when written
+    device_links links = device_links::unset; // default all
 };
 
 enum class open_result { opened, refused_config, out_of_memory };

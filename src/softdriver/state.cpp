@@ -34,6 +34,7 @@ config with_defaults(config asked) {
     if (!asked.devices) asked.devices = 2;
     if (!asked.hardware_queues) asked.hardware_queues = 8;
     if (!asked.device_memory) asked.device_memory = std::uint64_t{4} << 30;
+    if (asked.links == device_links::unset) asked.links = device_links::all;
     asked.device_memory = (asked.device_memory + placement - 1) / placement * placement;
     return asked;
 }
@@ -42,7 +43,8 @@ bool agrees(const config &asked, const config &runs) {
     const config full = with_defaults(asked);
     return (!asked.devices || full.devices == runs.devices) &&
            (!asked.hardware_queues || full.hardware_queues == runs.hardware_queues) &&
-           (!asked.device_memory || full.device_memory == runs.device_memory);
+           (!asked.device_memory || full.device_memory == runs.device_memory) &&
+           (asked.links == device_links::unset || asked.links == runs.links);
 }
 
 thread_end at_thread_end;

@@ -358,7 +358,10 @@ void end_capture(driver &cu, capture &over);
 [[noreturn]] void invalidate(capture &broken, CUresult result);
 
 // peers.cpp
+bool are_linked(const driver &cu, int device, int peer); // also a device with itself
+bool has_peer_access(const context &from, CUcontext to);
 bool can_reach(const context &from, const allocation &memory);
+bool loses_accesses(const driver &cu, const context &from, const allocation &memory); // they succeed and move no bytes
 
 // memory.cpp
 const allocation *find_allocation(const driver &cu, std::uintptr_t address);

@@ -89,7 +89,9 @@ NEXT(ferry_options, staging_numa_node, staging_bytes, 136);
 NEXT(ferry_options, staging_bytes, submit, 144);
 NEXT(ferry_options, submit, submit_user, 152);
 NEXT(ferry_options, submit_user, deferred_bytes, 160);
-LAST(ferry_options, deferred_bytes, 168);
+NEXT(ferry_options, deferred_bytes, software_links, 168);
+NEXT(ferry_options, software_links, reserved1, 172);
+LAST(ferry_options, reserved1, 176);
 
 FIRST(ferry_ticket_info, struct_size);
 NEXT(ferry_ticket_info, struct_size, done, 4);

@@ -1,0 +1,517 @@
+// ferry_options.software_links: which devices of the software driver can access each other's memory, and links that
+// lose what goes over them. Each test opens a software driver of its own.
+#include <functional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "driver/table.h"
+#include "ferry/ferry.h"
+
+namespace ferry::test {
+namespace {
+
+using picture = std::vector<unsigned char>;
+constexpr std::size_t size = 3000;
+
+picture make_picture(unsigned char seed) {
+    picture made(size);
+    for (std::size_t i = 0; i < size; ++i)
+        made[i] = static_cast<unsigned char>(i * 7 + i / 256 * 13 + seed * 61u);
+    return made;
+}
+
+#define EXPECT_DONE(call) EXPECT_EQ(static_cast<int>(call), 0)
+#define ASSERT_DONE(call) ASSERT_EQ(static_cast<int>(call), 0)
+#define EXPECT_RESULT(expected, call) EXPECT_EQ(static_cast<int>(call), static_cast<int>(expected))
+
+constexpr std::uint32_t all_settings[] = {FERRY_SOFTWARE_LINKS_DEFAULT, FERRY_SOFTWARE_LINKS_ALL,
+                                          FERRY_SOFTWARE_LINKS_NONE, FERRY_SOFTWARE_LINKS_PAIRS,
+                                          FERRY_SOFTWARE_LINKS_LOSSY};
+
+std::int32_t try_to_open(std::uint32_t links, std::uint32_t devices, ferry_instance **instance,
+                         ferry_error_info *error) {
+    ferry_options options = {};
+    options.struct_size = sizeof options;
+    options.driver = FERRY_DRIVER_SOFTWARE;
+    options.software_devices = devices;
+    options.software_links = links;
+    return ferry_open(&options, instance, error);
+}
+
+// One end of a copy between devices: memory of a context.
+struct end {
+    CUdeviceptr address;
+    CUcontext context;
+};
+
+class software_links : public testing::Test {
+protected:
+    // Makes the primary context of device 0 current.
+    void open(std::uint32_t links, std::uint32_t devices = 2) {
+        ASSERT_EQ(try_to_open(links, devices, &ferry_, nullptr), FERRY_SUCCESS);
+        bool found[driver_symbol_count];
+        const auto get_proc = [](void *instance, const char *name, int version) {
+            return ferry_instance_get_proc(static_cast<ferry_instance *>(instance), name, version);
+        };
+        resolve_table({get_proc, ferry_}, cu_, found);
+        contexts_.resize(devices);
+        for (std::uint32_t i = 0; i < devices; ++i)
+            ASSERT_DONE(cu_.cuDevicePrimaryCtxRetain(&contexts_[i], static_cast<int>(i)));
+        ASSERT_DONE(cu_.cuCtxSetCurrent(contexts_[0]));
+        ASSERT_DONE(cu_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING));
+    }
+    void close() {
+        if (!ferry_) return;
+        EXPECT_DONE(cu_.cuCtxSetCurrent(nullptr));
+        for (std::size_t i = 0; i < contexts_.size(); ++i)
+            EXPECT_DONE(cu_.cuDevicePrimaryCtxRelease(static_cast<int>(i)));
+        ferry_close(ferry_);
+        ferry_ = nullptr;
+    }
+    void TearDown() override { close(); }
+
+    // ---- Reports and access
+
+    int attribute(CUdevice_P2PAttribute which, int device, int peer) {
+        int value = -1;
+        EXPECT_DONE(cu_.cuDeviceGetP2PAttribute(&value, which, device, peer));
+        return value;
+    }
+    ferry_peer_info info_of(int device, int peer) {
+        ferry_peer_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_EQ(ferry_peer_get_info(ferry_, device, peer, &info), FERRY_SUCCESS);
+        return info;
+    }
+    CUresult enable(int device, int peer) {
+        EXPECT_DONE(cu_.cuCtxSetCurrent(contexts_[device]));
+        const CUresult result = cu_.cuCtxEnablePeerAccess(contexts_[peer], 0);
+        EXPECT_DONE(cu_.cuCtxSetCurrent(contexts_[0]));
+        return result;
+    }
+    void disable(int device, int peer) {
+        EXPECT_DONE(cu_.cuCtxSetCurrent(contexts_[device]));
+        EXPECT_DONE(cu_.cuCtxDisablePeerAccess(contexts_[peer]));
+        EXPECT_DONE(cu_.cuCtxSetCurrent(contexts_[0]));
+    }
+    // The reports of the driver and of ferry, and whether access is granted, also to a pool.
+    void expect_link(int device, int peer, bool is_linked) {
+        SCOPED_TRACE(testing::Message() << "from device " << device << " to device " << peer);
+        int can = -1;
+        EXPECT_DONE(cu_.cuDeviceCanAccessPeer(&can, device, peer));
+        EXPECT_EQ(can, is_linked);
+        EXPECT_EQ(attribute(CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, device, peer), is_linked);
+        EXPECT_EQ(attribute(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, device, peer), is_linked);
+        EXPECT_EQ(attribute(CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED, device, peer), is_linked);
+        EXPECT_EQ(info_of(device, peer).driver_can_access, is_linked);
+        EXPECT_EQ(info_of(device, peer).native_atomics, is_linked);
+        EXPECT_EQ(info_of(device, peer).array_access, is_linked);
+
+        EXPECT_RESULT(is_linked ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, enable(device, peer));
+        if (is_linked) disable(device, peer);
+
+        const CUmemoryPool pool = make_pool(peer);
+        CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        EXPECT_RESULT(is_linked ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE, cu_.cuMemPoolSetAccess(pool, &access, 1));
+        CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+        EXPECT_DONE(cu_.cuMemPoolGetAccess(&flags, pool, &access.location));
+        EXPECT_EQ(flags, is_linked ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE);
+        access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+        EXPECT_DONE(cu_.cuMemPoolSetAccess(pool, &access, 1)) << "taking access away needs no link";
+        EXPECT_DONE(cu_.cuMemPoolDestroy(pool));
+    }
+    // By ferry's own calls, which send data.
+    void expect_usable(int device, int peer, bool is_usable) {
+        SCOPED_TRACE(testing::Message() << "from device " << device << " to device " << peer);
+        const std::int32_t expected = is_usable ? FERRY_SUCCESS : FERRY_ERROR_PEER_ACCESS;
+        EXPECT_EQ(ferry_peer_probe(ferry_, device, peer), expected);
+        EXPECT_EQ(info_of(device, peer).can_access, is_usable);
+        EXPECT_EQ(ferry_peer_enable(ferry_, device, peer), expected);
+        const CUmemoryPool pool = make_pool(peer);
+        EXPECT_EQ(ferry_pool_set_access(ferry_, pool, device, FERRY_ACCESS_READ_WRITE), expected);
+        std::int32_t access = -1;
+        EXPECT_EQ(ferry_pool_get_access(ferry_, pool, device, &access), FERRY_SUCCESS);
+        EXPECT_EQ(access, is_usable ? FERRY_ACCESS_READ_WRITE : FERRY_ACCESS_NONE);
+        EXPECT_EQ(ferry_pool_destroy(ferry_, pool), FERRY_SUCCESS);
+        if (is_usable) {
+            EXPECT_EQ(ferry_peer_disable(ferry_, device, peer), FERRY_SUCCESS);
+        }
+    }
+
+    // ---- Memory. It is released when the driver closes.
+
+    CUmemoryPool make_pool(int device) {
+        CUmemPoolProps wanted = {};
+        wanted.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+        wanted.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+        CUmemoryPool pool = nullptr;
+        EXPECT_DONE(cu_.cuMemPoolCreate(&pool, &wanted));
+        return pool;
+    }
+    CUdeviceptr make(int device) {
+        CUdeviceptr address = 0;
+        EXPECT_DONE(cu_.cuCtxSetCurrent(contexts_[device]));
+        EXPECT_DONE(cu_.cuMemAlloc(&address, size));
+        EXPECT_DONE(cu_.cuCtxSetCurrent(contexts_[0]));
+        return address;
+    }
+    end make_end(int device) { return {make(device), contexts_[device]}; }
+    CUarray make_array(int device) {
+        const CUDA_ARRAY3D_DESCRIPTOR wanted = {size, 0, 0, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0};
+        CUarray array = nullptr;
+        EXPECT_DONE(cu_.cuCtxSetCurrent(contexts_[device]));
+        EXPECT_DONE(cu_.cuArray3DCreate(&array, &wanted));
+        EXPECT_DONE(cu_.cuCtxSetCurrent(contexts_[0]));
+        return array;
+    }
+    void write(CUdeviceptr address, const picture &data) {
+        EXPECT_DONE(cu_.cuMemcpyHtoD(address, data.data(), size));
+        synchronise();
+    }
+    picture read(CUdeviceptr address) {
+        synchronise();
+        picture data(size);
+        EXPECT_DONE(cu_.cuMemcpyDtoH(data.data(), address, size));
+        return data;
+    }
+    void synchronise() {
+        for (const CUcontext context : contexts_) {
+            EXPECT_DONE(cu_.cuCtxSetCurrent(context));
+            EXPECT_DONE(cu_.cuCtxSynchronize());
+        }
+        EXPECT_DONE(cu_.cuCtxSetCurrent(contexts_[0]));
+    }
+
+    // ---- Copies between devices, in every form
+
+    CUDA_MEMCPY3D_PEER describe(const end &to, const end &from) {
+        CUDA_MEMCPY3D_PEER call = {};
+        call.srcMemoryType = call.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+        call.srcDevice = from.address;
+        call.srcContext = from.context;
+        call.dstDevice = to.address;
+        call.dstContext = to.context;
+        call.srcPitch = call.dstPitch = call.WidthInBytes = size / 3;
+        call.Height = 3;
+        call.Depth = 1;
+        return call;
+    }
+    void copy_in_graph(const end &to, const end &from) {
+        CUgraph graph = nullptr;
+        CUgraphExec runs = nullptr;
+        EXPECT_DONE(cu_.cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED));
+        EXPECT_DONE(cu_.cuMemcpyDtoDAsync(to.address, from.address, size, stream_));
+        EXPECT_DONE(cu_.cuStreamEndCapture(stream_, &graph));
+        EXPECT_DONE(cu_.cuGraphInstantiateWithFlags(&runs, graph, 0));
+        EXPECT_DONE(cu_.cuGraphLaunch(runs, stream_));
+        EXPECT_DONE(cu_.cuStreamSynchronize(stream_));
+        EXPECT_DONE(cu_.cuGraphExecDestroy(runs));
+        EXPECT_DONE(cu_.cuGraphDestroy(graph));
+    }
+    void copy_in_batch(end to, end from) {
+        CUmemcpyAttributes attributes = {};
+        attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+        std::size_t bytes = size, first = 0;
+        EXPECT_DONE(cu_.cuMemcpyBatchAsync(&to.address, &from.address, &bytes, 1, &attributes, &first, 1, stream_));
+    }
+    // Copies with every form, and expects the source's bytes at the destination, or the bytes from before.
+    void expect_copies(const end &to, const end &from, bool arrive) {
+        const CUDA_MEMCPY3D_PEER box = describe(to, from);
+        const struct {
+            const char *name;
+            std::function<void()> copy;
+        } forms[] = {
+            {"cuMemcpy", [&] { EXPECT_DONE(cu_.cuMemcpy(to.address, from.address, size)); }},
+            {"cuMemcpyDtoDAsync", [&] { EXPECT_DONE(cu_.cuMemcpyDtoDAsync(to.address, from.address, size, stream_)); }},
+            {"cuMemcpyPeer",
+             [&] { EXPECT_DONE(cu_.cuMemcpyPeer(to.address, to.context, from.address, from.context, size)); }},
+            {"cuMemcpyPeerAsync",
+             [&] {
+                 EXPECT_DONE(cu_.cuMemcpyPeerAsync(to.address, to.context, from.address, from.context, size, stream_));
+             }},
+            {"cuMemcpy3DPeer", [&] { EXPECT_DONE(cu_.cuMemcpy3DPeer(&box)); }},
+            {"cuMemcpy3DPeerAsync", [&] { EXPECT_DONE(cu_.cuMemcpy3DPeerAsync(&box, stream_)); }},
+            {"cuMemcpyBatchAsync", [&] { copy_in_batch(to, from); }},
+            {"a graph", [&] { copy_in_graph(to, from); }},
+            {"ferry_copy_bytes",
+             [&] { EXPECT_EQ(ferry_copy_bytes(ferry_, to.address, from.address, size, nullptr), FERRY_SUCCESS); }},
+        };
+        unsigned char seed = 0;
+        for (const auto &one : forms) {
+            SCOPED_TRACE(one.name);
+            const picture sent = make_picture(++seed), before = make_picture(++seed);
+            write(from.address, sent);
+            write(to.address, before);
+            one.copy();
+            EXPECT_EQ(read(to.address), arrive ? sent : before);
+            EXPECT_EQ(read(from.address), sent);
+        }
+    }
+
+    ferry_instance *ferry_ = nullptr;
+    driver_table cu_;
+    std::vector<CUcontext> contexts_; // primary, by device
+    CUstream stream_ = nullptr;       // on device 0
+};
+
+TEST_F(software_links, every_pair_is_linked_by_default_and_on_request) {
+    for (const std::uint32_t links : {FERRY_SOFTWARE_LINKS_DEFAULT, FERRY_SOFTWARE_LINKS_ALL}) {
+        open(links, 3);
+        for (const auto &[device, peer] : {std::pair{0, 1}, std::pair{1, 0}, std::pair{0, 2}, std::pair{2, 1}}) {
+            expect_link(device, peer, true);
+            expect_usable(device, peer, true);
+            EXPECT_EQ(info_of(device, peer).probe, FERRY_PROBE_PASSED);
+        }
+        close();
+    }
+}
+
+TEST_F(software_links, without_links_no_pair_reports_or_gets_access) {
+    open(FERRY_SOFTWARE_LINKS_NONE);
+    for (const auto &[device, peer] : {std::pair{0, 1}, std::pair{1, 0}}) {
+        expect_link(device, peer, false);
+        expect_usable(device, peer, false);
+        EXPECT_EQ(info_of(device, peer).probe, FERRY_PROBE_NOT_RUN);
+    }
+    // A device always has access to its own pools.
+    const CUmemoryPool own = make_pool(1);
+    const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    EXPECT_DONE(cu_.cuMemPoolSetAccess(own, &access, 1));
+    EXPECT_DONE(cu_.cuMemPoolDestroy(own));
+}
+
+TEST_F(software_links, in_pairs_four_devices_are_two_islands) {
+    open(FERRY_SOFTWARE_LINKS_PAIRS, 4);
+    for (int device = 0; device < 4; ++device)
+        for (int peer = 0; peer < 4; ++peer)
+            if (peer != device) {
+                expect_link(device, peer, device / 2 == peer / 2);
+                expect_usable(device, peer, device / 2 == peer / 2);
+            }
+}
+
+TEST_F(software_links, of_an_odd_number_in_pairs_the_last_device_has_no_link) {
+    open(FERRY_SOFTWARE_LINKS_PAIRS, 3);
+    expect_link(0, 1, true);
+    expect_link(2, 0, false);
+    expect_link(1, 2, false);
+}
+
+TEST_F(software_links, lossy_links_are_reported_and_granted_and_fail_the_probe) {
+    open(FERRY_SOFTWARE_LINKS_LOSSY);
+    std::uint32_t failed = 0;
+    for (const auto &[device, peer] : {std::pair{0, 1}, std::pair{1, 0}}) {
+        expect_link(device, peer, true);
+        EXPECT_EQ(info_of(device, peer).can_access, 1) << "before the probe";
+        expect_usable(device, peer, false);
+        EXPECT_EQ(info_of(device, peer).driver_can_access, 1);
+        EXPECT_EQ(info_of(device, peer).probe, FERRY_PROBE_FAILED);
+        ferry_report report = {};
+        report.struct_size = sizeof report;
+        EXPECT_EQ(ferry_instance_get_report(ferry_, &report), FERRY_SUCCESS);
+        EXPECT_EQ(report.failed_peers, ++failed);
+    }
+    expect_copies(make_end(0), make_end(1), true); // the probes have left no access behind
+}
+
+TEST_F(software_links, copies_without_access_arrive_whatever_the_links) {
+    for (const std::uint32_t links : all_settings) {
+        SCOPED_TRACE(links);
+        open(links, 4);
+        const end first = make_end(0);
+        for (const int other : {1, 2, 3}) {
+            const end second = make_end(other);
+            expect_copies(first, second, true);
+            expect_copies(second, first, true);
+        }
+        close();
+    }
+}
+
+TEST_F(software_links, copies_over_sound_links_arrive) {
+    for (const std::uint32_t links : {FERRY_SOFTWARE_LINKS_ALL, FERRY_SOFTWARE_LINKS_PAIRS}) {
+        SCOPED_TRACE(links);
+        open(links);
+        const end first = make_end(0), second = make_end(1);
+        ASSERT_DONE(enable(0, 1));
+        expect_copies(first, second, true);
+        expect_copies(second, first, true);
+        close();
+    }
+}
+
+TEST_F(software_links, copies_over_lossy_links_write_nothing_while_either_context_has_access) {
+    open(FERRY_SOFTWARE_LINKS_LOSSY, 3);
+    const end first = make_end(0), second = make_end(1), third = make_end(2), neighbour = make_end(0);
+    for (const auto &[device, peer] : {std::pair{0, 1}, std::pair{1, 0}}) {
+        SCOPED_TRACE(testing::Message() << "from device " << device << " to device " << peer);
+        ASSERT_DONE(enable(device, peer));
+        expect_copies(first, second, false);
+        expect_copies(second, first, false);
+        expect_copies(first, third, true);
+        expect_copies(third, second, true);
+        expect_copies(first, neighbour, true);
+        disable(device, peer);
+        expect_copies(first, second, true);
+        expect_copies(second, first, true);
+    }
+}
+
+TEST_F(software_links, the_contexts_that_a_copy_names_count_or_else_the_owners_of_the_memory) {
+    open(FERRY_SOFTWARE_LINKS_LOSSY);
+    const CUdeviceptr far = make(1);
+    CUcontext other = nullptr; // also on device 0
+    CUdeviceptr near = 0;
+    ASSERT_DONE(cu_.cuCtxCreate(&other, 0, 0));
+    ASSERT_DONE(cu_.cuMemAlloc(&near, size));
+    ASSERT_DONE(enable(0, 1));
+    const picture of_far = make_picture(1), of_near = make_picture(2);
+    const auto copy = [&](CUcontext named) {
+        write(far, of_far);
+        write(near, of_near);
+        if (named) {
+            EXPECT_DONE(cu_.cuMemcpyPeer(near, named, far, contexts_[1], size));
+        } else {
+            EXPECT_DONE(cu_.cuMemcpyDtoD(near, far, size));
+        }
+        return read(near);
+    };
+    EXPECT_EQ(copy(contexts_[0]), of_near);
+    EXPECT_EQ(copy(other), of_far);
+    EXPECT_EQ(copy(nullptr), of_far);
+    ASSERT_DONE(cu_.cuCtxSetCurrent(other));
+    ASSERT_DONE(cu_.cuCtxEnablePeerAccess(contexts_[1], 0));
+    EXPECT_EQ(copy(other), of_near);
+    EXPECT_EQ(copy(nullptr), of_near);
+    ASSERT_DONE(cu_.cuCtxDestroy(other));
+}
+
+TEST_F(software_links, copies_of_arrays_are_lost_like_those_of_memory) {
+    open(FERRY_SOFTWARE_LINKS_LOSSY);
+    const CUarray array = make_array(1);
+    const CUdeviceptr memory = make(0);
+    const picture of_array = make_picture(1), of_memory = make_picture(2);
+    for (const bool has_access : {false, true}) {
+        SCOPED_TRACE(has_access);
+        if (has_access) {
+            ASSERT_DONE(enable(0, 1));
+        }
+        EXPECT_DONE(cu_.cuMemcpyHtoA(array, 0, of_array.data(), size));
+        write(memory, of_memory);
+        EXPECT_DONE(cu_.cuMemcpyAtoD(memory, array, 0, size));
+        EXPECT_EQ(read(memory), has_access ? of_memory : of_array);
+        write(memory, of_memory);
+        EXPECT_DONE(cu_.cuMemcpyDtoA(array, 0, memory, size));
+        synchronise();
+        picture back(size);
+        EXPECT_DONE(cu_.cuMemcpyAtoH(back.data(), array, 0, size));
+        EXPECT_EQ(back, has_access ? of_array : of_memory);
+    }
+}
+
+TEST_F(software_links, access_to_a_pool_over_a_lossy_link_loses_copies) {
+    for (const std::uint32_t links : {FERRY_SOFTWARE_LINKS_ALL, FERRY_SOFTWARE_LINKS_LOSSY}) {
+        SCOPED_TRACE(links);
+        const bool arrives = links == FERRY_SOFTWARE_LINKS_ALL;
+        open(links);
+        const CUmemoryPool pool = make_pool(1);
+        CUdeviceptr far = 0;
+        ASSERT_DONE(cu_.cuMemAllocFromPoolAsync(&far, size, pool, stream_));
+        ASSERT_DONE(cu_.cuStreamSynchronize(stream_));
+        const CUdeviceptr near = make(0);
+        const auto copy = [&](bool names_contexts, CUdeviceptr to, CUdeviceptr from) {
+            const int device = to == near ? 0 : 1;
+            if (names_contexts) {
+                EXPECT_DONE(cu_.cuMemcpyPeer(to, contexts_[device], from, contexts_[1 - device], size));
+            } else {
+                EXPECT_DONE(cu_.cuMemcpyDtoD(to, from, size));
+            }
+            synchronise();
+        };
+        const auto write_far = [&](const picture &data) {
+            EXPECT_DONE(cu_.cuCtxSetCurrent(contexts_[1])); // which has access
+            EXPECT_DONE(cu_.cuMemcpyHtoD(far, data.data(), size));
+            synchronise();
+        };
+        const picture of_near = make_picture(1), of_far = make_picture(2);
+        write(near, of_near);
+        write_far(of_far);
+        copy(true, near, far);
+        EXPECT_EQ(read(near), of_far) << "without access";
+
+        const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        ASSERT_DONE(cu_.cuMemPoolSetAccess(pool, &access, 1));
+        for (const bool names_contexts : {false, true}) {
+            SCOPED_TRACE(names_contexts);
+            write(near, of_near);
+            write_far(of_far);
+            copy(names_contexts, near, far);
+            EXPECT_EQ(read(near), arrives ? of_far : of_near);
+            write(near, of_near);
+            copy(names_contexts, far, near);
+            EXPECT_EQ(read(far), arrives ? of_near : of_far);
+        }
+        close();
+    }
+}
+
+TEST_F(software_links, fills_and_kernels_over_lossy_links_change_nothing_at_the_peer_and_read_ones) {
+    for (const std::uint32_t links : {FERRY_SOFTWARE_LINKS_ALL, FERRY_SOFTWARE_LINKS_LOSSY}) {
+        SCOPED_TRACE(links);
+        const bool arrives = links == FERRY_SOFTWARE_LINKS_ALL;
+        open(links);
+        const CUdeviceptr near = make(0), far = make(1);
+        ASSERT_DONE(enable(0, 1));
+        const picture of_near = make_picture(1), of_far = make_picture(2);
+        write(far, of_far);
+        EXPECT_DONE(cu_.cuMemsetD8Async(far, 0x5a, size, stream_));
+        EXPECT_EQ(read(far), arrives ? picture(size, 0x5a) : of_far);
+        EXPECT_DONE(cu_.cuMemsetD8Async(near, 0x5a, size, stream_));
+        EXPECT_EQ(read(near), picture(size, 0x5a)) << "a device reaches its own memory";
+
+        const auto copy_by_kernel = [&](CUdeviceptr to, CUdeviceptr from) {
+            ferry_copy_desc copy = {};
+            copy.source.address = from;
+            copy.destination.address = to;
+            copy.width = size;
+            copy.height = copy.depth = 1;
+            copy.flags = FERRY_COPY_BY_KERNEL;
+            EXPECT_EQ(ferry_copy_async(ferry_, &copy, stream_, nullptr, nullptr), FERRY_SUCCESS);
+            EXPECT_DONE(cu_.cuStreamSynchronize(stream_));
+        };
+        write(near, of_near);
+        write(far, of_far);
+        copy_by_kernel(far, near);
+        EXPECT_EQ(read(far), arrives ? of_near : of_far);
+        write(far, of_far);
+        copy_by_kernel(near, far);
+        EXPECT_EQ(read(near), arrives ? of_far : picture(size, 0xff));
+        close();
+    }
+}
+
+TEST_F(software_links, other_links_than_those_of_the_running_driver_are_refused) {
+    for (const std::uint32_t running : all_settings) {
+        SCOPED_TRACE(testing::Message() << "running " << running);
+        open(running);
+        for (const std::uint32_t asked : all_settings) {
+            SCOPED_TRACE(testing::Message() << "asked " << asked);
+            const std::uint32_t in_force = running ? running : FERRY_SOFTWARE_LINKS_ALL;
+            const bool agrees = asked == FERRY_SOFTWARE_LINKS_DEFAULT || asked == in_force;
+            ferry_error_info error = {};
+            error.struct_size = sizeof error;
+            ferry_instance *second = nullptr;
+            EXPECT_EQ(try_to_open(asked, 0, &second, &error), agrees ? FERRY_SUCCESS : FERRY_ERROR_SOFTWARE_CONFIG);
+            EXPECT_EQ(second != nullptr, agrees);
+            EXPECT_EQ(error.side, agrees ? FERRY_SIDE_NONE : FERRY_SIDE_OPTIONS);
+            EXPECT_EQ(error.field, agrees ? FERRY_FIELD_NONE : FERRY_FIELD_SOFTWARE);
+            ferry_close(second);
+        }
+        expect_link(0, 1, running != FERRY_SOFTWARE_LINKS_NONE); // as before
+        close();
+    }
+}
+
+} // namespace
+} // namespace ferry::test
