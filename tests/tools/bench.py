@@ -62,6 +62,13 @@ def verdict_of(values, target):
     return "lost" if values["p75"] < target else "ok" if values["p25"] >= target else "noise"
 
 
+# Between devices without access: every kind of box, and long lines on streams of both devices.
+relay = cases["relay"]["rows"]
+assert {row["labels"]["box"] for row in relay} == {"1D", "2D", "3D"}
+assert {row["labels"]["stream of"] for row in relay} == {"device 0", "device 1"}
+for row in relay:
+    assert row["target"] == (0.99 if row["raw_ns"]["median"] >= 40e3 else None), row
+
 # Pageable memory: every kind of row appears in both directions, and each verdict follows from all targets of its row.
 pageable = cases["pageable"]
 kinds = {}

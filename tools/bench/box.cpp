@@ -253,7 +253,11 @@ void ferry_copy_async_checked(ferry_instance *ferry, const ferry_copy_desc &copy
 }
 
 std::vector<contender> raw_contenders(const environment &environment, const box &box) {
-    const lowered copy = {box, environment.stream.get()};
+    return raw_contenders(environment, box, environment.stream.get());
+}
+
+std::vector<contender> raw_contenders(const environment &environment, const box &box, CUstream stream) {
+    const lowered copy = {box, stream};
     std::vector<contender> contenders;
     for (const raw_call &call : raw_calls) {
         if (!call.serves(box)) continue;
@@ -264,11 +268,15 @@ std::vector<contender> raw_contenders(const environment &environment, const box 
 }
 
 contender ferry_contender(const environment &environment, const box &box, std::uint32_t flags) {
+    return ferry_contender(environment, box, flags, environment.stream.get());
+}
+
+contender ferry_contender(const environment &environment, const box &box, std::uint32_t flags, CUstream stream) {
     ferry_copy_desc desc = describe(box);
     desc.flags = flags;
-    return {"ferry_copy_async", [&environment, desc] {
-                ferry_copy_async_checked(environment.basic.get(), desc, environment.stream.get());
-                drain(environment);
+    return {"ferry_copy_async", [&environment, desc, stream] {
+                ferry_copy_async_checked(environment.basic.get(), desc, stream);
+                check(environment.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
             }};
 }
 

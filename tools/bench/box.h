@@ -77,8 +77,11 @@ void ferry_copy_async_checked(ferry_instance *ferry, const ferry_copy_desc &copy
 // All of the driver's calls that make this copy, timed until the bytes have arrived. Calls that the driver refuses are
 // left out. Each call is tried for that, so both ends must exist.
 std::vector<contender> raw_contenders(const environment &environment, const box &box);
+// The same on another stream, whose context is current.
+std::vector<contender> raw_contenders(const environment &environment, const box &box, CUstream stream);
 // ferry_copy_async, timed until the bytes have arrived. `flags`: FERRY_COPY_*.
 contender ferry_contender(const environment &environment, const box &box, std::uint32_t flags = 0);
+contender ferry_contender(const environment &environment, const box &box, std::uint32_t flags, CUstream stream);
 // Explains what ferry_copy_async would do on the environment's stream. Returns nothing if the copy's flags force a
 // route that cannot serve the copy.
 std::optional<ferry_explanation> explain(const environment &environment, const ferry_copy_desc &copy);

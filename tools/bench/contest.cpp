@@ -115,8 +115,13 @@ double contest_budget_ns(const session &session) {
 }
 
 row measure_box(session &session, std::vector<std::string> labels, const box &box, double ceiling) {
+    return measure_box(session, std::move(labels), box, ceiling, session.environment.stream.get());
+}
+
+row measure_box(session &session, std::vector<std::string> labels, const box &box, double ceiling, CUstream stream) {
     return measure_beside_fastest(session, {std::move(labels), {box}, ceiling},
-                                  raw_contenders(session.environment, box), ferry_contender(session.environment, box));
+                                  raw_contenders(session.environment, box, stream),
+                                  ferry_contender(session.environment, box, 0, stream));
 }
 
 std::size_t table_bytes(const session &session, way_of_bytes way) {

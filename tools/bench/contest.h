@@ -26,6 +26,8 @@ struct task {
 row measure_beside_fastest(session &session, task task, std::span<const contender> raw, const contender &ferry);
 // The same for one copy by descriptor and all of the driver's calls that make it.
 row measure_box(session &session, std::vector<std::string> labels, const box &box, double ceiling);
+// The same on another stream, whose context is current.
+row measure_box(session &session, std::vector<std::string> labels, const box &box, double ceiling, CUstream stream);
 
 // The same, with every route that can serve forced in the same rounds, for about `budget_ns`. The verdict is about how
 // much longer ferry's choice takes than the fastest route; the raw call has no target.

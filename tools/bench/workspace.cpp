@@ -47,6 +47,14 @@ void check_row(const box &box, const std::byte *found, const std::byte *expected
 
 } // namespace
 
+std::vector<std::size_t> sizes_that_fit(const workspace &workspace, std::initializer_list<std::size_t> sizes) {
+    std::vector<std::size_t> found;
+    for (const std::size_t size : sizes)
+        if (size <= workspace.largest) found.push_back(size);
+    if (found.empty()) found.push_back(workspace.largest);
+    return found;
+}
+
 owned<void *> allocate_pinned(const environment &environment, std::size_t size) {
     void *memory = nullptr;
     check(environment.cu.cuMemHostAlloc(&memory, size + guard, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");

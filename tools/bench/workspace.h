@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -46,6 +47,9 @@ private:
 public:
     const buffer pageable, pinned, device_source, device_destination;
 };
+
+// Returns the sizes that fit a frame of the workspace, or the size of the whole frame if none fits.
+std::vector<std::size_t> sizes_that_fit(const workspace &workspace, std::initializer_list<std::size_t> sizes);
 
 // Allocates room for a frame of `size` bytes and the guard bytes past it; device memory is on the current context's
 // device.
