@@ -69,6 +69,12 @@ assert {row["labels"]["stream of"] for row in relay} == {"device 0", "device 1"}
 for row in relay:
     assert row["target"] == (0.99 if row["raw_ns"]["median"] >= 40e3 else None), row
 
+# The software driver has two devices: too few for the larger targets.
+broadcast = cases["broadcast"]["rows"]
+sources = [(row["labels"]["source"], row["labels"]["destinations"]) for row in broadcast]
+assert sources == [("pinned", "2"), ("pageable", "2"), ("device 0", "1")], sources
+assert all(row["target"] == 0.99 for row in broadcast), broadcast
+
 # Pageable memory: every kind of row appears in both directions, and each verdict follows from all targets of its row.
 pageable = cases["pageable"]
 kinds = {}

@@ -1,5 +1,8 @@
 #include "peers.h"
 
+#include <algorithm>
+#include <thread>
+
 namespace bench {
 
 peer_device::peer_device(const environment &environment, int ordinal, std::size_t size)
@@ -12,6 +15,13 @@ peer_device::peer_device(const environment &environment, int ordinal, std::size_
           return make_stream(environment);
       }()),
       buffer(device_buffer(memory.get(), ordinal, context.handle)) {}
+
+peer_devices open_peers(const environment &environment, std::size_t size) {
+    peer_devices peers;
+    for (int ordinal = 0; ordinal < environment.report.device_count; ++ordinal)
+        if (ordinal != environment.device) peers.push_back(std::make_unique<peer_device>(environment, ordinal, size));
+    return peers;
+}
 
 peer_access::peer_access(const ferry::driver_table &cu, CUcontext here, CUcontext there, bool is_on)
     : cu_(cu), is_on_(is_on) {
@@ -34,6 +44,80 @@ CUresult peer_access::set(CUcontext from, CUcontext to, bool is_on) noexcept {
     const CUresult result = is_on ? cu_.cuCtxEnablePeerAccess(to, 0) : cu_.cuCtxDisablePeerAccess(to);
     cu_.cuCtxPopCurrent(&from);
     return result;
+}
+
+access_between_devices::access_between_devices(const environment &environment) : environment_(environment) {
+    ferry_instance *const ferry = environment.basic.get();
+    const int count = environment.report.device_count;
+    for (int device = 0; device < count; ++device)
+        for (int peer = 0; peer < count; ++peer) {
+            auto info = sized<ferry_peer_info>();
+            if (device == peer) continue;
+            check(ferry_peer_get_info(ferry, device, peer, &info), "ferry_peer_get_info", {});
+            if (!info.can_access) continue;
+            const std::int32_t status = ferry_peer_enable(ferry, device, peer);
+            if (status == FERRY_ERROR_PEER_ACCESS) continue; // the probe lost data
+            check(status, "ferry_peer_enable", {});
+            enabled_.push_back({device, peer});
+        }
+}
+
+access_between_devices::~access_between_devices() {
+    for (const auto &[device, peer] : enabled_)
+        ferry_peer_disable(environment_.basic.get(), device, peer);
+}
+
+bool access_between_devices::has_both_ways(int device, int peer) const {
+    const auto has = [&](const std::pair<int, int> &pair) {
+        return std::find(enabled_.begin(), enabled_.end(), pair) != enabled_.end();
+    };
+    return has({device, peer}) && has({peer, device});
+}
+
+std::string access_between_devices::text() const {
+    const int count = environment_.report.device_count;
+    return "peer access for " + std::to_string(enabled_.size()) + " of " + std::to_string(count * (count - 1)) +
+           " ordered pairs of devices";
+}
+
+namespace {
+
+void start(const environment &environment, const transfer &one) {
+    const buffer &source = one.way.source, &destination = one.way.destination;
+    const current_context current(environment.cu, one.context);
+    if (source.is_host() || destination.is_host())
+        raw_copy_async(environment, one.way, one.size, one.stream);
+    else
+        check(environment.cu.cuMemcpyPeerAsync(destination.address, destination.context, source.address, source.context,
+                                               one.size, one.stream),
+              "cuMemcpyPeerAsync");
+}
+
+void wait(const environment &environment, const transfer &one) {
+    check(environment.cu.cuStreamSynchronize(one.stream), "cuStreamSynchronize");
+}
+
+} // namespace
+
+contender raw_transfers(const char *name, const environment &environment, std::vector<transfer> all) {
+    environment.need({"cuMemcpyPeerAsync"});
+    if (all.front().way.kind() == memory::pageable)
+        return {name, [&environment, all = std::move(all)] {
+                    std::vector<std::thread> threads;
+                    for (const transfer &one : all)
+                        threads.emplace_back([&] {
+                            start(environment, one);
+                            wait(environment, one);
+                        });
+                    for (std::thread &thread : threads)
+                        thread.join();
+                }};
+    return {name, [&environment, all = std::move(all)] {
+                for (const transfer &one : all)
+                    start(environment, one);
+                for (const transfer &one : all)
+                    wait(environment, one);
+            }};
 }
 
 } // namespace bench

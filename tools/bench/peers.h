@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct peer_device {
     const owned<CUstream> stream;
     const bench::buffer buffer;
 };
+using peer_devices = std::vector<std::unique_ptr<peer_device>>;
+// Returns every device other than the run's, in the order of their numbers, each with a buffer of `size` bytes.
+peer_devices open_peers(const environment &environment, std::size_t size);
 
 // Turns peer access between two contexts on or off in both directions, and restores it on destruction.
 class peer_access {
@@ -39,5 +43,31 @@ private:
     CUresult refusal_ = CUDA_SUCCESS;
     std::vector<std::pair<CUcontext, CUcontext>> changed_;
 };
+
+// Peer access through ferry between all devices that have it, until destruction.
+class access_between_devices {
+public:
+    explicit access_between_devices(const environment &environment);
+    ~access_between_devices();
+    access_between_devices(const access_between_devices &) = delete;
+
+    bool has_both_ways(int device, int peer) const;
+    std::string text() const; // for how many of the ordered pairs
+
+private:
+    const environment &environment_;
+    std::vector<std::pair<int, int>> enabled_; // a device and the peer whose memory it reaches
+};
+
+// A line that the driver copies on a stream of one of its devices.
+struct transfer {
+    direction way;
+    std::size_t size;
+    CUcontext context; // the stream's
+    CUstream stream;
+};
+// All of them at once, until the last bytes have arrived: all are started before any is waited for. Calls that copy
+// pageable memory block, so each of these has a thread.
+contender raw_transfers(const char *name, const environment &environment, std::vector<transfer> all);
 
 } // namespace bench

@@ -1,0 +1,124 @@
+// broadcast: the same bytes to every device at once.
+#include "contest.h"
+#include "peers.h"
+#include "report.h"
+
+namespace bench {
+
+namespace of_broadcast {
+namespace {
+
+constexpr std::size_t MiB = 1 << 20, GiB = 1 << 30;
+
+// One source and its destinations on all other devices, or on all devices if the source is in host memory.
+struct broadcast {
+    std::string source_name;
+    std::vector<transfer> copies; // on streams of their destinations' devices, without sizes
+    double ceiling;
+    std::vector<std::size_t> sizes;
+};
+
+// The driver sends the whole source over each link. With four links a quarter over each is enough, because the devices
+// can exchange them, so a ratio of 4 is the limit. Elsewhere ferry has to keep up with the driver, as in contest.cpp.
+std::optional<double> target_for(const broadcast &of, std::size_t size) {
+    const bool is_pinned = of.copies.front().way.kind() == memory::pinned, are_many = of.copies.size() >= 4;
+    if (is_pinned && size == GiB) return are_many ? std::optional(3.4) : std::nullopt;
+    if (is_pinned && size == 64 * MiB && are_many) return 2.5;
+    return 0.99;
+}
+
+// One call for all destinations, on a stream of the run's device.
+contender ferry_pieces(const environment &environment, const std::vector<transfer> &copies, std::size_t size) {
+    std::vector<std::uint64_t> to, from;
+    for (const transfer &copy : copies) {
+        to.push_back(copy.way.destination.address);
+        from.push_back(copy.way.source.address);
+    }
+    return {"ferry_copy_pieces_async", [&environment, to, from, sizes = std::vector<std::uint64_t>(to.size(), size)] {
+                auto error = sized<ferry_error_info>();
+                check(ferry_copy_pieces_async(environment.basic.get(), to.data(), from.data(), sizes.data(),
+                                              sizes.size(), 0, environment.stream.get(), &error),
+                      "ferry_copy_pieces_async", error);
+                drain(environment);
+            }};
+}
+
+row measure(session &session, const broadcast &of, std::size_t size) {
+    const environment &environment = session.environment;
+    std::vector<transfer> copies = of.copies;
+    std::vector<box> boxes;
+    for (transfer &copy : copies) {
+        copy.size = size;
+        boxes.push_back(line(copy.way, size));
+    }
+    const bool is_on_host = copies.front().way.source.is_host();
+    const contender both[] = {
+        raw_transfers(is_on_host ? "cuMemcpyHtoDAsync" : "cuMemcpyPeerAsync", environment, copies),
+        ferry_pieces(environment, copies, size)};
+    verify_each(session.workspace, boxes, both);
+    const std::vector<samples> taken =
+        interleave(both, session.is_quick ? effort{3, 40, 0.015e9} : effort{7, 400, 0.3e9});
+    return {.labels = {of.source_name, std::to_string(copies.size()), both[0].name},
+            .bytes = size,
+            .times = compare(taken[0], taken[1]),
+            .target = target_for(of, size),
+            .ceiling = of.ceiling};
+}
+
+std::vector<broadcast> all_broadcasts(const session &session, const peer_devices &peers) {
+    const environment &environment = session.environment;
+    workspace &workspace = session.workspace;
+    const auto to_all = [&](const buffer &source) {
+        std::vector<transfer> copies;
+        if (source.is_host())
+            copies.push_back({{"H2D", source, workspace.device_destination},
+                              0,
+                              environment.context.handle,
+                              environment.stream.get()});
+        for (const auto &peer : peers)
+            copies.push_back({{source.is_host() ? "H2D" : "D2D", source, peer->buffer},
+                              0,
+                              peer->context.handle,
+                              peer->stream.get()});
+        return copies;
+    };
+    const double of_links = ceiling_of("H2D", session.ceilings) * static_cast<double>(peers.size() + 1),
+                 of_peer =
+                     measure_ceiling(environment, workspace, {"D2D", workspace.device_source, peers.front()->buffer});
+    return {
+        {"pinned", to_all(workspace.pinned), of_links, sizes_that_fit(workspace, {GiB, 256 * MiB, 64 * MiB, 16 * MiB})},
+        {"pageable", to_all(workspace.pageable), of_links, sizes_that_fit(workspace, {GiB, 64 * MiB})},
+        {"device " + std::to_string(environment.device), to_all(workspace.device_source), of_peer,
+         sizes_that_fit(workspace, {GiB, 64 * MiB})}};
+}
+
+case_result run_broadcast(session &session) {
+    const environment &environment = session.environment;
+    if (environment.report.device_count < 2) return skipped("needs two devices");
+    environment.need({"cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess"});
+    const peer_devices peers = open_peers(environment, session.workspace.largest);
+    const access_between_devices access(environment);
+    case_result result = {
+        .note = access.text() +
+                ";\nfrom the host to all devices, or from one device to all others; sizes and GB/s count the source "
+                "once;\nraw: one call for each destination, on a stream of its device; of pageable memory also a "
+                "thread for each;\nferry: one ferry_copy_pieces_async, on a stream of device " +
+                std::to_string(environment.device) +
+                "; both until all bytes have arrived;\nceiling: H2D for each device, and from a device the best "
+                "cuMemcpyDtoDAsync of at least 64 MiB to one other",
+        .label_columns = {"source", "destinations", raw_call_column}};
+    for (const broadcast &each : all_broadcasts(session, peers))
+        for (const std::size_t size : each.sizes) {
+            session.progress.show("broadcast", each.source_name, size);
+            result.rows.push_back(measure(session, each, size));
+        }
+    return result;
+}
+
+} // namespace
+} // namespace of_broadcast
+
+const bench_case broadcast_case = {"broadcast", "the same 16 MiB to 1 GiB to every device at once",
+                                   of_broadcast::run_broadcast};
+
+} // namespace bench
