@@ -75,6 +75,15 @@ sources = [(row["labels"]["source"], row["labels"]["destinations"]) for row in b
 assert sources == [("pinned", "2"), ("pageable", "2"), ("device 0", "1")], sources
 assert all(row["target"] == 0.99 for row in broadcast), broadcast
 
+# Each copy over several links is compared with what the links carry, and with one link.
+multilink = cases["multilink"]
+found = [(*(row["labels"][name] for name in ["copy", "memory", "raw"]), row["target"]) for row in multilink["rows"]]
+pinned = [(copy, "pinned", *raw) for copy in ["H2D", "D2H"]
+          for raw in [("each device for itself", 0.95), ("one link", None)]]
+assert found == [*pinned, ("H2D", "pageable", "ferry, one link", None)], found
+assert {row["labels"]["helpers"] for row in multilink["rows"]} == {"1"}, "the software driver has two devices"
+assert "numbers" not in multilink, "a kernel that the software driver cannot run"
+
 # Pageable memory: every kind of row appears in both directions, and each verdict follows from all targets of its row.
 pageable = cases["pageable"]
 kinds = {}

@@ -125,6 +125,7 @@ extern const bench_case regret_case;
 extern const bench_case peer_case;
 extern const bench_case relay_case;
 extern const bench_case broadcast_case;
+extern const bench_case multilink_case;
 extern const bench_case both_ways_case;
 extern const bench_case pinned_alloc_case;
 extern const bench_case register_case;

@@ -16,15 +16,19 @@ namespace bench {
 
 namespace {
 
-constexpr const bench_case *cases[] = {&linear_case,          &submit_case,         &strided_case,
-                                       &volume_case,          &regret_case,         &peer_case,
-                                       &relay_case,           &broadcast_case,      &both_ways_case,
-                                       &pinned_alloc_case,    &register_case,       &pinned_pool_case,
-                                       &pool_alloc_case,      &address_case,        &ipc_open_case,
-                                       &batch_case,           &urgent_case,         &interference_case,
-                                       &pageable_case,        &pageable_busy_case,  &pageable_busy_gpu_case,
-                                       &pageable_cold_case,   &pageable_loops_case, &pageable_pieces_case,
-                                       &pageable_devices_case};
+constexpr const bench_case *cases[] = {&linear_case,          &submit_case,
+                                       &strided_case,         &volume_case,
+                                       &regret_case,          &peer_case,
+                                       &relay_case,           &broadcast_case,
+                                       &multilink_case,       &both_ways_case,
+                                       &pinned_alloc_case,    &register_case,
+                                       &pinned_pool_case,     &pool_alloc_case,
+                                       &address_case,         &ipc_open_case,
+                                       &batch_case,           &urgent_case,
+                                       &interference_case,    &pageable_case,
+                                       &pageable_busy_case,   &pageable_busy_gpu_case,
+                                       &pageable_cold_case,   &pageable_loops_case,
+                                       &pageable_pieces_case, &pageable_devices_case};
 
 struct options {
     std::vector<std::string> cases; // empty: all
