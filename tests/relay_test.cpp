@@ -7,8 +7,7 @@
 
 #include "support/counted_test.h"
 #include "support/gate.h"
-#include "support/raw_objects.h"
-#include "support/test_place.h"
+#include "support/station.h"
 #include "support/waiting_free.h"
 
 namespace ferry::test {
@@ -26,59 +25,6 @@ protected:
     void TearDown() override {
         if (counted) counted_test::TearDown();
     }
-
-    // Memory and a stream of a device.
-    class station {
-    public:
-        station(CUcontext context, std::uint64_t size) : context_(context), size_(size) {
-            enter();
-            EXPECT_OK(raw().cuMemAlloc(&address_, size));
-            EXPECT_OK(raw().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING));
-            leave();
-        }
-        ~station() {
-            enter();
-            EXPECT_OK(raw().cuStreamSynchronize(stream_));
-            EXPECT_OK(raw().cuStreamDestroy(stream_));
-            EXPECT_OK(raw().cuMemFree(address_));
-            leave();
-        }
-        station(const station &) = delete;
-        station &operator=(const station &) = delete;
-
-        CUdeviceptr address() const { return address_; }
-        CUstream stream() const { return stream_; }
-        void write(const bytes &from) const {
-            enter();
-            EXPECT_OK(raw().cuMemcpyHtoD(address_, from.data(), from.size()));
-            leave();
-        }
-        bytes read() const {
-            bytes found(size_);
-            enter();
-            EXPECT_OK(raw().cuMemcpyDtoH(found.data(), address_, size_));
-            leave();
-            return found;
-        }
-        // Enqueues a fill of all bytes.
-        void fill(unsigned char value, CUstream on) const {
-            enter();
-            EXPECT_OK(raw().cuMemsetD8Async(address_, value, size_, on));
-            leave();
-        }
-        void wait() const { EXPECT_OK(raw().cuStreamSynchronize(stream_)); }
-
-    private:
-        void enter() const { EXPECT_OK(raw().cuCtxPushCurrent(context_)); }
-        static void leave() {
-            CUcontext left = nullptr;
-            EXPECT_OK(raw().cuCtxPopCurrent(&left));
-        }
-        const CUcontext context_;
-        const std::uint64_t size_;
-        CUdeviceptr address_ = 0;
-        CUstream stream_ = nullptr;
-    };
 
     static ferry_copy_desc line(const station &to, const station &from, std::uint64_t size,
                                 std::uint32_t flags = FERRY_COPY_BY_RELAY) {

@@ -212,6 +212,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_FORMAT 42   /* of an array */
 #define FERRY_FIELD_CHANNELS 43 /* of an array */
 #define FERRY_FIELD_SOFTWARE_LINKS 44
+#define FERRY_FIELD_HELPERS 45
 
 /*
  * Details of an error. Set struct_size before the call: 0 counts as 40, the size of the first version, and becomes 40;
@@ -369,6 +370,9 @@ typedef struct ferry_place {
  *              the driver, which copies it into its commands; a thousand of them waiting on a stream make the next
  *              call wait.
  *              Refused under capture (FERRY_ERROR_CAPTURE). No effect on pinned sources, copies to the host and fills.
+ * MULTILINK    A copy of 4 MiB or more between pinned and device memory may take the host links of the helpers that
+ *              ferry_multilink_set names: kernels there move part of the bytes. No effect on other copies, in graphs,
+ *              beside NO_KERNELS or a forced route.
  * BY_DRIVER, BY_KERNEL, BY_STAGING, BY_RELAY  Forces that route; a copy that it cannot take fails with
  *              FERRY_ERROR_ROUTE. Two of these, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. NO_KERNELS with BY_STAGING
  *              stages without a kernel; while the staging buffer has no free slot, the copy fails with
@@ -381,6 +385,7 @@ typedef struct ferry_place {
 #define FERRY_COPY_URGENT 0x1u
 #define FERRY_COPY_NO_KERNELS 0x2u
 #define FERRY_COPY_SOURCE_READ 0x4u
+#define FERRY_COPY_MULTILINK 0x8u
 #define FERRY_COPY_BY_DRIVER 0x100u
 #define FERRY_COPY_BY_KERNEL 0x200u
 #define FERRY_COPY_BY_STAGING 0x400u
@@ -825,6 +830,8 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_ROUTE_RELAYED 5  /* between devices without peer access, in chunks through pinned memory, on streams of
                                 * ferry's own */
 
+#define FERRY_ROUTE_MULTILINK 6 /* by kernels of several devices, each over its own host link: ferry_multilink_set */
+
 /* Why a route cannot take a copy. */
 #define FERRY_OBSTACLE_NONE 0
 #define FERRY_OBSTACLE_NO_ROUTE 1      /* the instance's flags are BY_STAGING, and pieces of a batch cannot be staged */
@@ -844,6 +851,9 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_OBSTACLE_DIRECT 14       /* the device takes pageable memory itself (pageable_uses_host_page_tables) */
 #define FERRY_OBSTACLE_NOT_BETWEEN_DEVICES 15 /* the ends are not on two devices, or the copy becomes part of a graph */
 #define FERRY_OBSTACLE_DIRECT_ACCESS 16 /* one of the two devices has access to the memory of the other */
+#define FERRY_OBSTACLE_NO_HELPERS 17 /* ferry_multilink_set names none for this device, in this context */
+#define FERRY_OBSTACLE_NOT_CUT 18    /* rows below 64 KiB, or addresses or pitches that differ modulo 16 */
+#define FERRY_OBSTACLE_SMALL 19      /* too small to gain by it */
 
 /* Returns a text such as "pageable memory"; "?" for an unknown number. */
 FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
@@ -882,6 +892,9 @@ typedef struct ferry_explanation {
     uint64_t relay_ns;         /* as driver_ns, for FERRY_ROUTE_RELAYED */
     int32_t relay_obstacle;    /* FERRY_OBSTACLE_*: why that cannot take it, or need not. Copies below 2 MiB are taken
                                 * only with FERRY_COPY_BY_RELAY; whether they could be is not looked at without */
+    uint32_t links;            /* for FERRY_ROUTE_MULTILINK: the host links that the copy takes; else 0 */
+    uint64_t multilink_ns;     /* as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links */
+    int32_t multilink_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it */
     uint32_t reserved;
 } ferry_explanation;
 
@@ -2545,6 +2558,41 @@ FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, in
  * Driver:        cuCtxSynchronize, cuCtxDisablePeerAccess.
  */
 FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer);
+
+/* The devices whose host links copies of another device may take. */
+typedef struct ferry_multilink_options {
+    uint32_t struct_size;
+    uint32_t max_sms;       /* the maximum number of SMs that a copy may use on each helper; 0: 16 */
+    const int32_t *helpers; /* `helper_count` devices, read during the call */
+    uint32_t helper_count;  /* at most 29; 0: as without options */
+    uint32_t reserved;      /* 0 */
+} ferry_multilink_options;
+
+/*
+ * Lets copies with FERRY_COPY_MULTILINK between pinned memory and `device` take the host links of other devices: each
+ * helper runs a kernel on a stream of ferry's own that moves a part of the bytes and accesses the memory of `device` as
+ * a peer. Such a copy takes SMs and link of its helpers as long as it runs. The devices claim chunks, so a helper that
+ * is busy does less, and one whose kernel does not start delays nothing. `options` NULL: no helpers, as at first.
+ * Replaces the helpers of earlier calls; copies in flight keep theirs.
+ *
+ * Each helper gets access to the memory of `device`, as by ferry_peer_enable, which it keeps. Only memory to which all
+ * contexts that ferry uses for these devices have access gains by it. After ferry_context_adopt for `device` other
+ * helpers cannot be set while the instance is open.
+ *
+ * If the context of a helper dies while it holds a chunk, the copy fails: its stream and context report
+ * CUDA_ERROR_LAUNCH_FAILED some seconds later.
+ *
+ * Thread-safety: safe.
+ * Blocking:      while kernels are loaded and memory is allocated; else as ferry_peer_enable.
+ * Errors:        FERRY_ERROR_DEVICE: `device` with FERRY_FIELD_DEVICE; a helper that does not exist, is `device` itself
+ *                or comes twice with FERRY_FIELD_HELPERS, its number as value and its place in `index`.
+ *                _PEER_ACCESS with FERRY_FIELD_HELPERS: a helper has no access, lost the probe's data, or atomics do
+ *                not work over its link. _UNSUPPORTED without kernels; _LIMIT for too many helpers; _OUT_OF_MEMORY;
+ *                _IN_USE after ferry_context_adopt. After an error the helpers are as before.
+ * Driver:        as ferry_peer_enable; cuDeviceGetP2PAttribute, cuMemAlloc, cuEventCreate, those of ferry_host_alloc.
+ */
+FERRY_API int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferry_multilink_options *options,
+                                      ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Memory and semaphores of graphics APIs

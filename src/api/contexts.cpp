@@ -20,6 +20,7 @@ error destroy_context(ferry_instance &instance, CUcontext context) noexcept {
     if (CUresult result = instance.cu.cuCtxDestroy(context)) return to_error(result);
     instance.staging.forget(context);
     instance.lanes.forget(context);
+    instance.links.forget(context);
     instance.contexts.forget(context);
     instance.kernels.forget(context);
     instance.sharing.memory.forget_context(context);

@@ -163,6 +163,7 @@ void close_instance(ferry_instance &instance) noexcept {
     if (instance.limits.device_count) {
         instance.staging.close();
         instance.lanes.close();
+        instance.links.close();
         instance.tables.close();
         instance.read_buffers.close();
         instance.deferred.close();

@@ -12,6 +12,21 @@ error check_pair(const ferry_instance &instance, std::int32_t device, std::int32
     return device == peer ? error{.status = FERRY_ERROR_DEVICE} : ok;
 }
 
+// A helper's errors name the field, the helper and its place in the list.
+std::int32_t refuse_helper(ferry_error_info *details, const error &why, std::uint32_t at, std::int32_t helper,
+                           std::uint64_t limit = 0) noexcept {
+    return report(details, refuse_option(why.status, FERRY_FIELD_HELPERS, limit, static_cast<std::uint64_t>(helper)),
+                  at);
+}
+
+// Gives a helper what it needs to access the device's memory.
+error enable_helper(ferry_instance &instance, std::int32_t helper, std::int32_t device) noexcept {
+    if (error failed = instance.peers.enable(helper, device, instance.allocator, instance.log)) return failed;
+    ferry_peer_info link = {};
+    instance.peers.describe(helper, device, link);
+    return link.native_atomics ? ok : no_access;
+}
+
 } // namespace
 
 extern "C" {
@@ -40,6 +55,32 @@ int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t pee
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (error failed = check_pair(*instance, device, peer)) return failed.status;
     return instance->peers.disable(device, peer).status;
+}
+
+int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferry_multilink_options *options,
+                            ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (error failed = check_device(*instance, device)) return report(details, failed);
+    ferry_multilink_options given = {};
+    if (options)
+        if (error failed = read_sized(options, given)) return report(details, failed);
+    if (given.reserved) return report(details, refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED));
+    if (given.helper_count && !given.helpers) return report(details, null_argument);
+    constexpr std::uint32_t most = gpu::max_links - 1;
+    if (given.helper_count > most)
+        return report(details, refuse_option(FERRY_ERROR_LIMIT, FERRY_FIELD_HELPERS, most, given.helper_count));
+    std::uint64_t helpers = 0;
+    for (std::uint32_t i = 0; i < given.helper_count; ++i) {
+        const std::int32_t helper = given.helpers[i];
+        const bool is_valid = !check_device(*instance, helper) && helper != device && !(helpers >> helper & 1);
+        const auto count = static_cast<std::uint64_t>(instance->limits.device_count);
+        if (!is_valid) return refuse_helper(details, {.status = FERRY_ERROR_DEVICE}, i, helper, count);
+        helpers |= std::uint64_t{1} << helper;
+    }
+    for (std::uint32_t i = 0; i < given.helper_count; ++i)
+        if (error failed = enable_helper(*instance, given.helpers[i], device))
+            return refuse_helper(details, failed, i, given.helpers[i]);
+    return report(details, instance->links.set(device, helpers, given.max_sms));
 }
 
 } // extern "C"

@@ -22,6 +22,9 @@ public:
     Word exchange(Word value, std::memory_order order = strictest) const noexcept {
         return __atomic_exchange_n(&word_, value, static_cast<int>(order));
     }
+    Word fetch_add(Word more, std::memory_order order = strictest) const noexcept {
+        return __atomic_fetch_add(&word_, more, static_cast<int>(order));
+    }
     // Writes the word if it has the expected value. False, and `expected` is its value, if it has another.
     bool compare_exchange(Word &expected, Word value, std::memory_order order = strictest) const noexcept {
         return __atomic_compare_exchange_n(&word_, &expected, value, false, static_cast<int>(order), __ATOMIC_RELAXED);
@@ -33,6 +36,9 @@ public:
     }
     Word exchange(Word value, std::memory_order order = strictest) const noexcept {
         return std::atomic_ref(word_).exchange(value, order);
+    }
+    Word fetch_add(Word more, std::memory_order order = strictest) const noexcept {
+        return std::atomic_ref(word_).fetch_add(more, order);
     }
     bool compare_exchange(Word &expected, Word value, std::memory_order order = strictest) const noexcept {
         return std::atomic_ref(word_).compare_exchange_strong(expected, value, order, std::memory_order_relaxed);

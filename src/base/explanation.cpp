@@ -32,17 +32,21 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
     constexpr const char *waits[] = {"does not block", "blocks until the source has been read",
                                      "blocks until the copy is complete"};
     const bool is_known = explanation.blocks >= 0 && explanation.blocks <= FERRY_BLOCKS_UNTIL_DONE;
-    const char *const route = explanation.route == FERRY_ROUTE_KERNEL     ? "kernel"
-                              : explanation.route == FERRY_ROUTE_STAGED   ? "staged"
-                              : explanation.route == FERRY_ROUTE_BUFFERED ? "buffered"
-                              : explanation.route == FERRY_ROUTE_RELAYED  ? "relayed"
-                                                                          : "driver";
-    char how[64] = "", calls[32] = "", times[128] = "";
+    const char *const route = explanation.route == FERRY_ROUTE_KERNEL      ? "kernel"
+                              : explanation.route == FERRY_ROUTE_STAGED    ? "staged"
+                              : explanation.route == FERRY_ROUTE_BUFFERED  ? "buffered"
+                              : explanation.route == FERRY_ROUTE_RELAYED   ? "relayed"
+                              : explanation.route == FERRY_ROUTE_MULTILINK ? "multilink"
+                                                                           : "driver";
+    char how[64] = "", calls[32] = "", times[160] = "";
     if (explanation.route == FERRY_ROUTE_STAGED && explanation.max_sms == 0)
         std::snprintf(how, sizeof how, " on %" PRIu32 " threads", explanation.threads);
     else if (explanation.route == FERRY_ROUTE_STAGED)
         std::snprintf(how, sizeof how, " on %" PRIu32 " SMs and %" PRIu32 " threads", explanation.max_sms,
                       explanation.threads);
+    else if (explanation.route == FERRY_ROUTE_MULTILINK)
+        std::snprintf(how, sizeof how, " over %" PRIu32 " links on %" PRIu32 " SMs each", explanation.links,
+                      explanation.max_sms);
     else if (explanation.route == FERRY_ROUTE_KERNEL)
         std::snprintf(how, sizeof how, " on %" PRIu32 " SMs", explanation.max_sms);
     if (explanation.calls > 1) std::snprintf(calls, sizeof calls, " in %" PRIu32 " calls", explanation.calls);
@@ -52,8 +56,10 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
     } routes[] = {{explanation.driver_ns, " by the driver"},
                   {explanation.kernel_ns, " by a kernel"},
                   {explanation.staged_ns, " staged"},
-                  {explanation.relay_ns, " relayed"}};
-    const bool is_one = !explanation.kernel_ns && !explanation.staged_ns && !explanation.relay_ns;
+                  {explanation.relay_ns, " relayed"},
+                  {explanation.multilink_ns, " over links"}};
+    const bool is_one =
+        !explanation.kernel_ns && !explanation.staged_ns && !explanation.relay_ns && !explanation.multilink_ns;
     for (std::size_t length = 0; const auto &one : routes)
         if (one.ns)
             length += static_cast<std::size_t>(std::snprintf(times + length, sizeof times - length, "%s%.1f us%s",

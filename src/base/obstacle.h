@@ -23,6 +23,9 @@ namespace ferry {
     OBSTACLE(direct, "the device reads host memory itself, at the speed of its link")                                  \
     OBSTACLE(not_between_devices, "the ends are not on two devices, or the copy becomes part of a graph")              \
     OBSTACLE(direct_access, "a device has access to the memory of the other")                                          \
+    OBSTACLE(no_helpers, "no helpers: see ferry_multilink_set")                                                        \
+    OBSTACLE(not_cut, "rows below 64 KiB, or addresses or pitches that differ modulo 16")                              \
+    OBSTACLE(small, "too small to gain by it")                                                                         \
     /* Not public: */                                                                                                  \
     OBSTACLE(not_known, "not known")                                                                                   \
     OBSTACLE(not_measured, "device without a profile")                                                                 \

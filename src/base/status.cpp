@@ -123,9 +123,10 @@ constexpr const char *field_names[] = {"",
                                        "software_queues",
                                        "format",
                                        "channels",
-                                       "software_links"};
+                                       "software_links",
+                                       "helpers"};
 static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_OPTIONS + 1);
-static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_SOFTWARE_LINKS + 1);
+static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_HELPERS + 1);
 
 template <std::size_t count> const char *name_or_empty(const char *const (&names)[count], std::int32_t index) noexcept {
     return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";

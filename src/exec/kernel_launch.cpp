@@ -85,6 +85,11 @@ error launch_ring(const driver_table &cu, kernel_set &kernels, kernel which, con
     return launch(cu, kernels, which, blocks, given, stream);
 }
 
+error launch_link(const driver_table &cu, kernel_set &kernels, const gpu::link_parameters &given, std::uint32_t blocks,
+                  CUstream stream) noexcept {
+    return launch(cu, kernels, kernel::links, blocks, given, stream);
+}
+
 error launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
                   CUstream stream) noexcept {
     const fill_launch laid_out = lay_out_fill_kernel(fill, blocks);

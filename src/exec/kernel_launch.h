@@ -45,6 +45,10 @@ error launch_array_table(const driver_table &cu, kernel_set &kernels, const arra
 error launch_ring(const driver_table &cu, kernel_set &kernels, gpu::kernel which, const gpu::ring_parameters &given,
                   std::uint32_t blocks, CUstream stream) noexcept;
 
+// Launches one link's share of a copy over several links.
+error launch_link(const driver_table &cu, kernel_set &kernels, const gpu::link_parameters &given, std::uint32_t blocks,
+                  CUstream stream) noexcept;
+
 error launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
                   CUstream stream) noexcept;
 

@@ -155,6 +155,12 @@ FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {
     asm volatile("atom.acq_rel.gpu.exch.b64 %0, [%1], %2;" : "=l"(before) : "l"(address), "l"(word) : "memory");
     return before;
 }
+// Adds 1 and returns the number before. Atomic for all devices; orders nothing.
+FERRY_KERNEL_CODE u64 count_up(u64 address) {
+    u64 before;
+    asm volatile("atom.relaxed.sys.add.u64 %0, [%1], 1;" : "=l"(before) : "l"(address) : "memory");
+    return before;
+}
 FERRY_KERNEL_CODE void pause() { __nanosleep(100); }
 // Ends the launch and breaks its context.
 FERRY_KERNEL_CODE void trap() { __trap(); }
@@ -219,6 +225,7 @@ void pause();
 u64 load_acquire(u64 address);
 void store_release(u64 address, u64 word);
 u64 exchange(u64 address, u64 word);
+u64 count_up(u64 address);
 FERRY_KERNEL_CODE u64 load_relaxed(u64 address) { return load_acquire(address); }
 FERRY_KERNEL_CODE void store_relaxed(u64 address, u64 word) { store_release(address, word); }
 FERRY_KERNEL_CODE void fence_for_host() {}

@@ -2,6 +2,7 @@
 #include "kernels/arrays.h"
 #include "kernels/boxes.h"
 #include "kernels/fills.h"
+#include "kernels/links.h"
 #include "kernels/pieces.h"
 #include "kernels/ring.h"
 

@@ -224,4 +224,26 @@ struct ring_parameters {
     u64 surface;
 };
 
+// One copy over the host links of several devices: a launch on each. All of them claim chunks from one counter, and the
+// launch in the caller's stream, the owner's, ends when all chunks are complete. A launch that begins after that claims
+// nothing. The counters lie in memory of the owner's device, which the other launches reach as peers.
+struct link_counters {
+    u64 claimed, complete; // chunks
+    u64 left[30];          // of each launch: blocks that will not use the counters again
+};
+constexpr u32 max_links = sizeof(link_counters::left) / sizeof(u64);
+
+struct link_parameters {
+    u64 counters;
+    box_end destination, source; // as this launch's context has them, with the same alignment modulo 16
+    u64 width, height;           // bytes of a row, rows of a slice
+    u64 chunk_size;              // bytes; the last chunk of a row may be shorter
+    u64 per_row, chunks;         // chunks of a row, and of all rows
+    u64 passed;                  // in pinned memory: the last block of the launch writes `number` there, then is gone
+    u64 number;
+    u64 patience; // of the owner: how often it looks before it takes a chunk for lost
+    u32 link;     // the index of this launch's `left`
+    u32 is_owner;
+};
+
 } // namespace ferry::gpu

@@ -9,9 +9,7 @@ namespace ferry {
 
 namespace {
 
-bool is_same_stream(const stream_key &one, const stream_key &other) noexcept {
-    return one.number != 0 && one == other;
-}
+bool is_same_stream(const stream_key &one, const stream_key &other) noexcept { return one.number != 0 && one == other; }
 
 } // namespace
 

@@ -61,8 +61,8 @@ private:
     error move(const shape &part) noexcept {
         const auto slot = static_cast<unsigned>(moved_++ % lane::slots);
         const auto first = reinterpret_cast<std::uintptr_t>(to_[0]->memory.host()) + slot * to_[0]->slot_size;
-        const shape_end packed = {
-            memory_kind::pinned, -1, nullptr, 0, 0, 0, {first, first + part.bytes() - 1}, part.width, part.height};
+        const shape_end packed = {memory_kind::pinned, -1,         nullptr, 0, 0, 0, {first, first + part.bytes() - 1},
+                                  part.width,          part.height};
         shape filling = part, emptying = part;
         filling.destination = emptying.source = packed;
         const lane &from = *from_[slot % pairs], &to = *to_[slot % pairs];

@@ -146,6 +146,14 @@ double predict_relayed(const shape &shape, const device_profile &profile) noexce
                      static_cast<double>(shape.bytes()) * 1000 / profile.relay_rate});
 }
 
+// Every link is expected to carry as much as this device's.
+double predict_multilink(const shape &shape, const plan_facts &facts) noexcept {
+    const direction_profile &profile = (*facts.profile)[direction_of(shape, facts.context_device)];
+    constexpr double start_of_helpers_ns = 20'000;
+    return profile.kernel_fixed_ns + start_of_helpers_ns +
+           static_cast<double>(shape.bytes()) * 1000 / (static_cast<double>(profile.kernel_line_rate) * facts.links);
+}
+
 prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     const device_profile &profile = *facts.profile;
     const copy_direction direction = direction_of(shape, facts.context_device);
@@ -174,8 +182,12 @@ prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     const std::uint32_t driver_fixed_ns =
         goes_by_many_rows(direction, rows) ? profile.many_rows_fixed_ns : of_direction.driver_fixed_ns;
     const staged_prediction staged = predict_staged(shape, facts, of_direction, rows);
-    return {driver_fixed_ns + by_driver, of_direction.kernel_fixed_ns + by_kernel, staged.ns,
-            has_no_access ? predict_relayed(shape, profile) : 0, static_cast<std::uint16_t>(blocks), staged.by_copies};
+    return {driver_fixed_ns + by_driver,
+            of_direction.kernel_fixed_ns + by_kernel,
+            staged.ns,
+            has_no_access ? predict_relayed(shape, profile) : 0,
+            static_cast<std::uint16_t>(blocks),
+            staged.by_copies};
 }
 
 copy_plan plan_for_kernel(const plan_facts &facts, std::uint16_t blocks) noexcept {
@@ -202,6 +214,15 @@ copy_plan plan_for_relay(const plan_facts &facts) noexcept {
     copy_plan plan;
     plan.route = route_kind::relayed;
     plan.synchronise_after = facts.form == copy_form::synchronous;
+    return plan;
+}
+
+copy_plan plan_for_links(const plan_facts &facts) noexcept {
+    copy_plan plan;
+    plan.route = route_kind::multilink;
+    plan.synchronise_after = facts.form == copy_form::synchronous;
+    plan.blocks =
+        facts.preferences.max_blocks ? std::min(facts.preferences.max_blocks, blocks_of_a_link) : blocks_of_a_link;
     return plan;
 }
 
@@ -310,6 +331,8 @@ ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept 
         return ranked.add(is_obstacle(why_not_staged) ? refuse_plan(why_not_staged) : plan_for_staging(shape, facts));
     if (preferences.forced == route_kind::kernel && is_obstacle(why_not_kernel))
         return ranked.add(refuse_plan(why_not_kernel));
+    if (preferences.forced == route_kind::none && facts.multilink == obstacle::none)
+        return ranked.add(plan_for_links(facts));
     if (goes_with_commands(shape, facts)) return ranked.add(plan_for_driver(shape, facts));
     if (preferences.forced == route_kind::none && is_read_early(shape, facts) && !facts.is_stream_idle &&
         shape.bytes() <= largest_buffered)
@@ -356,6 +379,8 @@ copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept
     forecast.staged.route = route_kind::staged;
     forecast.relayed.route = route_kind::relayed;
     forecast.relayed.why_not = facts.relay;
+    forecast.multilink.route = route_kind::multilink;
+    forecast.multilink.why_not = facts.multilink;
     forecast.kernel.why_not = kernel_obstacle(shape, facts);
     forecast.staged.why_not = staged_obstacle(shape, facts);
     if (!is_obstacle(forecast.staged.why_not)) forecast.staged.blocks = plan_for_staging(shape, facts).blocks;
@@ -379,6 +404,8 @@ copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept
     if (!is_obstacle(forecast.staged.why_not))
         forecast.staged.predicted_ns = static_cast<std::uint64_t>(predicted.staged_ns);
     forecast.relayed.predicted_ns = static_cast<std::uint64_t>(predicted.relayed_ns);
+    if (!is_obstacle(facts.multilink))
+        forecast.multilink.predicted_ns = static_cast<std::uint64_t>(predict_multilink(shape, facts));
     return forecast;
 }
 

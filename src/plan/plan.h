@@ -12,10 +12,11 @@ enum class copy_form : std::uint8_t { synchronous, asynchronous };
 enum class route_kind : std::uint8_t {
     none = FERRY_ROUTE_NONE, // as a preference: any
     driver = FERRY_ROUTE_DRIVER,
-    kernel,   // ferry's own kernels, on the caller's stream
-    staged,   // a kernel or copies on that stream and host threads, through slots of a staging buffer
-    buffered, // the calling thread reads the source into pinned memory, and the driver's call copies that
-    relayed,  // between devices without access: the driver's calls, chunk by chunk through slots of pinned memory
+    kernel,    // ferry's own kernels, on the caller's stream
+    staged,    // a kernel or copies on that stream and host threads, through slots of a staging buffer
+    buffered,  // the calling thread reads the source into pinned memory, and the driver's call copies that
+    relayed,   // between devices without access: the driver's calls, chunk by chunk through slots of pinned memory
+    multilink, // kernels of several devices, each over its own link to the host
 };
 
 // The error for a forced route that cannot serve.
@@ -28,11 +29,12 @@ struct copy_preferences {
     route_kind forced = route_kind::none;
     bool no_kernels = false;      // no kernels
     bool is_urgent = false;       // must not wait behind other copies in a copy engine's queue
+    bool over_links = false;      // a large copy may take the links of other devices
     bool source_read = false;     // a pageable source has been read when an asynchronous call returns
     std::uint16_t max_blocks = 0; // maximum blocks, each on one SM at most; 0: as many as pay off
 
     bool any() const noexcept {
-        return forced != route_kind::none || no_kernels || is_urgent || source_read || max_blocks;
+        return forced != route_kind::none || no_kernels || is_urgent || over_links || source_read || max_blocks;
     }
 };
 
@@ -45,6 +47,7 @@ constexpr copy_preferences preferences_of(std::uint32_t flags) noexcept {
     if (flags & FERRY_COPY_BY_RELAY) preferences.forced = route_kind::relayed;
     preferences.no_kernels = flags & FERRY_COPY_NO_KERNELS;
     preferences.is_urgent = flags & FERRY_COPY_URGENT;
+    preferences.over_links = flags & FERRY_COPY_MULTILINK;
     preferences.source_read = flags & FERRY_COPY_SOURCE_READ;
     preferences.max_blocks = static_cast<std::uint16_t>(flags >> FERRY_COPY_MAX_SMS_SHIFT);
     return preferences;
@@ -71,6 +74,9 @@ struct plan_facts {
     obstacle staged_reach = obstacle::not_known; // why staging kernels do not reach the device's end
     // Why the copy cannot be relayed. `direct_access`: it can, but one of the two devices has access to the other's end.
     obstacle relay = obstacle::not_between_devices;
+    // Why the copy cannot take several links, and how many it can take with its own.
+    obstacle multilink = obstacle::forbidden;
+    std::uint16_t links = 1;
     std::uint16_t staging_threads = 0;
     // How late staged copies lately were: the threads, where the system runs others, and the kernel, where others fill
     // the device.
@@ -140,6 +146,22 @@ inline bool is_read_early(const shape &shape, const plan_facts &facts) noexcept 
 
 // Shorter copies are not relayed, so that they are spared the question whether a device has access to the other end.
 constexpr std::uint64_t smallest_relayed = std::uint64_t{2} << 20;
+
+// Of a device whose link a copy takes, its own or a helper's.
+constexpr std::uint16_t blocks_of_a_link = 16;
+// Shorter copies do not take several links.
+constexpr std::uint64_t smallest_multilink = std::uint64_t{4} << 20;
+
+// Whether to look for the links that a copy can take.
+inline bool may_take_links(const shape &shape, const plan_facts &facts) noexcept {
+    const auto is_pinned_memory = [](const shape_end &end) noexcept { return end.kind == memory_kind::pinned; };
+    const auto is_here = [&](const shape_end &end) noexcept {
+        return end.kind == memory_kind::device && !is_elsewhere(end, facts.context_device);
+    };
+    const bool is_with_host = (is_pinned_memory(shape.source) && is_here(shape.destination)) ||
+                              (is_here(shape.source) && is_pinned_memory(shape.destination));
+    return facts.preferences.over_links && is_with_host && !facts.is_captured;
+}
 
 // Whether to find out if the devices of both ends have access to each other.
 inline bool may_be_relayed(const shape &shape, const plan_facts &facts) noexcept {
@@ -221,7 +243,7 @@ struct route_forecast {
     std::uint64_t predicted_ns = 0; // from the call until the copy is complete; 0: not known
 };
 struct copy_forecast {
-    route_forecast driver, kernel, staged, relayed;
+    route_forecast driver, kernel, staged, relayed, multilink;
 };
 copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept;
 

@@ -8,6 +8,7 @@
 #include "kernels/arrays.h"
 #include "kernels/boxes.h"
 #include "kernels/fills.h"
+#include "kernels/links.h"
 #include "kernels/pieces.h"
 #include "kernels/ring.h"
 
@@ -115,6 +116,8 @@ inline atomic_word<u64> word_to_write(u64 address) {
 }
 inline void store_release(u64 address, u64 word) { word_to_write(address).store(word, std::memory_order_release); }
 inline u64 exchange(u64 address, u64 word) { return word_to_write(address).exchange(word, std::memory_order_acq_rel); }
+
+inline u64 count_up(u64 address) { return word_to_write(address).fetch_add(1, std::memory_order_acq_rel); }
 
 // A GPU waits without occupying a processor, so this sleeps.
 inline void pause() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }

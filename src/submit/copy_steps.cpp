@@ -247,9 +247,24 @@ error look_at_access(ferry_instance &instance, const shape &shape, plan_facts &f
     return {};
 }
 
+error look_at_links(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept {
+    facts.links = 1;
+    facts.multilink = obstacle::forbidden;
+    if (!may_take_links(shape, facts) || facts.preferences.no_kernels) return {};
+    facts.multilink = obstacle::small;
+    if (shape.bytes() < smallest_multilink) return {};
+    link_ways ways;
+    if (error failed = instance.links.find_ways(shape, facts.context_device, context, ways)) return failed;
+    facts.multilink = ways.why_not;
+    if (ways.count > 1) facts.links = static_cast<std::uint16_t>(ways.count);
+    return {};
+}
+
 error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context, plan_facts &facts,
              kernel_views &views, copy_plan &plan) noexcept {
     begin_choice(instance, shape, context, facts);
+    if (facts.preferences.over_links)
+        if (error failed = look_at_links(instance, shape, context, facts)) return failed;
     if (leaves_device(shape, facts.context_device))
         if (error failed = look_at_access(instance, shape, facts)) return failed;
     const ranked_routes ranked = rank_routes(shape, facts);
@@ -260,7 +275,7 @@ error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, 
         if (host_range_is_readable(source.first, source.last)) return {};
         plan = plan_for_driver(shape, facts); // which refuses unreadable memory
     }
-    if (plan.route == route_kind::relayed) return {};
+    if (plan.route >= route_kind::relayed) return {};
     if (plan.route > route_kind::driver) { // ranked without a driver query so far
         if (!facts.preferences.no_kernels && instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
         if (error failed = look_up_views(instance, shape, ends, context, facts, views)) return failed;
@@ -378,6 +393,15 @@ error run_relayed(ferry_instance &instance, const planned_copy &copy, const copy
     return copy.plan.synchronise_after ? wait_for_legacy_stream(instance.cu) : ok;
 }
 
+error run_over_links(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept {
+    link_ways ways;
+    if (error failed = instance.links.find_ways(copy.shape, copy.facts.context_device, site.context, ways))
+        return failed;
+    if (ways.count < 2) return {.status = FERRY_ERROR_LIMIT}; // the helpers have changed
+    if (error failed = instance.links.run(copy.shape, ways, copy.plan.blocks, site.stream)) return failed;
+    return copy.plan.synchronise_after ? wait_for_legacy_stream(instance.cu) : ok;
+}
+
 // Stages with a kernel or without. A program's kernel that fills the device may wait for the copy, so ferry's kernel is
 // not put behind it.
 error run_staged(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
@@ -424,8 +448,9 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
         if (!lacks_memory(failed)) return failed;
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }
-    if (plan.route == route_kind::relayed) {
-        const error failed = run_relayed(instance, copy, site);
+    if (plan.route == route_kind::relayed || plan.route == route_kind::multilink) {
+        const error failed = plan.route == route_kind::relayed ? run_relayed(instance, copy, site)
+                                                               : run_over_links(instance, copy, site);
         if (!lacks_memory(failed) || facts.preferences.forced == route_kind::relayed) return failed;
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }

@@ -73,6 +73,10 @@ inline error know_kind(const driver_table &cu, const shape_end &end, resolved_pl
 [[gnu::cold, gnu::noinline]] error look_at_access(ferry_instance &instance, const shape &shape,
                                                   plan_facts &facts) noexcept;
 
+// Finds out how many host links the copy can take, if its flags ask for several.
+[[gnu::cold, gnu::noinline]] error look_at_links(ferry_instance &instance, const shape &shape, CUcontext context,
+                                                 plan_facts &facts) noexcept;
+
 // The planning inputs that need no driver query.
 void begin_choice(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;
 

@@ -21,7 +21,7 @@ static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
               static_cast<int>(obstacle::read_only) == FERRY_OBSTACLE_READ_ONLY &&
               static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED &&
               static_cast<int>(obstacle::direct) == FERRY_OBSTACLE_DIRECT &&
-              static_cast<int>(obstacle::direct_access) == FERRY_OBSTACLE_DIRECT_ACCESS);
+              static_cast<int>(obstacle::small) == FERRY_OBSTACLE_SMALL);
 
 // Predicts the time of each route. In `shape` the kinds of memory are those that the driver reports.
 error forecast(ferry_instance &instance, const shape &shape, const prepared_copy &prepared, resolved_ends &ends,
@@ -31,6 +31,7 @@ error forecast(ferry_instance &instance, const shape &shape, const prepared_copy
     begin_choice(instance, shape, prepared.choice.wanted, all);
     if (error failed = look_up_views(instance, shape, ends, prepared.choice.wanted, all, seen)) return failed;
     if (error failed = look_at_access(instance, shape, all)) return failed;
+    if (error failed = look_at_links(instance, shape, prepared.choice.wanted, all)) return failed;
     if (is_pageable(prepared.shape)) all.staging = prepared.facts.staging; // choose has tried to stage
     const copy_forecast expected = predict_copy(shape, all);
     found.driver_ns = expected.driver.predicted_ns;
@@ -39,6 +40,8 @@ error forecast(ferry_instance &instance, const shape &shape, const prepared_copy
     found.staged_ns = expected.staged.predicted_ns;
     found.staged_obstacle = static_cast<std::int32_t>(expected.staged.why_not);
     found.relay_ns = expected.relayed.predicted_ns;
+    found.multilink_ns = expected.multilink.predicted_ns;
+    found.multilink_obstacle = static_cast<std::int32_t>(expected.multilink.why_not);
     found.relay_obstacle = static_cast<std::int32_t>(expected.relayed.why_not);
     if (found.staged_ns)
         found.staging_delay_ns = staging_delay(all, is_pageable(shape) && plan_for_staging(shape, all).by_copies);
@@ -75,7 +78,9 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
             found.route = std::max(found.route, static_cast<std::int32_t>(plan.route));
             if (!plan.by_copies) found.max_sms = std::max<std::uint32_t>(found.max_sms, plan.blocks);
             const bool helps = is_synchronous || plan.wait_until_read;
-            by_kernel |= plan.route == route_kind::kernel || (is_staged && !plan.by_copies);
+            if (plan.route == route_kind::multilink) found.links = std::max<std::uint32_t>(found.links, facts.links);
+            by_kernel |= plan.route == route_kind::kernel || plan.route == route_kind::multilink ||
+                         (is_staged && !plan.by_copies);
             if (is_staged) found.threads = instance.staging_threads + (helps ? 1u : 0u);
             ++found.calls;
         };
@@ -93,9 +98,10 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
         };
         if (error failed = for_each_planned_call(instance, prepared.planned(), site, add)) return failed;
         std::snprintf(found.driver_call, sizeof found.driver_call, "%s",
-                      by_kernel                                                                ? "cuLaunchKernel"
-                      : found.route == FERRY_ROUTE_STAGED || found.route == FERRY_ROUTE_RELAYED ? "cuMemcpy3DAsync"
-                                                                               : driver_call_name(plan, form));
+                      by_kernel ? "cuLaunchKernel"
+                      : found.route == FERRY_ROUTE_STAGED || found.route == FERRY_ROUTE_RELAYED
+                          ? "cuMemcpy3DAsync"
+                          : driver_call_name(plan, form));
         found.context_device = facts.context_device;
         found.source_memory = public_kind(source);
         found.source_device = device_of(shape.source, source, facts.context_device);

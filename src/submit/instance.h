@@ -6,7 +6,7 @@
 #include "device/contexts.h"
 #include "device/kernels.h"
 #include "driver/library.h"
-#include "links/lanes.h"
+#include "links/multilink.h"
 #include "memory/deferred_frees.h"
 #include "memory/pinned.h"
 #include "memory/pinned_pool.h"
@@ -71,6 +71,7 @@ struct ferry_instance {
     ferry::processor_set staging_processors; // on which the staging threads may run
     ferry::staging_engine staging{cu, contexts, kernels, pinned, devices, allocator};
     ferry::lane_set lanes{cu, contexts, pinned, devices, allocator};
+    ferry::link_helpers links{cu, contexts, kernels, pinned, devices, lanes, allocator};
     std::atomic<bool> is_staging_ready[ferry::device_contexts::max_devices] = {};
     ferry::ticket_pool tickets{allocator};
     ferry::fork_mark fork_mark;

@@ -46,6 +46,9 @@ bool to_real(gpu::box &one) { return to_real(one.destination.address) && to_real
 bool to_real(gpu::array_box &one) { return to_real(one.destination.address); }
 bool to_real(gpu::ring_parameters &given) { return to_real(given.record) && to_real(given.device.address); }
 bool to_real(gpu::array_parameters &given) { return to_real(given.destination.address); }
+bool to_real(gpu::link_parameters &given) {
+    return to_real(given.destination.address) && to_real(given.source.address) && to_real(given.passed);
+}
 
 template <class Job> bool to_real(Job *jobs, std::uint32_t count) {
     bool all = true;

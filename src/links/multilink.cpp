@@ -1,0 +1,256 @@
+#include "links/multilink.h"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "base/atomic_word.h"
+#include "driver/result.h"
+#include "exec/kernel_launch.h"
+
+namespace ferry {
+
+namespace {
+
+// The rows must be long, because no chunk holds more than one.
+constexpr std::uint64_t shortest_row = std::uint64_t{64} << 10;
+
+bool is_cut_well(const shape &shape) noexcept {
+    const shape_end &from = shape.source, &to = shape.destination;
+    const std::uint64_t apart = from.span.first - to.span.first;
+    const std::uint64_t rows = shape.height > 1 ? from.row_pitch - to.row_pitch : 0;
+    const std::uint64_t slices =
+        shape.depth > 1 ? from.row_pitch * from.slice_height - to.row_pitch * to.slice_height : 0;
+    return (apart | rows | slices) % 16 == 0 && (shape.is_line() || shape.width >= shortest_row);
+}
+
+// Small enough that all blocks end at nearly the same time, large enough that claims do not matter.
+std::uint64_t size_of_chunk(const shape &shape, std::uint64_t all_blocks) noexcept {
+    constexpr std::uint64_t smallest = std::uint64_t{32} << 10, largest = std::uint64_t{256} << 10, rounds = 16;
+    const std::uint64_t share = shape.bytes() / (all_blocks * rounds) / 4096 * 4096;
+    return std::clamp(share, smallest, largest);
+}
+
+gpu::box_end view_of(const shape_end &end, std::uint64_t address) noexcept {
+    return {address, end.row_pitch, end.row_pitch * end.slice_height};
+}
+
+bool has_passed(const link_record &record) noexcept {
+    for (unsigned link = 0; link < gpu::max_links; ++link)
+        if (record.launched >> link & 1 &&
+            atomic_word(record.passed[link]).load(std::memory_order_acquire) != record.number)
+            return false;
+    return true;
+}
+
+} // namespace
+
+link_helpers::~link_helpers() {
+    for (const std::atomic<link_station *> &place : stations_)
+        if (link_station *const one = place.load(std::memory_order_relaxed)) {
+            std::destroy_at(one);
+            memory_.deallocate(one, sizeof(link_station));
+        }
+}
+
+// ---- Set-up
+
+error link_helpers::set(int device, std::uint64_t helpers, std::uint32_t max_blocks) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (helpers) {
+        if (!lanes_.may_serve() || !cu_.cuMemsetD32Async || !kernels_.may_serve())
+            return {.status = FERRY_ERROR_UNSUPPORTED};
+        const relaxed_capture_mode relaxed(cu_);
+        if (!relaxed.entered()) return relaxed.why();
+        for (int other = 0; other < contexts_.count(); ++other) {
+            if (other != device && !(helpers >> other & 1)) continue;
+            CUcontext context = nullptr;
+            if (error failed = contexts_.get(other, context)) return failed;
+            context_scope scope(cu_);
+            if (error failed = scope.enter(context)) return failed;
+            if (error failed = kernels_.load_into(context)) return failed;
+        }
+        if (error failed = prepare(device)) return failed;
+    }
+    max_blocks_[device].store(max_blocks, std::memory_order_relaxed);
+    helpers_[device].store(helpers, std::memory_order_release);
+    return {};
+}
+
+error link_helpers::prepare(int device) noexcept {
+    CUcontext context = nullptr;
+    if (error failed = contexts_.get(device, context)) return failed;
+    context_scope scope(cu_);
+    if (error failed = scope.enter(context)) return failed;
+    link_station *one = stations_[device].load(std::memory_order_relaxed);
+    if (one && one->owner == name_context(cu_, context)) return {};
+    if (!one) {
+        void *const place = memory_.allocate(sizeof(link_station), alignof(link_station));
+        if (!place) return no_memory;
+        one = new (place) link_station;
+        stations_[device].store(one, std::memory_order_release);
+    }
+    // Another context has been adopted. Copies in flight may still use the counters, so those stay as they are, with it.
+    if (one->owner.handle) return {.status = FERRY_ERROR_IN_USE};
+    const error failed = fill(*one, device);
+    if (failed)
+        release(*one);
+    else
+        one->owner = name_context(cu_, context);
+    return failed;
+}
+
+error link_helpers::fill(link_station &made, int device) noexcept {
+    constexpr std::uint64_t words = sizeof(gpu::link_counters::left);
+    if (const CUresult result = cu_.cuMemAlloc(&made.memory, link_station::max_records * sizeof(gpu::link_counters)))
+        return to_error(result);
+    constexpr std::uint64_t size = link_station::max_records * words;
+    if (error failed = made.words.allocate(cu_, pinned_, size, size, devices_[device].info.numa_node)) return failed;
+    for (unsigned i = 0; i < link_station::max_records; ++i) {
+        link_record &record = made.records[i];
+        if (const CUresult result = cu_.cuEventCreate(&record.start, CU_EVENT_DISABLE_TIMING)) return to_error(result);
+        record.counters = made.memory + i * sizeof(gpu::link_counters);
+        record.passed = reinterpret_cast<std::uint64_t *>(made.words.host() + i * words);
+        record.passed_address = made.words.device_address + i * words;
+        std::fill_n(record.passed, gpu::max_links, std::uint64_t{0});
+        record.number = record.launched = 0;
+    }
+    return {};
+}
+
+void link_helpers::release(link_station &one) noexcept {
+    for (link_record &record : one.records)
+        if (record.start) {
+            cu_.cuEventDestroy(record.start);
+            record.start = nullptr;
+        }
+    if (one.memory) cu_.cuMemFree(one.memory);
+    one.memory = 0;
+    static_cast<void>(one.words.free(pinned_));
+    one.owner = {};
+}
+
+void link_helpers::forget(CUcontext context) noexcept {
+    const std::lock_guard lock(mutex_);
+    for (int device = 0; device < contexts_.count(); ++device) {
+        link_station *const one = stations_[device].load(std::memory_order_relaxed);
+        if (!one || one->owner.handle != context) continue;
+        helpers_[device].store(0, std::memory_order_release);
+        for (link_record &record : one->records)
+            record.start = nullptr; // ended with the context, as the counters did
+        one->memory = 0;
+        static_cast<void>(one->words.free(pinned_));
+        one->owner = {};
+    }
+}
+
+// cuMemFree waits for the device, and so for launches that may come late.
+void link_helpers::close() noexcept {
+    for (const std::atomic<link_station *> &place : stations_) {
+        link_station *const one = place.load(std::memory_order_relaxed);
+        if (!one || !one->owner.handle) continue;
+        if (may_live(cu_, one->owner)) {
+            context_scope scope(cu_);
+            if (!scope.enter(one->owner.handle)) release(*one);
+        } else {
+            static_cast<void>(one->words.free(pinned_));
+        }
+    }
+}
+
+// ---- A copy
+
+error link_helpers::find_ways(const shape &shape, int device, CUcontext context, link_ways &found) noexcept {
+    found.count = 0;
+    const std::uint64_t helpers = helpers_[device].load(std::memory_order_acquire);
+    const link_station *const station = stations_[device].load(std::memory_order_acquire);
+    found.why_not = obstacle::no_helpers;
+    if (!helpers || !station || station->owner.handle != context) return {};
+    found.why_not = obstacle::not_cut;
+    if (!is_cut_well(shape)) return {};
+    found.max_blocks = max_blocks_[device].load(std::memory_order_relaxed);
+    const auto find = [&](const shape_end &end, bool is_written, std::uint64_t &address) noexcept {
+        address_facts facts;
+        if (look_up_address(cu_, end.span.first, address_query::everything_and_access, facts)) return false;
+        address = facts.device_address;
+        return facts.is_mapped && (!is_written || facts.is_writable);
+    };
+    const auto add = [&](int of, CUcontext in) noexcept {
+        link_way way = {of, in, 0, 0};
+        if (!find(shape.source, false, way.source) || !find(shape.destination, true, way.destination)) return;
+        found.all[found.count++] = way;
+    };
+    add(device, context);
+    found.why_not = obstacle::no_peer_access;
+    if (found.count == 0) return {};
+    for (int helper = 0; helper < contexts_.count() && found.count < gpu::max_links; ++helper) {
+        CUcontext there = nullptr;
+        if (helper == device || !(helpers >> helper & 1) || contexts_.get(helper, there)) continue;
+        context_scope scope(cu_);
+        if (!scope.enter(there)) add(helper, there);
+    }
+    if (found.count > 1) found.why_not = obstacle::none;
+    return {};
+}
+
+link_record *link_helpers::take_record(int device) noexcept {
+    link_station *const station = stations_[device].load(std::memory_order_acquire);
+    for (link_record &record : station->records) {
+        if (record.is_taken.exchange(true, std::memory_order_acquire)) continue;
+        if (has_passed(record)) return &record;
+        record.is_taken.store(false, std::memory_order_release);
+    }
+    return nullptr;
+}
+
+// The owner's launch goes first: from then on the copy is certain to be made. Helpers that fail to come are not missed.
+error link_helpers::run(const shape &shape, const link_ways &ways, std::uint32_t blocks, CUstream stream) noexcept {
+    const link_way &own = ways.all[0];
+    link_record *const record = take_record(own.device);
+    if (!record) return {.status = FERRY_ERROR_LIMIT};
+    const std::uint32_t of_helper = ways.max_blocks ? ways.max_blocks : blocks_of_a_link;
+    gpu::link_parameters given = {};
+    given.counters = record->counters;
+    given.width = shape.width;
+    given.height = shape.height;
+    given.chunk_size = size_of_chunk(shape, blocks + (ways.count - 1) * of_helper);
+    given.per_row = (shape.width + given.chunk_size - 1) / given.chunk_size;
+    given.chunks = given.per_row * shape.height * shape.depth;
+    given.number = record->number + 1;
+    given.patience = patience;
+    const auto launch = [&](unsigned link, std::uint32_t with_blocks, CUstream on) noexcept {
+        given.destination = view_of(shape.destination, ways.all[link].destination);
+        given.source = view_of(shape.source, ways.all[link].source);
+        given.passed = record->passed_address + link * sizeof(std::uint64_t);
+        given.link = link;
+        given.is_owner = link == 0;
+        const error failed = launch_link(cu_, kernels_, given, with_blocks, on);
+        if (!failed) record->launched |= std::uint64_t{1} << link;
+        return failed;
+    };
+    const auto begin = [&]() noexcept -> error {
+        constexpr std::size_t words = sizeof(gpu::link_counters) / sizeof(std::uint32_t);
+        if (const CUresult result = cu_.cuMemsetD32Async(record->counters, 0, words, stream)) return to_error(result);
+        if (const CUresult result = cu_.cuEventRecord(record->start, stream)) return to_error(result);
+        record->number = given.number;
+        record->launched = 0;
+        return launch(0, blocks, stream);
+    };
+    error failed = begin();
+    stream_key user;
+    if (!failed && !name_stream(cu_, own.context, stream, user)) {
+        for (unsigned link = 1; link < ways.count; ++link) {
+            context_scope scope(cu_);
+            if (scope.enter(ways.all[link].context)) continue;
+            taken_lane lane(lanes_);
+            if (lane.take(ways.all[link].context, user)) continue;
+            if (cu_.cuStreamWaitEvent(lane->stream, record->start, 0)) continue;
+            static_cast<void>(launch(link, of_helper, lane->stream));
+            static_cast<void>(lanes_.join(*lane, lane->stream, lane->stream));
+        }
+    }
+    record->is_taken.store(false, std::memory_order_release);
+    return failed;
+}
+
+} // namespace ferry

@@ -1,0 +1,96 @@
+// Copies between pinned memory and one device over the host links of several: kernels on other devices, the helpers,
+// move a part of the bytes over their own links and access the device's memory as peers.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "device/kernels.h"
+#include "links/lanes.h"
+#include "plan/plan.h"
+
+namespace ferry {
+
+// The counters of one copy. They stay in use until all launches have ended, which may be long after the copy.
+struct link_record {
+    std::uint64_t counters = 0; // address on the device: gpu::link_counters
+    CUevent start = nullptr;
+    std::uint64_t *passed = nullptr; // of each launch: the number of the copy that it has ended for
+    std::uint64_t passed_address = 0;
+    std::uint64_t number = 0;   // of the latest copy
+    std::uint64_t launched = 0; // bit l: launch l, of the latest copy
+    std::atomic<bool> is_taken = false;
+};
+
+// What copies to and from one device need.
+struct link_station {
+    static constexpr unsigned max_records = 32;
+
+    context_name owner; // of the counters
+    CUdeviceptr memory = 0;
+    staged_memory words;
+    link_record records[max_records];
+};
+
+// One of the links that a copy may take. The first is that of the copy's own device.
+struct link_way {
+    int device;
+    CUcontext context;
+    std::uint64_t destination, source; // as that context's kernels have them
+};
+struct link_ways {
+    link_way all[gpu::max_links];
+    unsigned count = 0; // 0 where only the driver's own way is left
+    obstacle why_not = obstacle::none;
+    std::uint32_t max_blocks = 0; // of each helper
+};
+
+class link_helpers {
+public:
+    link_helpers(const driver_table &cu, device_contexts &contexts, kernel_set &kernels, pinned_memory &pinned,
+                 const device_facts *devices, lane_set &lanes, const allocator &memory) noexcept
+        : cu_(cu), contexts_(contexts), kernels_(kernels), pinned_(pinned), devices_(devices), lanes_(lanes),
+          memory_(memory) {}
+    ~link_helpers();
+    link_helpers(const link_helpers &) = delete;
+    link_helpers &operator=(const link_helpers &) = delete;
+
+    // Lets copies of `device` use these helpers' links, with at most `max_blocks` blocks on each; 0: as many as pay off.
+    // Loads the kernels and allocates the counters. The helpers must have access to the device's memory.
+    error set(int device, std::uint64_t helpers, std::uint32_t max_blocks) noexcept;
+    bool are_set(int device) const noexcept { return helpers_[device].load(std::memory_order_acquire) != 0; }
+
+    // Finds the links that a copy can take in the current context `context` of `device`.
+    error find_ways(const shape &shape, int device, CUcontext context, link_ways &found) noexcept;
+    // Enqueues the copy. FERRY_ERROR_LIMIT or no memory: nothing was enqueued.
+    error run(const shape &shape, const link_ways &ways, std::uint32_t blocks, CUstream stream) noexcept;
+
+    void forget(CUcontext context) noexcept;
+    // No other calls may follow.
+    void close() noexcept;
+
+    // How often the owner's kernel looks for progress, 100 ns apart or more, before it gives a chunk up.
+    std::uint64_t patience = std::uint64_t{1} << 24;
+
+private:
+    error prepare(int device) noexcept;
+    error fill(link_station &made, int device) noexcept;
+    void release(link_station &one) noexcept;
+    link_record *take_record(int device) noexcept;
+    error launch(const gpu::link_parameters &given, const link_ways &ways, unsigned link, std::uint32_t blocks,
+                 CUstream stream) noexcept;
+
+    const driver_table &cu_;
+    device_contexts &contexts_;
+    kernel_set &kernels_;
+    pinned_memory &pinned_;
+    const device_facts *devices_;
+    lane_set &lanes_;
+    const allocator &memory_;
+    std::mutex mutex_; // guards what is set up
+    std::atomic<std::uint64_t> helpers_[device_contexts::max_devices] = {};
+    std::atomic<std::uint32_t> max_blocks_[device_contexts::max_devices] = {};
+    std::atomic<link_station *> stations_[device_contexts::max_devices] = {};
+};
+
+} // namespace ferry

@@ -1,0 +1,325 @@
+// Copies over the host links of several devices: FERRY_COPY_MULTILINK.
+#include <deque>
+#include <string>
+
+#include "submit/instance.h"
+#include "support/counted_test.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+#include "support/station.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t megabyte = 1 << 20;
+
+std::uint64_t at(const pinned_memory &memory) { return reinterpret_cast<std::uintptr_t>(memory.address); }
+
+class multilink : public counted_test {
+protected:
+    void SetUp() override {
+        if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+        counted_test::SetUp();
+        ASSERT_OK(ferry_context_retain_primary(counted.get(), 1, &there, nullptr));
+        ferry_peer_info pair = {};
+        pair.struct_size = sizeof pair;
+        ASSERT_OK(ferry_peer_get_info(counted.get(), 1, 0, &pair));
+        if (!pair.can_access || !pair.native_atomics) GTEST_SKIP() << "no peer access with atomics";
+        if (!has_kernels()) GTEST_SKIP() << "without kernels";
+        ASSERT_OK(set({1}));
+        driver.reset_counts();
+    }
+    void TearDown() override {
+        if (!counted) return;
+        EXPECT_OK(ferry_peer_disable(counted.get(), 1, 0));
+        counted_test::TearDown();
+    }
+    std::int32_t set(const std::vector<std::int32_t> &helpers, ferry_error_info *error = nullptr) {
+        ferry_multilink_options options = {};
+        options.struct_size = sizeof options;
+        options.helpers = helpers.data();
+        options.helper_count = static_cast<std::uint32_t>(helpers.size());
+        return ferry_multilink_set(counted.get(), 0, &options, error);
+    }
+    static ferry_copy_desc line(std::uint64_t to, std::uint64_t from, std::uint64_t size) {
+        ferry_copy_desc copy = {};
+        copy.source.address = from;
+        copy.destination.address = to;
+        copy.width = size;
+        copy.flags = FERRY_COPY_MULTILINK;
+        return copy;
+    }
+    std::int32_t copy_async(std::uint64_t to, std::uint64_t from, std::uint64_t size, CUstream on) const {
+        const ferry_copy_desc copy = line(to, from, size);
+        return ferry_copy_async(counted.get(), &copy, on, nullptr, nullptr);
+    }
+    ferry_explanation explain(const ferry_copy_desc &copy) const {
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
+        return told;
+    }
+
+    CUcontext there = nullptr;
+};
+
+TEST_F(multilink, lines_arrive_whole_in_both_directions_by_launches_on_both_devices) {
+    for (const std::uint64_t size : {4 * megabyte, 9 * megabyte + 4097, 33 * megabyte + 15}) {
+        for (const std::uint64_t lead : {0, 5}) {
+            SCOPED_TRACE(testing::Message() << size << " at " << lead);
+            const pinned_memory up(size + lead + 16), down(size + lead + 16);
+            const station device(context, size + lead + 16);
+            const bytes sent = random_bytes(size, size);
+            std::memcpy(up.data() + lead, sent.data(), size);
+            std::memset(down.data(), 0x5a, size + lead + 16);
+            device.write(bytes(size + lead + 16, std::byte{0x77}));
+            ASSERT_OK(copy_async(device.address() + lead, at(up) + lead, size, stream));
+            ASSERT_OK(copy_async(at(down) + lead, device.address() + lead, size, stream));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            EXPECT_EQ(std::memcmp(down.data() + lead, sent.data(), size), 0);
+            const bytes found = device.read();
+            EXPECT_EQ(std::memcmp(found.data() + lead, sent.data(), size), 0);
+            for (std::uint64_t i = 0; i < 16; ++i) { // nothing beside the copies
+                const std::uint64_t at = i < lead ? i : size + i;
+                EXPECT_EQ(found[at], std::byte{0x77}) << at;
+                EXPECT_EQ(down.data()[at], std::byte{0x5a}) << at;
+            }
+            EXPECT_EQ(driver.calls("cuLaunchKernel"), 4);
+            EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 0);
+            driver.reset_counts();
+        }
+    }
+}
+
+TEST_F(multilink, boxes_of_long_rows_are_cut_too) {
+    constexpr std::uint64_t width = 100'000, height = 29, depth = 3, pitch = 100'016, slice = 31;
+    const pinned_memory up(pitch * slice * depth), down(width * height * depth);
+    const station device(context, pitch * slice * depth);
+    const bytes sent = random_bytes(pitch * slice * depth, 4);
+    std::memcpy(up.data(), sent.data(), sent.size());
+    device.write(bytes(pitch * slice * depth));
+    ferry_copy_desc there_copy = line(device.address(), at(up), width);
+    there_copy.height = height;
+    there_copy.depth = depth;
+    there_copy.source.row_pitch = there_copy.destination.row_pitch = pitch;
+    there_copy.source.slice_height = there_copy.destination.slice_height = slice;
+    ferry_copy_desc back = there_copy;
+    back.source = there_copy.destination;
+    back.destination = {};
+    back.destination.address = at(down);
+    ASSERT_OK(ferry_copy_async(counted.get(), &there_copy, stream, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &back, stream, nullptr, nullptr));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(driver.calls("cuLaunchKernel"), 4);
+    for (std::uint64_t z = 0; z < depth; ++z)
+        for (std::uint64_t y = 0; y < height; ++y)
+            ASSERT_EQ(std::memcmp(down.data() + (z * height + y) * width, sent.data() + (z * slice + y) * pitch, width),
+                      0)
+                << y << " " << z;
+}
+
+TEST_F(multilink, copies_keep_their_place_on_the_stream) {
+    const std::uint64_t size = 8 * megabyte;
+    const pinned_memory host(size), back(size);
+    const station device(context, size);
+    for (unsigned char value = 1; value <= 20; ++value) {
+        device.fill(value, stream);
+        ASSERT_OK(copy_async(at(host), device.address(), size, stream));
+        device.fill(0xee, stream);
+        ASSERT_OK(copy_async(device.address(), at(host), size, stream));
+        ASSERT_OK(raw().cuMemcpyDtoHAsync(back.data(), device.address(), size, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        ASSERT_EQ(std::count(back.data(), back.data() + size, std::byte{value}), static_cast<std::ptrdiff_t>(size));
+    }
+}
+
+TEST_F(multilink, synchronous_copies_are_complete_on_return) {
+    const std::uint64_t size = 8 * megabyte;
+    const pinned_memory host(size);
+    const station device(context, size);
+    const bytes sent = random_bytes(size, 6);
+    std::memcpy(host.data(), sent.data(), size);
+    const ferry_copy_desc copy = line(device.address(), at(host), size);
+    ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+    EXPECT_TRUE(device.read() == sent);
+    EXPECT_EQ(driver.calls("cuLaunchKernel"), 2);
+}
+
+// With all hardware queues of the helper held, its kernels cannot start.
+TEST_F(multilink, a_helper_that_does_not_start_delays_nothing_and_may_come_late) {
+    if (streams_share_a_queue()) GTEST_SKIP() << "the gates would hold each other's streams";
+    constexpr int queues = 40; // more than any driver has by default
+    const std::uint64_t size = 6 * megabyte;
+    const pinned_memory host(size);
+    const station device(context, size);
+    std::deque<station> held;
+    for (int i = 0; i < queues; ++i)
+        held.emplace_back(there, 256);
+    const auto copy_and_check = [&](std::uint64_t seed) {
+        const bytes sent = random_bytes(size, seed);
+        std::memcpy(host.data(), sent.data(), size);
+        ASSERT_OK(copy_async(device.address(), at(host), size, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(device.read() == sent);
+    };
+    copy_and_check(1);
+    {
+        gate shut(held[0].stream());
+        for (int i = 1; i < queues; ++i)
+            shut.hold(held[i].stream());
+        for (std::uint64_t seed = 2; seed < 8; ++seed)
+            copy_and_check(seed);
+    }
+    for (std::uint64_t seed = 8; seed < 12; ++seed)
+        copy_and_check(seed);
+}
+
+// Each copy has counters of its own until all its kernels have ended, and there are 32.
+TEST_F(multilink, many_copies_in_flight_are_all_made) {
+    const std::uint64_t size = 4 * megabyte;
+    const pinned_memory host(size * 4);
+    std::deque<station> devices;
+    for (int i = 0; i < 4; ++i) {
+        devices.emplace_back(context, size);
+        const bytes sent = random_bytes(size, static_cast<std::uint64_t>(i));
+        std::memcpy(host.data() + static_cast<std::size_t>(i) * size, sent.data(), size);
+    }
+    {
+        gate shut(stream);
+        for (int i = 0; i < 60; ++i)
+            ASSERT_OK(copy_async(devices[static_cast<std::size_t>(i) % 4].address(),
+                                 at(host) + static_cast<std::uint64_t>(i) % 4 * size, size, stream));
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    for (std::size_t i = 0; i < 4; ++i)
+        EXPECT_TRUE(devices[i].read() == random_bytes(size, i));
+}
+
+TEST_F(multilink, the_explanation_tells_links_and_time_or_the_obstacle) {
+    const std::uint64_t size = 64 * megabyte;
+    const pinned_memory host(size);
+    const station device(context, size);
+    ferry_copy_desc copy = line(device.address(), at(host), size);
+    const ferry_explanation told = explain(copy);
+    EXPECT_EQ(told.route, FERRY_ROUTE_MULTILINK);
+    EXPECT_EQ(told.links, 2u);
+    EXPECT_EQ(told.max_sms, 16u);
+    EXPECT_EQ(told.blocks, FERRY_BLOCKS_NO);
+    EXPECT_STREQ(told.driver_call, "cuLaunchKernel");
+    EXPECT_EQ(told.multilink_obstacle, FERRY_OBSTACLE_NONE);
+    EXPECT_GT(told.multilink_ns, 0u);
+    char text[512] = "";
+    ferry_explanation_format(&told, text, sizeof text);
+    EXPECT_NE(std::string(text).find("multilink route: cuLaunchKernel over 2 links on 16 SMs each"), std::string::npos)
+        << text;
+
+    const auto obstacle_of = [&](const ferry_copy_desc &of) {
+        const ferry_explanation other = explain(of);
+        EXPECT_NE(other.route, FERRY_ROUTE_MULTILINK);
+        EXPECT_EQ(other.links, 0u);
+        return other.multilink_obstacle;
+    };
+    copy.flags = 0;
+    EXPECT_EQ(obstacle_of(copy), FERRY_OBSTACLE_FORBIDDEN);
+    copy.flags = FERRY_COPY_MULTILINK | FERRY_COPY_NO_KERNELS;
+    EXPECT_EQ(obstacle_of(copy), FERRY_OBSTACLE_FORBIDDEN);
+    copy.flags = FERRY_COPY_MULTILINK;
+    copy.width = 4 * megabyte - 1;
+    EXPECT_EQ(obstacle_of(copy), FERRY_OBSTACLE_SMALL);
+    copy.width = size - 8;
+    copy.source.address += 8;
+    EXPECT_EQ(obstacle_of(copy), FERRY_OBSTACLE_NOT_CUT);
+    copy.source.address -= 8;
+    ASSERT_OK(ferry_multilink_set(counted.get(), 0, nullptr, nullptr));
+    EXPECT_EQ(obstacle_of(copy), FERRY_OBSTACLE_NO_HELPERS);
+}
+
+TEST_F(multilink, captured_copies_are_the_drivers) {
+    const std::uint64_t size = 5 * megabyte;
+    const pinned_memory host(size);
+    const station device(context, size);
+    const bytes sent = random_bytes(size, 8);
+    std::memcpy(host.data(), sent.data(), size);
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_OK(copy_async(device.address(), at(host), size, stream));
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+    CUgraphExec ready = nullptr;
+    ASSERT_OK(raw().cuGraphInstantiateWithFlags(&ready, graph, 0));
+    ASSERT_OK(raw().cuGraphLaunch(ready, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(device.read() == sent);
+    EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+    ASSERT_OK(raw().cuGraphExecDestroy(ready));
+    ASSERT_OK(raw().cuGraphDestroy(graph));
+}
+
+TEST_F(multilink, a_helper_that_cannot_serve_is_named) {
+    const auto expect = [&](const std::vector<std::int32_t> &helpers, std::int32_t status, std::uint64_t index) {
+        ferry_error_info error = new_error();
+        EXPECT_EQ(set(helpers, &error), status);
+        EXPECT_EQ(error.field, FERRY_FIELD_HELPERS);
+        EXPECT_EQ(error.index, index);
+        EXPECT_EQ(error.value, static_cast<std::uint64_t>(helpers[index]));
+    };
+    expect({1, 0}, FERRY_ERROR_DEVICE, 1);
+    expect({1, 1}, FERRY_ERROR_DEVICE, 1);
+    expect({device_count()}, FERRY_ERROR_DEVICE, 0);
+    expect({-1}, FERRY_ERROR_DEVICE, 0);
+    EXPECT_EQ(set(std::vector<std::int32_t>(30, 1)), FERRY_ERROR_LIMIT);
+    EXPECT_EQ(ferry_multilink_set(counted.get(), device_count(), nullptr, nullptr), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_multilink_set(nullptr, 0, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    const pinned_memory host(4 * megabyte);
+    const station device(context, 4 * megabyte);
+    EXPECT_EQ(explain(line(device.address(), at(host), 4 * megabyte)).links, 2u) << "as before the errors";
+}
+
+// Launches of helpers get an address that does not exist.
+CUresult CUDAAPI launch_badly(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
+                              unsigned bz, unsigned shared, CUstream on, void **parameters, void **extra) {
+    gpu::link_parameters given = *static_cast<const gpu::link_parameters *>(parameters[0]);
+    if (!given.is_owner) given.destination.address = 4096;
+    void *changed[] = {&given};
+    return raw().cuLaunchKernel(function, x, y, z, bx, by, bz, shared, on, changed, extra);
+}
+
+TEST_F(multilink, a_copy_whose_helper_dies_with_a_chunk_fails) {
+    if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
+    const std::uint64_t size = 64 * megabyte;
+    const pinned_memory host(size);
+    CUcontext own = nullptr, doomed = nullptr;
+    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own, nullptr));
+    ASSERT_OK(ferry_context_create(counted.get(), 1, 0, &doomed, nullptr));
+    ferry_options options = options_under_test();
+    options.driver = FERRY_DRIVER_CUDA;
+    options.get_proc = [](void *, const char *name, int version) -> void * {
+        const resolver real = raw_entry_points();
+        return std::strcmp(name, "cuLaunchKernel") ? real.get_proc(real.user, name, version)
+                                                   : reinterpret_cast<void *>(launch_badly);
+    };
+    const instance_owner instance = open_or_fail(options);
+    ASSERT_OK(ferry_context_adopt(instance.get(), 0, own));
+    ASSERT_OK(ferry_context_adopt(instance.get(), 1, doomed));
+    ferry_multilink_options links = {};
+    const std::int32_t helper = 1;
+    links.struct_size = sizeof links;
+    links.helpers = &helper;
+    links.helper_count = 1;
+    ASSERT_OK(ferry_multilink_set(instance.get(), 0, &links, nullptr));
+    instance->links.patience = 500;
+    {
+        const made_current in(own);
+        CUdeviceptr memory = 0;
+        CUstream on = nullptr;
+        ASSERT_OK(raw().cuMemAlloc(&memory, size));
+        ASSERT_OK(raw().cuStreamCreate(&on, CU_STREAM_NON_BLOCKING));
+        const ferry_copy_desc copy = line(memory, at(host), size);
+        ASSERT_OK(ferry_copy_async(instance.get(), &copy, on, nullptr, nullptr));
+        EXPECT_EQ(raw().cuStreamSynchronize(on), CUDA_ERROR_LAUNCH_FAILED);
+    }
+    EXPECT_OK(raw().cuCtxDestroy(own));
+    EXPECT_OK(raw().cuCtxDestroy(doomed));
+}
+
+} // namespace
+} // namespace ferry::test
