@@ -85,7 +85,7 @@ TEST_F(multilink, lines_arrive_whole_in_both_directions_by_launches_on_both_devi
                 EXPECT_EQ(down.data()[at], std::byte{0x5a}) << at;
             }
             EXPECT_EQ(driver.calls("cuLaunchKernel"), 4);
-            EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 0);
+            EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 2) << "the engine's share";
             driver.reset_counts();
         }
     }

@@ -66,15 +66,15 @@ cut_shape cut_at_border(const shape &whole, bool at_source, std::uint64_t distan
             part_of(whole, {distance, 0, 0}, {width - distance, 1, 1})};
 }
 
-error for_each_chunk(const shape &whole, function_ref<std::uint64_t(std::uint64_t)> max_bytes,
-                     function_ref<error(const shape &)> run) noexcept {
+error for_each_chunk(const shape &whole, std::uint64_t max_bytes, function_ref<error(const shape &)> run) noexcept {
     const std::uint64_t slice = whole.width * whole.height;
     origin at = {};
     for (std::uint64_t done = 0; done < whole.bytes();) {
-        const std::uint64_t most = std::max<std::uint64_t>(max_bytes(done), 1);
-        extent size = {std::min(whole.width - at.x, most), 1, 1};
-        if (at.x == 0 && most >= whole.width) size.height = std::min(whole.height - at.y, most / whole.width);
-        if (size.height == whole.height && most >= slice) size.depth = std::min(whole.depth - at.z, most / slice);
+        extent size = {std::min(whole.width - at.x, max_bytes), 1, 1};
+        if (size.width == whole.width) {
+            size.height = std::min(whole.height - at.y, max_bytes / whole.width);
+            if (size.height == whole.height) size.depth = std::min(whole.depth - at.z, max_bytes / slice);
+        }
         if (error failed = run(part_of(whole, at, size))) return failed;
         done += size.width * size.height * size.depth;
         at = {done % slice % whole.width, done % slice / whole.width, done / slice};

@@ -18,10 +18,9 @@ struct cut_shape {
 // must be linear, begin before the border and end after it.
 cut_shape cut_at_border(const shape &whole, bool at_source, std::uint64_t distance) noexcept;
 
-// Cuts a copy into boxes: whole slices, whole rows, or parts of a row. `max_bytes(done)` returns the most bytes of the
-// next one, behind `done` bytes. Runs `run` for each in the order of the bytes, until one fails.
-error for_each_chunk(const shape &whole, function_ref<std::uint64_t(std::uint64_t)> max_bytes,
-                     function_ref<error(const shape &)> run) noexcept;
+// Cuts a copy into boxes of at most `max_bytes` bytes: whole slices, whole rows, or parts of a row. Runs `run` for each
+// in the order of the bytes, until one fails.
+error for_each_chunk(const shape &whole, std::uint64_t max_bytes, function_ref<error(const shape &)> run) noexcept;
 
 // Runs `run` for each part in the order of the bytes, until one fails. `end_of_piece(address)` returns the first
 // address beyond the piece of registered memory that holds `address`, or 0 where there is none.

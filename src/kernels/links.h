@@ -20,13 +20,15 @@ FERRY_KERNEL_CODE link_chunk chunk_at(const link_parameters &of, u64 index) {
     return {row_at(of.destination, at) + x, row_at(of.source, at) + x, left < of.chunk_size ? left : of.chunk_size};
 }
 
+FERRY_KERNEL_CODE u64 claim(const link_parameters &of) { return count_up(of.counters) - of.claimed; }
+
 // A block that fails to see progress for so long traps: a helper's context has died with a chunk in its hands, and the
 // stream must not report success.
 FERRY_KERNEL_CODE void wait_for_all(const link_parameters &of) {
     const u64 complete = of.counters + sizeof(u64);
     u64 seen = 0, looks = 0;
     for (;;) {
-        const u64 now = load_acquire(complete);
+        const u64 now = load_acquire(complete) - of.complete;
         if (now == of.chunks) return;
         looks = now == seen ? looks + 1 : 0;
         seen = now;
@@ -36,11 +38,11 @@ FERRY_KERNEL_CODE void wait_for_all(const link_parameters &of) {
 }
 
 FERRY_KERNEL_CODE void copy_over_links(const link_parameters &of, const block_of_threads &all) {
-    const u64 claimed = of.counters, complete = claimed + sizeof(u64);
-    link_chunk chunk = once(all, [&] { return chunk_at(of, count_up(claimed)); });
+    const u64 complete = of.counters + sizeof(u64);
+    link_chunk chunk = once(all, [&] { return chunk_at(of, claim(of)); });
     while (chunk.size != 0) {
         // The next claim, a round trip to the owner's device, is on its way during the copy.
-        const u64 next = is_first(all) ? count_up(claimed) : 0;
+        const u64 next = is_first(all) ? claim(of) : 0;
         by_each(all, [&](const thread_index &me) {
             copy_run<sixteen_bytes, in_flight_to_host>(chunk.destination, chunk.source, static_cast<u32>(chunk.size),
                                                        {me.thread, me.threads});
@@ -53,7 +55,7 @@ FERRY_KERNEL_CODE void copy_over_links(const link_parameters &of, const block_of
     }
     once(all, [&] {
         if (of.is_owner && all.me.block == 0) wait_for_all(of);
-        const u64 left = count_up(complete + sizeof(u64) + of.link * sizeof(u64)) + 1;
+        const u64 left = count_up(complete + sizeof(u64) + of.link * sizeof(u64)) + 1 - of.left;
         if (left == all.me.blocks) store_relaxed(of.passed, of.number);
         return 0;
     });

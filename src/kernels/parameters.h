@@ -227,9 +227,10 @@ struct ring_parameters {
 // One copy over the host links of several devices: a launch on each. All of them claim chunks from one counter, and the
 // launch in the caller's stream, the owner's, ends when all chunks are complete. A launch that begins after that claims
 // nothing. The counters lie in memory of the owner's device, which the other launches reach as peers.
+// They count on from one copy to the next.
 struct link_counters {
-    u64 claimed, complete; // chunks
-    u64 left[30];          // of each launch: blocks that will not use the counters again
+    u64 claimed, complete; // chunks; each block of a copy claims one more than there are
+    u64 left[30];          // of each link's launches: blocks that will not use the counters again
 };
 constexpr u32 max_links = sizeof(link_counters::left) / sizeof(u64);
 
@@ -239,6 +240,7 @@ struct link_parameters {
     u64 width, height;           // bytes of a row, rows of a slice
     u64 chunk_size;              // bytes; the last chunk of a row may be shorter
     u64 per_row, chunks;         // chunks of a row, and of all rows
+    u64 claimed, complete, left; // the counters before the copy; `left` of this link
     u64 passed;                  // in pinned memory: the last block of the launch writes `number` there, then is gone
     u64 number;
     u64 patience; // of the owner: how often it looks before it takes a chunk for lost

@@ -17,8 +17,9 @@ struct link_record {
     CUevent start = nullptr;
     std::uint64_t *passed = nullptr; // of each launch: the number of the copy that it has ended for
     std::uint64_t passed_address = 0;
-    std::uint64_t number = 0;   // of the latest copy
-    std::uint64_t launched = 0; // bit l: launch l, of the latest copy
+    std::uint64_t number = 0;       // of the latest copy
+    std::uint64_t launched = 0;     // bit l: launch l, of the latest copy
+    gpu::link_counters before = {}; // what the counters are once that copy has passed
     std::atomic<bool> is_taken = false;
 };
 

@@ -10,12 +10,16 @@ namespace ferry {
 
 namespace {
 
-// Small chunks at both ends of the copy, because only one of the engines is at work during the first and the last one.
-// Large chunks in between: each costs an engine some 5 us (H100: lines of 1 GiB in chunks of 1, 2, 4 MiB ran at 44, 49,
-// 51 GB/s).
-std::uint64_t size_of_chunk(std::uint64_t done, std::uint64_t left, std::uint64_t slot_size) noexcept {
-    constexpr std::uint64_t smallest = std::uint64_t{1} << 20;
-    return std::min(std::max(std::min(done, left / 2), smallest) / smallest_slot * smallest_slot, slot_size);
+// A change of chunks costs an engine some 5 us (H100: lines of 1 GiB in chunks of 1, 2, 4 MiB ran at 44, 49, 51 GB/s), and
+// both engines together are at work only between the first and the last chunk. The best size is the one for which all
+// changes take as long as one chunk does.
+std::uint64_t size_of_chunk(std::uint64_t bytes, std::uint64_t slot_size) noexcept {
+    constexpr double change_ns = 5'000, bytes_per_ns = 53;
+    const double best_squared = static_cast<double>(bytes) * change_ns * bytes_per_ns;
+    std::uint64_t chunk = std::uint64_t{512} << 10;
+    while (2 * static_cast<double>(chunk) * static_cast<double>(chunk) < best_squared)
+        chunk *= 2;
+    return std::min(chunk, slot_size);
 }
 
 class relay_run {
@@ -28,10 +32,8 @@ public:
         error failed;
         for (const taken_lane &from : from_)
             if (!failed) failed = lanes_.join(lane_of_caller(), site_.stream, from->stream);
-        const auto size = [&](std::uint64_t done) noexcept {
-            return size_of_chunk(done, shape_.bytes() - done, to_[0]->slot_size);
-        };
-        if (!failed) failed = for_each_chunk(shape_, size, [&](const shape &part) noexcept { return move(part); });
+        const std::uint64_t chunk = size_of_chunk(shape_.bytes(), to_[0]->slot_size);
+        if (!failed) failed = for_each_chunk(shape_, chunk, [&](const shape &part) noexcept { return move(part); });
         const error ended = end();
         return failed ? failed : ended;
     }
