@@ -951,6 +951,7 @@ typedef struct ferry_batch_explanation {
     uint32_t max_sms;              /* the maximum number of SMs that a launch of `kernels` or `staged` keeps busy */
     uint32_t threads; /* the maximum number of CPU threads that `staged` keeps busy, a waiting caller included */
     uint64_t staging_delay_ns; /* in staged.predicted_ns, as in ferry_explanation */
+    ferry_batch_share broadcasts; /* lines that share their source and go to several devices; bytes: of each source once */
 } ferry_batch_explanation;
 
 /*

@@ -100,7 +100,8 @@ std::uint64_t format_explanation(const ferry_batch_explanation &explanation, cha
     const struct {
         const ferry_batch_share &share;
         const char *how, *where;
-    } ways[] = {{explanation.staged, on_both, ""},
+    } ways[] = {{explanation.broadcasts, " by broadcasts", ""},
+                {explanation.staged, on_both, ""},
                 {explanation.kernels, " by a kernel", on_sms},
                 {explanation.batch_calls, " by a batch call", ""},
                 {explanation.singles, " by calls of their own", ""}};

@@ -4,6 +4,7 @@
 #include "device/capture_mode.h"
 #include "exec/driver_copy.h"
 #include "submit/batch_request.h"
+#include "submit/broadcast.h"
 #include "submit/note_error.h"
 
 namespace ferry {
@@ -20,6 +21,29 @@ error plan(ferry_instance &instance, const batch_input &input, CUstream stream, 
     return choose_batch_routes(instance, takes_batch_calls(stream, is_captured), nullptr, request);
 }
 
+// The broadcasts have lanes of their own. They begin before the other copies, which may block the caller.
+error run_with_broadcasts(ferry_instance &instance, const broadcast_sets &sets, const launch_site &site,
+                          std::uint64_t &bad_index) noexcept {
+    error failed;
+    for (std::size_t set = 0; set < sets.size(); ++set) {
+        std::uint64_t index = 0;
+        const error refused = run_broadcast(instance, sets.begin(set), sets.count(set), site, index);
+        if (refused && !failed) bad_index = index;
+        if (!failed) failed = refused;
+    }
+    if (sets.rest().count == 0) return failed;
+    const borrowed_request rest(instance.requests);
+    if (!rest) return failed ? failed : no_memory;
+    batch_request &others = *rest;
+    others.context = {};
+    context_scope scope(instance.cu);
+    bool is_captured = false;
+    error refused = plan(instance, sets.rest(), site.stream, others, scope, is_captured);
+    if (!refused && !others.is_empty()) refused = submit_batch(instance, others, copy_form::asynchronous, site);
+    if (refused && !failed) bad_index = sets.index_of_rest(others.bad_index);
+    return failed ? failed : refused;
+}
+
 error run(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
           batch_request &request) noexcept {
     context_scope scope(instance.cu);
@@ -28,6 +52,15 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
     if (request.is_empty()) return {};
     launch_site site = {request.context.wanted, stream, is_captured};
     site.is_waited_for = form == copy_form::synchronous;
+    broadcast_sets sets(instance.allocator);
+    if (!is_captured)
+        if (error failed = sets.find(instance, input)) return failed;
+    if (!sets.empty()) {
+        error failed = run_with_broadcasts(instance, sets, site, request.bad_index);
+        if (form == copy_form::asynchronous) return failed;
+        const error passed = wait_for_legacy_stream(instance.cu);
+        return failed ? failed : passed;
+    }
     if (form == copy_form::asynchronous || is_single_call(request)) return submit_batch(instance, request, form, site);
     const error failed = submit_batch(instance, request, copy_form::asynchronous, site);
     const error passed = wait_for_legacy_stream(instance.cu); // also for the work enqueued before a failure
@@ -43,7 +76,21 @@ error explain(ferry_instance &instance, const batch_input &input, CUstream strea
     if (error failed = plan(instance, input, stream, request, scope, is_captured)) return failed;
     if (request.is_empty()) return {};
     const launch_site site = {request.context.wanted, stream, is_captured};
-    const error failed = explain_submission(instance, request, site, found);
+    broadcast_sets sets(instance.allocator);
+    if (!is_captured)
+        if (error failed = sets.find(instance, input)) return failed;
+    error failed;
+    if (sets.empty()) {
+        failed = explain_submission(instance, request, site, found);
+    } else if (sets.rest().count != 0) {
+        const borrowed_request rest(instance.requests);
+        if (!rest) return no_memory;
+        (*rest).context = {};
+        context_scope again(instance.cu);
+        failed = plan(instance, sets.rest(), stream, *rest, again, is_captured);
+        if (!failed && !(*rest).is_empty()) failed = explain_submission(instance, *rest, site, found);
+    }
+    found.broadcasts = {sets.copies(), sets.bytes(), 0};
     found.context_device = request.context_device;
     return failed;
 }

@@ -24,10 +24,11 @@ std::int32_t wanted_driver() {
     return wanted && std::strcmp(wanted, "cuda") == 0 ? FERRY_DRIVER_CUDA : FERRY_DRIVER_SOFTWARE;
 }
 
-std::uint32_t wanted_queues() {
-    const char *wanted = std::getenv("FERRY_TEST_QUEUES");
+std::uint32_t number_in(const char *variable) {
+    const char *wanted = std::getenv(variable);
     return wanted ? static_cast<std::uint32_t>(std::atoi(wanted)) : 0;
 }
+std::uint32_t wanted_queues() { return number_in("FERRY_TEST_QUEUES"); }
 
 void *get_real(void *, const char *name, int version) {
     return ferry_instance_get_proc(environment.instance, name, version);
@@ -137,6 +138,8 @@ int main(int argc, char **argv) {
     take_arguments(argc, argv);
     ferry_options options = options_under_test();
     options.software_queues = wanted_queues();
+    options.software_devices = number_in("FERRY_TEST_DEVICES");
+    options.software_links = number_in("FERRY_TEST_LINKS");
     const std::int32_t status = ferry_open(&options, &environment.instance, nullptr);
     if (status) {
         const bool no_gpu = status == FERRY_ERROR_NO_DRIVER || status == FERRY_ERROR_NO_DEVICE;

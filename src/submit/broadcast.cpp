@@ -1,0 +1,395 @@
+#include "submit/broadcast.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "driver/result.h"
+#include "submit/copy_steps.h"
+
+namespace ferry {
+
+namespace {
+
+// For less, the links between the devices would gain nothing over the host's.
+constexpr std::uint64_t smallest_broadcast = std::uint64_t{4} << 20;
+
+shape_end end_of(memory_kind kind, int device, std::uint64_t address, std::uint64_t size) noexcept {
+    return {kind, device, nullptr, 0, 0, 0, {address, address + size - 1}, size, 1};
+}
+
+// Enqueues a line in the current context `site.context` of `device`, by whichever route is best there.
+error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &from, std::uint64_t size, int device,
+                const copy_site &site) noexcept {
+    const shape line = {from, to, size, 1, 1};
+    plan_facts facts = {.context_device = device, .form = copy_form::asynchronous};
+    facts.preferences = preferences_of(instance.copy_flags);
+    if (error failed = look_at_stream(instance, line, site.stream, facts)) return failed;
+    resolved_ends ends;
+    kernel_views views;
+    copy_plan plan = plan_for_driver(line, facts);
+    if (is_pageable(line) || leaves_device(line, device))
+        if (error failed = choose(instance, line, ends, site.context, facts, views, plan)) return failed;
+    return run_planned(instance, {line, facts, plan, views}, site);
+}
+
+} // namespace
+
+// ---- Finding them
+
+error broadcast_sets::find_large(ferry_instance &instance, const batch_input &input) noexcept {
+    const auto add = [&](std::uint64_t index, std::uint64_t destination, std::uint64_t source,
+                         std::uint64_t size) noexcept {
+        return size < smallest_broadcast || members_.append({source, size, destination, index, -1});
+    };
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        bool has_room = true;
+        if (!input.copies) {
+            has_room = add(i, input.destinations[i], input.sources[i], input.sizes[i]);
+        } else if (const ferry_copy_desc &copy = input.copies[i]; is_plain_line(copy, instance.limits)) {
+            has_room = add(i, copy.destination.address, copy.source.address, copy.width);
+        }
+        if (!has_room) return no_memory;
+    }
+    return {};
+}
+
+error broadcast_sets::find(ferry_instance &instance, const batch_input &input) noexcept {
+    const copy_preferences wanted = preferences_of(instance.copy_flags);
+    if (instance.limits.device_count < 2 || input.count < 2 || !instance.lanes.may_serve() ||
+        wanted.forced != route_kind::none || wanted.source_read)
+        return {};
+    if (error failed = find_large(instance, input)) return failed;
+    const auto is_before = [](const broadcast_member &one, const broadcast_member &other) noexcept {
+        if (one.source != other.source) return one.source < other.source;
+        if (one.size != other.size) return one.size < other.size;
+        return one.device != other.device ? one.device < other.device : one.index < other.index;
+    };
+    std::sort(members_.begin(), members_.end(), is_before);
+    std::size_t kept = 0;
+    for (std::size_t first = 0, end = 0; first < members_.size(); first = end) {
+        const broadcast_member &of = members_[first];
+        while (end < members_.size() && members_[end].source == of.source && members_[end].size == of.size)
+            ++end;
+        if (end - first < 2) continue;
+        address_facts source;
+        if (error failed = look_up_address(instance.cu, of.source, address_query::kind_only, source)) return failed;
+        for (std::size_t i = first; i < end; ++i) {
+            address_facts to;
+            if (error failed = look_up_address(instance.cu, members_[i].destination, address_query::kind_only, to))
+                return failed;
+            const bool goes_elsewhere = to.kind == memory_kind::device && to.device != source.device;
+            members_[i].device = goes_elsewhere && source.kind != memory_kind::managed ? to.device : -1;
+        }
+        std::sort(members_.begin() + first, members_.begin() + end, is_before);
+        // Of several destinations on a device the first one counts.
+        const std::size_t begun = kept;
+        for (std::size_t i = first; i < end; ++i)
+            if (members_[i].device >= 0 && (kept == begun || members_[kept - 1].device != members_[i].device))
+                members_[kept++] = members_[i];
+        if (kept - begun < 2)
+            kept = begun;
+        else if (!sets_.append({begun, kept - begun}))
+            return no_memory;
+    }
+    if (!members_.resize(kept)) return no_memory;
+    return sets_.size() ? keep_rest(input) : ok;
+}
+
+error broadcast_sets::keep_rest(const batch_input &input) noexcept {
+    flags_ = input.flags & ~std::uint32_t{FERRY_BATCH_CHECK_OVERLAP}; // the whole batch has been checked
+    growing<std::uint64_t> &taken = rest_addresses_;
+    if (!taken.reserve(std::max<std::size_t>(members_.size(), 3 * input.count))) return no_memory;
+    for (const broadcast_member &one : members_)
+        taken.append_reserved(one.index);
+    std::sort(taken.begin(), taken.end());
+    std::size_t next = 0;
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        if (next < taken.size() && taken[next] == i)
+            ++next;
+        else if (!rest_index_.append(i))
+            return no_memory;
+    }
+    rest_addresses_.clear();
+    if (input.copies) {
+        for (const std::uint64_t i : rest_index_)
+            if (!rest_copies_.append(input.copies[i])) return no_memory;
+        return {};
+    }
+    for (const std::uint64_t *const from : {input.destinations, input.sources, input.sizes})
+        for (const std::uint64_t i : rest_index_)
+            rest_addresses_.append_reserved(from[i]);
+    return {};
+}
+
+batch_input broadcast_sets::rest() const noexcept {
+    batch_input input;
+    input.count = rest_index_.size();
+    input.flags = flags_;
+    if (rest_copies_.size()) {
+        input.copies = rest_copies_.begin();
+    } else {
+        input.destinations = rest_addresses_.begin();
+        input.sources = input.destinations + input.count;
+        input.sizes = input.sources + input.count;
+    }
+    return input;
+}
+
+std::uint64_t broadcast_sets::copies() const noexcept { return members_.size(); }
+
+std::uint64_t broadcast_sets::bytes() const noexcept {
+    std::uint64_t all = 0;
+    for (const range &set : sets_)
+        all += members_[set.first].size;
+    return all;
+}
+
+// ---- Running them
+
+namespace {
+
+// A device that gets the bytes.
+struct target {
+    const broadcast_member *member;
+    CUcontext context;
+    unsigned island;
+};
+
+class broadcast {
+public:
+    broadcast(ferry_instance &instance, const broadcast_member *members, std::size_t count,
+              const launch_site &site) noexcept
+        : instance_(instance), cu_(instance.cu), site_(site), size_(members->size), members_(members), count_(count) {}
+
+    error run(std::uint64_t &bad_index) noexcept {
+        if (error failed = look_at_source()) return failed;
+        error of_target;
+        find_targets(of_target, bad_index);
+        find_islands();
+        error failed = take_lanes();
+        if (!failed) {
+            failed = enqueue();
+            const error joined = join();
+            if (!failed) failed = joined;
+        } else if (lacks_memory(failed)) {
+            failed = copy_one_by_one(bad_index);
+        }
+        return failed ? failed : of_target;
+    }
+
+private:
+    static constexpr unsigned max_targets = device_contexts::max_devices;
+    static constexpr unsigned max_feeders = 3; // lanes of the source's device
+
+    error look_at_source() noexcept {
+        address_facts facts;
+        if (error failed = look_up_address(cu_, members_->source, address_query::kind_and_reach, facts)) return failed;
+        source_ = end_of(kind_to_context(facts), facts.device, members_->source, size_);
+        if (source_.device < 0) return {};
+        return context_of(source_.device, source_context_);
+    }
+
+    // The caller's stream has the context of its device.
+    error context_of(int device, CUcontext &context) noexcept {
+        int of_stream = -1;
+        if (error failed = instance_.contexts.device_of_current(site_.context, of_stream)) return failed;
+        if (device == of_stream) return context = site_.context, ok;
+        return instance_.contexts.get(device, context);
+    }
+
+    // Leaves out devices whose context is dead.
+    void find_targets(error &refused, std::uint64_t &bad_index) noexcept {
+        for (std::size_t i = 0; i < count_ && targets_ < max_targets; ++i) {
+            target &one = all_[targets_];
+            one.member = &members_[i];
+            context_scope scope(cu_);
+            error failed = context_of(one.member->device, one.context);
+            if (!failed) failed = scope.enter(one.context);
+            if (!failed && means_dead_context(stream_status())) failed = {.status = stream_status()};
+            if (failed) {
+                if (!refused) bad_index = one.member->index;
+                if (!refused) refused = failed;
+            } else {
+                ++targets_;
+            }
+        }
+    }
+    // What the current context reports.
+    std::int32_t stream_status() const noexcept {
+        const relaxed_capture_mode relaxed(cu_);
+        return relaxed.entered() ? call_optional(cu_.cuStreamQuery, CU_STREAM_PER_THREAD) : FERRY_SUCCESS;
+    }
+
+    // Devices that reach each other's destinations form an island. From a device, the source's must reach them too.
+    void find_islands() noexcept {
+        for (unsigned i = 0; i < targets_; ++i) {
+            target &one = all_[i];
+            one.island = islands_;
+            for (unsigned island = 0; island < islands_ && one.island == islands_; ++island) {
+                bool is_reached = true;
+                for (unsigned other = 0; other < i && is_reached; ++other)
+                    if (all_[other].island == island) is_reached = reach(one, all_[other]);
+                if (is_reached) one.island = island;
+            }
+            islands_ += one.island == islands_;
+        }
+    }
+    bool reach(const target &one, const target &other) const noexcept {
+        return reaches(one, other) && reaches(other, one) && reaches_source(one) && reaches_source(other);
+    }
+    bool reaches(const target &one, const target &other) const noexcept {
+        return is_reached_from(one.context, one.member->device, other.member->destination, other.member->device);
+    }
+    bool reaches_source(const target &one) const noexcept {
+        return source_.device < 0 ||
+               is_reached_from(one.context, one.member->device, source_.span.first, source_.device) ||
+               is_reached_from(source_context_, source_.device, one.member->destination, one.member->device);
+    }
+    // Access counts only once test data has come through. This is no time for the test, which may wait for the devices.
+    bool is_reached_from(CUcontext context, int device, std::uint64_t address, int peer) const noexcept {
+        if (instance_.peers.probe_result(device, peer) != FERRY_PROBE_PASSED) return false;
+        context_scope scope(cu_);
+        return !scope.enter(context) && is_within_reach(cu_, address);
+    }
+
+    error take(std::optional<taken_lane> &lane, CUcontext context) noexcept {
+        context_scope scope(cu_);
+        if (error failed = scope.enter(context)) return failed;
+        return lane.emplace(instance_.lanes).take(context, user_);
+    }
+    error take_lanes() noexcept {
+        if (error failed = name_stream(cu_, site_.context, site_.stream, user_)) return failed;
+        if (error failed = take(own_, site_.context)) return failed;
+        feeders_ = std::min(targets_, max_feeders);
+        for (unsigned i = 0; source_.device >= 0 && i < feeders_; ++i)
+            if (error failed = take(feeding_[i], source_context_)) return failed;
+        for (unsigned i = 0; i < targets_; ++i) {
+            if (source_.device < 0)
+                if (error failed = take(feeding_[i], all_[i].context)) return failed;
+            if (island_size(all_[i].island) > 1)
+                if (error failed = take(forwarding_[i], all_[i].context)) return failed;
+        }
+        return {};
+    }
+    unsigned island_size(unsigned island) const noexcept {
+        unsigned count = 0;
+        for (unsigned i = 0; i < targets_; ++i)
+            count += all_[i].island == island;
+        return count;
+    }
+
+    // Staged copies have a start of their own, so their chunks are longer.
+    std::uint64_t size_of_chunk(unsigned devices) const noexcept {
+        constexpr std::uint64_t megabyte = std::uint64_t{1} << 20;
+        const bool is_staged = source_.kind == memory_kind::pageable;
+        const std::uint64_t share = size_ / devices / (is_staged ? 4 : 8) / 4096 * 4096;
+        return devices == 1 ? size_
+               : is_staged  ? std::clamp(share, 8 * megabyte, 64 * megabyte)
+                            : std::clamp(share, megabyte, 32 * megabyte);
+    }
+
+    error enqueue() noexcept {
+        for (std::optional<taken_lane> &lane : feeding_)
+            if (lane)
+                if (error failed = instance_.lanes.join(**own_, site_.stream, (*lane)->stream)) return failed;
+        error failed;
+        for (unsigned island = 0; island < islands_ && !failed; ++island)
+            failed = enqueue_island(island);
+        return failed;
+    }
+
+    // The devices of an island take the chunks in turn and pass each on to all others.
+    error enqueue_island(unsigned island) noexcept {
+        unsigned of[max_targets], count = 0;
+        for (unsigned i = 0; i < targets_; ++i)
+            if (all_[i].island == island) of[count++] = i;
+        const std::uint64_t chunk = size_of_chunk(count);
+        for (std::uint64_t at = 0, number = 0; at < size_; at += chunk, ++number) {
+            const std::uint64_t size = std::min(chunk, size_ - at);
+            const unsigned first = of[number % count];
+            if (error failed = feed(first, static_cast<unsigned>(number), at, size)) return failed;
+            for (unsigned i = 1; i < count; ++i)
+                if (error failed = forward(first, of[(number + i) % count], at, size)) return failed;
+        }
+        return {};
+    }
+
+    shape_end part_of_source(std::uint64_t at, std::uint64_t size) const noexcept {
+        return end_of(source_.kind, source_.device, source_.span.first + at, size);
+    }
+    static shape_end part_of(const target &one, std::uint64_t at, std::uint64_t size) noexcept {
+        return end_of(memory_kind::device, one.member->device, one.member->destination + at, size);
+    }
+
+    error feed(unsigned to, unsigned number, std::uint64_t at, std::uint64_t size) noexcept {
+        const bool from_host = source_.device < 0;
+        const lane &by = **feeding_[from_host ? to : number % feeders_];
+        const int device = from_host ? all_[to].member->device : source_.device;
+        context_scope scope(cu_);
+        if (error failed = scope.enter(by.context())) return failed;
+        if (error failed = copy_line(instance_, part_of(all_[to], at, size), part_of_source(at, size), size, device,
+                                     {by.context(), by.stream}))
+            return failed;
+        if (!forwarding_[to]) return {};
+        if (const CUresult result = cu_.cuEventRecord(by.filled[0], by.stream)) return to_error(result);
+        return to_error(cu_.cuStreamWaitEvent((*forwarding_[to])->stream, by.filled[0], 0));
+    }
+    error forward(unsigned from, unsigned to, std::uint64_t at, std::uint64_t size) noexcept {
+        const lane &by = **forwarding_[from];
+        context_scope scope(cu_);
+        if (error failed = scope.enter(by.context())) return failed;
+        return copy_line(instance_, part_of(all_[to], at, size), part_of(all_[from], at, size), size,
+                         all_[from].member->device, {by.context(), by.stream});
+    }
+
+    // Orders the stream behind all lanes, whatever they hold.
+    error join() noexcept {
+        error failed;
+        const auto join_all = [&](std::optional<taken_lane> *lanes) noexcept {
+            for (unsigned i = 0; i < max_targets; ++i) {
+                if (!lanes[i]) continue;
+                lane &one = **lanes[i];
+                const error refused = instance_.lanes.join(one, one.stream, site_.stream);
+                if (!failed) failed = refused;
+            }
+        };
+        join_all(feeding_);
+        join_all(forwarding_);
+        return failed;
+    }
+
+    // While all lanes are at work, or without any.
+    error copy_one_by_one(std::uint64_t &bad_index) noexcept {
+        int device = -1;
+        if (error failed = instance_.contexts.device_of_current(site_.context, device)) return failed;
+        for (unsigned i = 0; i < targets_; ++i)
+            if (error failed = copy_line(instance_, part_of(all_[i], 0, size_), part_of_source(0, size_), size_, device,
+                                         {site_.context, site_.stream})) {
+                bad_index = all_[i].member->index;
+                return failed;
+            }
+        return {};
+    }
+
+    ferry_instance &instance_;
+    const driver_table &cu_;
+    const launch_site &site_;
+    const std::uint64_t size_;
+    const broadcast_member *const members_;
+    const std::size_t count_;
+    shape_end source_ = {};
+    CUcontext source_context_ = nullptr; // of a source on a device
+    stream_key user_ = {};
+    target all_[max_targets];
+    unsigned targets_ = 0, islands_ = 0, feeders_ = 0;
+    std::optional<taken_lane> own_, feeding_[max_targets], forwarding_[max_targets];
+};
+
+} // namespace
+
+error run_broadcast(ferry_instance &instance, const broadcast_member *members, std::size_t count,
+                    const launch_site &site, std::uint64_t &bad_index) noexcept {
+    return broadcast(instance, members, count, site).run(bad_index);
+}
+
+} // namespace ferry

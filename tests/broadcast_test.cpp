@@ -1,0 +1,287 @@
+// Batches whose copies share their source and go to several devices. On the software driver with four devices, and with
+// links between all of them, between pairs, none, and links that lose bytes.
+#include <deque>
+#include <string>
+
+#include "support/counted_test.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+#include "support/station.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t megabyte = 1 << 20;
+
+std::uint64_t at(const pinned_memory &memory) { return reinterpret_cast<std::uintptr_t>(memory.address); }
+std::uint64_t at(const bytes &memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); }
+
+class broadcasts : public counted_test {
+protected:
+    void SetUp() override {
+        if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+        counted_test::SetUp();
+        contexts.resize(static_cast<std::size_t>(device_count()));
+        for (int device = 0; device < device_count(); ++device)
+            ASSERT_OK(ferry_context_retain_primary(counted.get(), device, &contexts[static_cast<std::size_t>(device)],
+                                                   nullptr));
+    }
+    void TearDown() override {
+        if (!counted) return;
+        for_each_pair([&](int device, int peer) { EXPECT_OK(ferry_peer_disable(counted.get(), device, peer)); });
+        counted_test::TearDown();
+    }
+    template <class Use> void for_each_pair(const Use &use) const {
+        for (int device = 0; device < device_count(); ++device)
+            for (int peer = 0; peer < device_count(); ++peer)
+                if (device != peer) use(device, peer);
+    }
+    // Where access is offered and loses no bytes.
+    void enable_all() {
+        for_each_pair([&](int device, int peer) { ferry_peer_enable(counted.get(), device, peer); });
+    }
+
+    // Memory of `size` bytes on each device.
+    std::deque<station> &on_all_devices(std::uint64_t size) {
+        stations.clear();
+        for (const CUcontext context : contexts)
+            stations.emplace_back(context, size).write(bytes(size, std::byte{0x11}));
+        return stations;
+    }
+    std::int32_t copy_pieces(const std::vector<std::uint64_t> &to, const std::vector<std::uint64_t> &from,
+                             const std::vector<std::uint64_t> &sizes, CUstream on, ferry_error_info *error = nullptr) {
+        return ferry_copy_pieces_async(counted.get(), to.data(), from.data(), sizes.data(), to.size(), 0, on, error);
+    }
+    std::int32_t broadcast(std::uint64_t from, std::uint64_t size, CUstream on, std::size_t first = 0) {
+        std::vector<std::uint64_t> to;
+        for (std::size_t i = first; i < stations.size(); ++i)
+            to.push_back(stations[i].address());
+        return copy_pieces(to, std::vector(to.size(), from), std::vector(to.size(), size), on);
+    }
+    void expect_on_all(const bytes &sent, std::size_t first = 0) {
+        for (std::size_t i = first; i < stations.size(); ++i)
+            EXPECT_TRUE(stations[i].read() == sent) << "device " << i;
+    }
+
+    std::vector<CUcontext> contexts;
+    std::deque<station> stations;
+};
+
+TEST_F(broadcasts, every_device_gets_the_bytes_with_and_without_access) {
+    for (const bool with_access : {false, true}) {
+        if (with_access) enable_all();
+        for (const std::uint64_t size : {4 * megabyte, 23 * megabyte + 777}) {
+            SCOPED_TRACE(testing::Message() << size << (with_access ? " with access" : " without"));
+            const bytes sent = random_bytes(size, size + with_access);
+            const pinned_memory pinned(size);
+            std::memcpy(pinned.address, sent.data(), size);
+            on_all_devices(size);
+            ASSERT_OK(broadcast(at(pinned), size, stream));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            expect_on_all(sent);
+
+            on_all_devices(size);
+            ASSERT_OK(broadcast(at(sent), size, stream)); // pageable
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            expect_on_all(sent);
+
+            for (const std::size_t caller : {std::size_t{0}, stations.size() - 1}) {
+                on_all_devices(size)[0].write(sent);
+                ASSERT_OK(broadcast(stations[0].address(), size, stations[caller].stream(), 1));
+                stations[caller].wait();
+                expect_on_all(sent, 1);
+            }
+        }
+    }
+}
+
+TEST_F(broadcasts, synchronous_batches_are_complete_on_return) {
+    enable_all();
+    const std::uint64_t size = 9 * megabyte;
+    const pinned_memory pinned(size);
+    const bytes sent = random_bytes(size, 3);
+    std::memcpy(pinned.address, sent.data(), size);
+    on_all_devices(size);
+    std::vector<ferry_copy_desc> copies;
+    for (const station &one : stations) {
+        ferry_copy_desc copy = {};
+        copy.source.address = at(pinned);
+        copy.destination.address = one.address();
+        copy.width = size;
+        copies.push_back(copy);
+    }
+    ASSERT_OK(ferry_copy_batch(counted.get(), copies.data(), copies.size(), 0, nullptr));
+    expect_on_all(sent);
+}
+
+TEST_F(broadcasts, they_keep_their_place_on_the_stream) {
+    enable_all();
+    const std::uint64_t size = 6 * megabyte;
+    on_all_devices(size);
+    const station source(context, size);
+    for (unsigned char value = 1; value <= 6; ++value) {
+        source.fill(value, stream);
+        ASSERT_OK(broadcast(source.address(), size, stream, 1));
+        source.fill(0xee, stream); // must not reach the copies before it
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        expect_on_all(bytes(size, std::byte{value}), 1);
+    }
+}
+
+TEST_F(broadcasts, other_copies_of_the_batch_are_made_too_in_any_order) {
+    enable_all();
+    const std::uint64_t size = 5 * megabyte;
+    const bytes first = random_bytes(size, 1), second = random_bytes(size, 2), small = random_bytes(4096, 3);
+    on_all_devices(2 * size + 4096 + 64);
+    std::vector<std::uint64_t> to, from, sizes;
+    for (const station &one : stations) {
+        to.insert(to.end(), {one.address(), one.address() + size, one.address() + 2 * size + 64});
+        from.insert(from.end(), {at(first), at(second), at(small)});
+        sizes.insert(sizes.end(), {size, size, 4096});
+    }
+    bytes back(100);
+    to.push_back(at(back));
+    from.push_back(at(first) + 1000);
+    sizes.push_back(back.size());
+    ASSERT_OK(copy_pieces(to, from, sizes, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    for (const station &one : stations) {
+        const bytes found = one.read();
+        EXPECT_EQ(std::memcmp(found.data(), first.data(), size), 0);
+        EXPECT_EQ(std::memcmp(found.data() + size, second.data(), size), 0);
+        EXPECT_EQ(std::memcmp(found.data() + 2 * size + 64, small.data(), 4096), 0);
+        for (std::size_t i = 2 * size; i < 2 * size + 64; ++i)
+            ASSERT_EQ(found[i], std::byte{0x11});
+    }
+    EXPECT_EQ(std::memcmp(back.data(), first.data() + 1000, back.size()), 0);
+}
+
+TEST_F(broadcasts, a_device_twice_among_the_destinations_gets_both) {
+    enable_all();
+    const std::uint64_t size = 4 * megabyte;
+    const bytes sent = random_bytes(size, 8);
+    on_all_devices(size);
+    const station again(context, size);
+    std::vector<std::uint64_t> to = {again.address()};
+    for (const station &one : stations)
+        to.push_back(one.address());
+    ASSERT_OK(copy_pieces(to, std::vector(to.size(), at(sent)), std::vector(to.size(), size), stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    expect_on_all(sent);
+    EXPECT_TRUE(again.read() == sent);
+}
+
+TEST_F(broadcasts, an_error_names_the_copy_and_nothing_is_enqueued) {
+    enable_all();
+    const std::uint64_t size = 4 * megabyte;
+    const bytes sent = random_bytes(size, 8);
+    on_all_devices(size);
+    std::vector<std::uint64_t> to, from, sizes;
+    for (const station &one : stations) {
+        to.push_back(one.address());
+        from.push_back(at(sent));
+        sizes.push_back(size);
+    }
+    sizes.back() = size + 1; // past the end of its memory, and of another size than the others
+    ferry_error_info error = new_error();
+    EXPECT_EQ(copy_pieces(to, from, sizes, stream, &error), FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(error.index, to.size() - 1);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    expect_on_all(bytes(size, std::byte{0x11}));
+}
+
+TEST_F(broadcasts, held_streams_that_use_up_all_lanes_are_served_one_by_one) {
+    enable_all();
+    const std::uint64_t size = 4 * megabyte;
+    const pinned_memory pinned(size);
+    const bytes sent = random_bytes(size, 12);
+    std::memcpy(pinned.address, sent.data(), size);
+    std::deque<test_stream> held(9);
+    std::deque<std::deque<station>> all;
+    {
+        gate shut(held[0]);
+        for (std::size_t i = 1; i < held.size(); ++i)
+            shut.hold(held[i]);
+        for (test_stream &one : held) {
+            std::deque<station> &on = all.emplace_back();
+            std::vector<std::uint64_t> to;
+            for (const CUcontext each : contexts)
+                to.push_back(on.emplace_back(each, size).address());
+            ASSERT_OK(copy_pieces(to, std::vector(to.size(), at(pinned)), std::vector(to.size(), size), one));
+        }
+    }
+    for (std::size_t i = 0; i < held.size(); ++i) {
+        ASSERT_OK(raw().cuStreamSynchronize(held[i]));
+        for (const station &one : all[i])
+            EXPECT_TRUE(one.read() == sent) << i;
+    }
+}
+
+TEST_F(broadcasts, a_captured_batch_becomes_part_of_the_graph) {
+    const std::uint64_t size = 4 * megabyte;
+    const pinned_memory pinned(size);
+    std::memset(pinned.address, 0x22, size);
+    on_all_devices(size);
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_OK(broadcast(at(pinned), size, stream));
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+    CUgraphExec ready = nullptr;
+    ASSERT_OK(raw().cuGraphInstantiateWithFlags(&ready, graph, 0));
+    std::memset(pinned.address, 0x33, size);
+    ASSERT_OK(raw().cuGraphLaunch(ready, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    expect_on_all(bytes(size, std::byte{0x33}));
+    ASSERT_OK(raw().cuGraphExecDestroy(ready));
+    ASSERT_OK(raw().cuGraphDestroy(graph));
+}
+
+TEST_F(broadcasts, the_explanation_counts_them) {
+    const std::uint64_t size = 4 * megabyte;
+    const pinned_memory pinned(size + 64);
+    on_all_devices(size + 64);
+    std::vector<ferry_copy_desc> copies;
+    for (const station &one : stations) {
+        ferry_copy_desc copy = {};
+        copy.source.address = at(pinned);
+        copy.destination.address = one.address();
+        copy.width = size;
+        copies.push_back(copy);
+    }
+    copies.push_back(copies[0]);
+    copies.back().source.address += size;
+    copies.back().destination.address += size;
+    copies.back().width = 64;
+    ferry_batch_explanation told = {};
+    told.struct_size = sizeof told;
+    ASSERT_OK(ferry_copy_batch_explain_async(counted.get(), copies.data(), copies.size(), 0, stream, &told, nullptr));
+    EXPECT_EQ(told.broadcasts.copies, stations.size());
+    EXPECT_EQ(told.broadcasts.bytes, size);
+    EXPECT_EQ(told.singles.copies + told.batch_calls.copies + told.kernels.copies, 1u);
+    char text[512] = "";
+    ferry_batch_explanation_format(&told, text, sizeof text);
+    EXPECT_NE(std::string(text).find(std::to_string(stations.size()) + " copies by broadcasts, 4.2 MB"),
+              std::string::npos)
+        << text;
+}
+
+// With access, the host's links carry the bytes once.
+TEST_F(broadcasts, devices_with_access_pass_the_bytes_on) {
+    ferry_peer_info pair = {};
+    pair.struct_size = sizeof pair;
+    ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair));
+    if (ferry_peer_enable(counted.get(), 0, 1) || ferry_peer_enable(counted.get(), 1, 0))
+        GTEST_SKIP() << "no peer access";
+    const std::uint64_t size = 8 * megabyte;
+    const pinned_memory pinned(size);
+    const station near(contexts[0], size), far(contexts[1], size);
+    driver.reset_counts();
+    ASSERT_OK(copy_pieces({near.address(), far.address()}, {at(pinned), at(pinned)}, {size, size}, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), driver.calls("cuMemcpy3DAsync"))
+        << "a chunk comes from the host and goes to the other device";
+    EXPECT_GT(driver.calls("cuMemcpy3DPeerAsync"), 2);
+}
+
+} // namespace
+} // namespace ferry::test
