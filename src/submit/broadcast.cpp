@@ -180,6 +180,7 @@ public:
 private:
     static constexpr unsigned max_targets = device_contexts::max_devices;
     static constexpr unsigned max_feeders = 3; // lanes of the source's device
+    static constexpr unsigned max_links = 2;   // lanes of a destination's device, for its link to the host
 
     error look_at_source() noexcept {
         address_facts facts;
@@ -259,17 +260,23 @@ private:
     }
     error take_lanes() noexcept {
         if (error failed = name_stream(cu_, site_.context, site_.stream, user_)) return failed;
-        if (error failed = take(own_, site_.context)) return failed;
         feeders_ = std::min(targets_, max_feeders);
         for (unsigned i = 0; source_.device >= 0 && i < feeders_; ++i)
             if (error failed = take(feeding_[i], source_context_)) return failed;
         for (unsigned i = 0; i < targets_; ++i) {
-            if (source_.device < 0)
-                if (error failed = take(feeding_[i], all_[i].context)) return failed;
+            for (unsigned link = 0; source_.device < 0 && link < links(); ++link)
+                if (error failed = take(feeding_[i * max_links + link], all_[i].context)) return failed;
             if (island_size(all_[i].island) > 1)
                 if (error failed = take(forwarding_[i], all_[i].context)) return failed;
         }
-        return {};
+        return lane_of_caller() ? ok : take(own_, site_.context);
+    }
+    // While a staged copy starts, the one before still fills the link.
+    unsigned links() const noexcept { return source_.kind == memory_kind::pageable ? max_links : 1; }
+    lane *lane_of_caller() noexcept {
+        for (std::optional<taken_lane> &one : feeding_)
+            if (one && (*one)->context() == site_.context) return &**one;
+        return own_ ? &**own_ : nullptr;
     }
     unsigned island_size(unsigned island) const noexcept {
         unsigned count = 0;
@@ -284,14 +291,15 @@ private:
         const bool is_staged = source_.kind == memory_kind::pageable;
         const std::uint64_t share = size_ / devices / (is_staged ? 4 : 8) / 4096 * 4096;
         return devices == 1 ? size_
-               : is_staged  ? std::clamp(share, 8 * megabyte, 64 * megabyte)
+               : is_staged  ? std::clamp(share, 16 * megabyte, 64 * megabyte)
                             : std::clamp(share, megabyte, 32 * megabyte);
     }
 
     error enqueue() noexcept {
-        for (std::optional<taken_lane> &lane : feeding_)
-            if (lane)
-                if (error failed = instance_.lanes.join(**own_, site_.stream, (*lane)->stream)) return failed;
+        lane &of_caller = *lane_of_caller();
+        for (std::optional<taken_lane> &one : feeding_)
+            if (one)
+                if (error failed = instance_.lanes.join(of_caller, site_.stream, (*one)->stream)) return failed;
         error failed;
         for (unsigned island = 0; island < islands_ && !failed; ++island)
             failed = enqueue_island(island);
@@ -307,7 +315,7 @@ private:
         for (std::uint64_t at = 0, number = 0; at < size_; at += chunk, ++number) {
             const std::uint64_t size = std::min(chunk, size_ - at);
             const unsigned first = of[number % count];
-            if (error failed = feed(first, static_cast<unsigned>(number), at, size)) return failed;
+            if (error failed = feed(first, number, number / count, at, size)) return failed;
             for (unsigned i = 1; i < count; ++i)
                 if (error failed = forward(first, of[(number + i) % count], at, size)) return failed;
         }
@@ -321,9 +329,10 @@ private:
         return end_of(memory_kind::device, one.member->device, one.member->destination + at, size);
     }
 
-    error feed(unsigned to, unsigned number, std::uint64_t at, std::uint64_t size) noexcept {
+    // `number`: of the chunk; `turn`: of those that this device takes.
+    error feed(unsigned to, std::uint64_t number, std::uint64_t turn, std::uint64_t at, std::uint64_t size) noexcept {
         const bool from_host = source_.device < 0;
-        const lane &by = **feeding_[from_host ? to : number % feeders_];
+        const lane &by = **feeding_[from_host ? to * max_links + turn % links() : number % feeders_];
         const int device = from_host ? all_[to].member->device : source_.device;
         context_scope scope(cu_);
         if (error failed = scope.enter(by.context())) return failed;
@@ -345,10 +354,10 @@ private:
     // Orders the stream behind all lanes, whatever they hold.
     error join() noexcept {
         error failed;
-        const auto join_all = [&](std::optional<taken_lane> *lanes) noexcept {
-            for (unsigned i = 0; i < max_targets; ++i) {
-                if (!lanes[i]) continue;
-                lane &one = **lanes[i];
+        const auto join_all = [&](auto &lanes) noexcept {
+            for (std::optional<taken_lane> &taken : lanes) {
+                if (!taken) continue;
+                lane &one = **taken;
                 const error refused = instance_.lanes.join(one, one.stream, site_.stream);
                 if (!failed) failed = refused;
             }
@@ -382,7 +391,7 @@ private:
     stream_key user_ = {};
     target all_[max_targets];
     unsigned targets_ = 0, islands_ = 0, feeders_ = 0;
-    std::optional<taken_lane> own_, feeding_[max_targets], forwarding_[max_targets];
+    std::optional<taken_lane> own_, feeding_[max_targets * max_links], forwarding_[max_targets];
 };
 
 } // namespace
