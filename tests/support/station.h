@@ -28,6 +28,7 @@ public:
     void write(const bytes &from) const {
         enter();
         EXPECT_OK(raw().cuMemcpyHtoD(address_, from.data(), from.size()));
+        EXPECT_OK(raw().cuStreamSynchronize(CU_STREAM_LEGACY)); // the call may return before its last bytes arrive
         leave();
     }
     bytes read() const {
