@@ -12,7 +12,9 @@ namespace ferry::test {
 namespace {
 
 constexpr std::uint64_t megabyte = 1 << 20;
+constexpr std::uint32_t by_staging = FERRY_COPY_BY_STAGING; // whatever is predicted while this machine is busy
 
+std::uint64_t at(const bytes &memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); }
 std::uint64_t at(const pinned_memory &memory) { return reinterpret_cast<std::uintptr_t>(memory.address); }
 
 class multilink : public counted_test {
@@ -51,16 +53,17 @@ protected:
         options.helper_count = static_cast<std::uint32_t>(wanted.size());
         return ferry_multilink_set(counted.get(), 0, &options, error);
     }
-    static ferry_copy_desc line(std::uint64_t to, std::uint64_t from, std::uint64_t size) {
+    static ferry_copy_desc line(std::uint64_t to, std::uint64_t from, std::uint64_t size, std::uint32_t flags = 0) {
         ferry_copy_desc copy = {};
         copy.source.address = from;
         copy.destination.address = to;
         copy.width = size;
-        copy.flags = FERRY_COPY_MULTILINK;
+        copy.flags = FERRY_COPY_MULTILINK | flags;
         return copy;
     }
-    std::int32_t copy_async(std::uint64_t to, std::uint64_t from, std::uint64_t size, CUstream on) const {
-        const ferry_copy_desc copy = line(to, from, size);
+    std::int32_t copy_async(std::uint64_t to, std::uint64_t from, std::uint64_t size, CUstream on,
+                            std::uint32_t flags = 0) const {
+        const ferry_copy_desc copy = line(to, from, size, flags);
         return ferry_copy_async(counted.get(), &copy, on, nullptr, nullptr);
     }
     ferry_explanation explain(const ferry_copy_desc &copy) const {
@@ -101,6 +104,45 @@ TEST_F(multilink, lines_arrive_whole_in_both_directions_by_launches_on_both_devi
             driver.reset_counts();
         }
     }
+}
+
+// Threads fill slots, and blocks of all devices empty them, or the other way round.
+TEST_F(multilink, pageable_memory_takes_all_links_too) {
+    if (!counted->stages) GTEST_SKIP() << "nothing is staged";
+    for (const std::uint64_t size : {32 * megabyte, 70 * megabyte + 333}) {
+        const bytes sent = random_bytes(size, size);
+        bytes back(size + 64, std::byte{0x5a});
+        const station device(context, size + 64);
+        device.write(bytes(size + 64, std::byte{0x77}));
+        ASSERT_OK(raw().cuCtxSetCurrent(context));
+        const ferry_explanation told = explain(line(device.address(), at(sent), size, by_staging));
+        EXPECT_EQ(told.route, FERRY_ROUTE_STAGED);
+        EXPECT_EQ(told.links, static_cast<std::uint32_t>(std::min(launches, 4)));
+        driver.reset_counts();
+        ASSERT_OK(copy_async(device.address(), at(sent), size, stream, by_staging));
+        ASSERT_OK(copy_async(at(back) + 1, device.address(), size, stream, by_staging));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_GE(driver.calls("cuLaunchKernel"), 2 * std::min(launches, 4));
+        EXPECT_EQ(std::memcmp(back.data() + 1, sent.data(), size), 0);
+        EXPECT_EQ(back[0], std::byte{0x5a});
+        EXPECT_EQ(back[size + 1], std::byte{0x5a});
+        const bytes found = device.read();
+        EXPECT_EQ(std::memcmp(found.data(), sent.data(), size), 0);
+        EXPECT_EQ(found[size], std::byte{0x77});
+    }
+    // Rows, synchronously.
+    constexpr std::uint64_t width = 5000, height = 7000, pitch = 5003;
+    const bytes sent = random_bytes(pitch * height, 2);
+    bytes back(width * height);
+    const station device(context, pitch * height);
+    ferry_copy_desc up = line(device.address(), at(sent), width, by_staging),
+                    down = line(at(back), device.address(), width, by_staging);
+    up.height = down.height = height;
+    up.source.row_pitch = up.destination.row_pitch = down.source.row_pitch = pitch;
+    ASSERT_OK(ferry_copy(counted.get(), &up, nullptr));
+    ASSERT_OK(ferry_copy(counted.get(), &down, nullptr));
+    for (std::uint64_t y = 0; y < height; ++y)
+        ASSERT_EQ(std::memcmp(back.data() + y * width, sent.data() + y * pitch, width), 0) << y;
 }
 
 TEST_F(multilink, boxes_of_long_rows_are_cut_too) {
@@ -175,12 +217,20 @@ TEST_F(multilink, a_helper_that_does_not_start_delays_nothing_and_may_come_late)
         EXPECT_TRUE(device.read() == sent);
     };
     copy_and_check(1);
+    const std::uint64_t large = 33 * megabyte;
+    const station staged(context, large);
     {
         gate shut(held[0].stream());
         for (int i = 1; i < queues; ++i)
             shut.hold(held[i].stream());
         for (std::uint64_t seed = 2; seed < 8; ++seed)
             copy_and_check(seed);
+        for (std::uint64_t seed = 1; seed < 4; ++seed) { // pageable memory
+            const bytes sent = random_bytes(large, seed);
+            ASSERT_OK(copy_async(staged.address(), at(sent), large, stream, by_staging));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            EXPECT_TRUE(staged.read() == sent);
+        }
     }
     for (std::uint64_t seed = 8; seed < 12; ++seed)
         copy_and_check(seed);

@@ -1,6 +1,7 @@
 // The C functions for peer access.
 #include "base/sized.h"
 #include "submit/instance.h"
+#include "submit/staging_setup.h"
 
 using namespace ferry;
 
@@ -80,7 +81,11 @@ int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferr
     for (std::uint32_t i = 0; i < given.helper_count; ++i)
         if (error failed = enable_helper(*instance, given.helpers[i], device))
             return refuse_helper(details, failed, i, given.helpers[i]);
-    return report(details, instance->links.set(device, helpers, given.max_sms));
+    if (error failed = instance->links.set(device, helpers, given.max_sms)) return report(details, failed);
+    // Pageable memory needs as many threads as all these links do. Without them its copies take one link.
+    for (std::uint32_t i = 0; i < given.helper_count && instance->stages; ++i)
+        static_cast<void>(is_ready_to_stage(*instance, given.helpers[i]));
+    return report(details, ok);
 }
 
 } // extern "C"

@@ -41,6 +41,9 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
     char how[64] = "", calls[32] = "", times[160] = "";
     if (explanation.route == FERRY_ROUTE_STAGED && explanation.max_sms == 0)
         std::snprintf(how, sizeof how, " on %" PRIu32 " threads", explanation.threads);
+    else if (explanation.route == FERRY_ROUTE_STAGED && explanation.links > 1)
+        std::snprintf(how, sizeof how, " over %" PRIu32 " links on %" PRIu32 " SMs each and %" PRIu32 " threads",
+                      explanation.links, explanation.max_sms, explanation.threads);
     else if (explanation.route == FERRY_ROUTE_STAGED)
         std::snprintf(how, sizeof how, " on %" PRIu32 " SMs and %" PRIu32 " threads", explanation.max_sms,
                       explanation.threads);

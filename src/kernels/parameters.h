@@ -220,7 +220,8 @@ struct ring_parameters {
     u8 is_shared; // several launches may use the record at once
     // For arrays, whose rows are whole words
     array_form form;
-    u32 x, y, z; // the origin: bytes, row, slice or layer
+    u32 x, y, z;     // the origin: bytes, row, slice or layer
+    u32 first_block; // the channel of the launch's first block: several devices may serve one record
     u64 surface;
 };
 

@@ -262,8 +262,9 @@ struct of_pieces {
 // ---- A block
 
 template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters &given, const block_of_threads &all) {
-    const u64 mailbox = given.record + all.me.block * sizeof(ring_mailbox);
-    const u64 seen_at = given.record + sizeof(ring_record::mailboxes) + all.me.block * sizeof(u64);
+    const u32 channel = given.first_block + all.me.block;
+    const u64 mailbox = given.record + channel * sizeof(ring_mailbox);
+    const u64 seen_at = given.record + sizeof(ring_record::mailboxes) + channel * sizeof(u64);
     const u64 lock = seen_at + sizeof(ring_record::seen);
     u64 seen = once(all, [&] {
         while (given.is_shared && exchange(lock, 1) != 0) {

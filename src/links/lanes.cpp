@@ -150,6 +150,7 @@ error lane_set::free_slots(lane &one) noexcept {
 }
 
 error lane_set::trim() noexcept {
+    if (!all_[0].load(std::memory_order_acquire)) return {};
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
     error failed;

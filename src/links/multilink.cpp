@@ -176,11 +176,13 @@ error link_helpers::find_ways(const shape &shape, int device, CUcontext context,
     const link_station *const station = stations_[device].load(std::memory_order_acquire);
     found.why_not = obstacle::no_helpers;
     if (!helpers || !station || station->owner.handle != context) return {};
+    const bool is_staged = is_pageable(shape);
     found.why_not = obstacle::not_cut;
-    if (!is_cut_well(shape)) return {};
+    if (!is_staged && !is_cut_well(shape)) return {};
     found.max_blocks = max_blocks_[device].load(std::memory_order_relaxed);
     const auto find = [&](const shape_end &end, bool is_written, std::uint64_t &address) noexcept {
         address_facts facts;
+        if (end.kind == memory_kind::pageable) return true; // reached through slots
         if (look_up_address(cu_, end.span.first, address_query::everything_and_access, facts)) return false;
         address = facts.device_address;
         return facts.is_mapped && (!is_written || facts.is_writable);

@@ -247,6 +247,7 @@ copy_plan plan_for_staging(const shape &shape, const plan_facts &facts) noexcept
     plan.wait_until_read = is_read_early(shape, facts);
     plan.by_copies = is_staged_by_copies(shape, facts);
     plan.blocks = plan.by_copies && needs_copies(facts) ? std::uint16_t{0} : staged_blocks(shape, facts);
+    if (!plan.by_copies && facts.multilink == obstacle::none) plan.links = std::min(facts.links, max_staged_links);
     return plan;
 }
 
@@ -331,7 +332,7 @@ ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept 
         return ranked.add(is_obstacle(why_not_staged) ? refuse_plan(why_not_staged) : plan_for_staging(shape, facts));
     if (preferences.forced == route_kind::kernel && is_obstacle(why_not_kernel))
         return ranked.add(refuse_plan(why_not_kernel));
-    if (preferences.forced == route_kind::none && facts.multilink == obstacle::none)
+    if (preferences.forced == route_kind::none && facts.multilink == obstacle::none && !is_pageable(shape))
         return ranked.add(plan_for_links(facts));
     if (goes_with_commands(shape, facts)) return ranked.add(plan_for_driver(shape, facts));
     if (preferences.forced == route_kind::none && is_read_early(shape, facts) && !facts.is_stream_idle &&

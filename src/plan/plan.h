@@ -112,6 +112,7 @@ struct copy_plan {
     // Why the route that the caller forces cannot serve. Such a copy must be refused.
     obstacle refused = obstacle::none;
     std::uint16_t blocks = 0; // of a kernel, or of each staging kernel
+    std::uint16_t links = 1;  // that a staged copy may take
 };
 
 // How long the driver route blocks its caller: "API synchronization behavior" of the CUDA driver API, and CUDA 13.0 as
@@ -151,15 +152,19 @@ constexpr std::uint64_t smallest_relayed = std::uint64_t{2} << 20;
 constexpr std::uint16_t blocks_of_a_link = 16;
 // Shorter copies do not take several links.
 constexpr std::uint64_t smallest_multilink = std::uint64_t{4} << 20;
+constexpr std::uint64_t smallest_staged_multilink = std::uint64_t{32} << 20;
+constexpr std::uint16_t max_staged_links = 4;
 
 // Whether to look for the links that a copy can take.
 inline bool may_take_links(const shape &shape, const plan_facts &facts) noexcept {
-    const auto is_pinned_memory = [](const shape_end &end) noexcept { return end.kind == memory_kind::pinned; };
+    const auto is_of_host = [](const shape_end &end) noexcept {
+        return end.kind == memory_kind::pinned || end.kind == memory_kind::pageable;
+    };
     const auto is_here = [&](const shape_end &end) noexcept {
         return end.kind == memory_kind::device && !is_elsewhere(end, facts.context_device);
     };
-    const bool is_with_host = (is_pinned_memory(shape.source) && is_here(shape.destination)) ||
-                              (is_here(shape.source) && is_pinned_memory(shape.destination));
+    const bool is_with_host = (is_of_host(shape.source) && is_here(shape.destination)) ||
+                              (is_here(shape.source) && is_of_host(shape.destination));
     return facts.preferences.over_links && is_with_host && !facts.is_captured;
 }
 

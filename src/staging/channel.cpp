@@ -219,6 +219,11 @@ void publish_end(staging_launch &launch) noexcept {
     }
 }
 
+void pass_by(staging_launch &launch, std::uint32_t block) noexcept {
+    constexpr std::uint64_t in_and_out = std::uint64_t{2} << 32;
+    atomic_word(launch.record.shared->seen[block]).fetch_add(in_and_out, std::memory_order_release);
+}
+
 void abort_blocks(staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
         atomic_word(launch.record.shared->mailboxes[block].ended).store(gpu::ring_aborted, std::memory_order_release);

@@ -55,6 +55,14 @@ struct staged_pieces {
     explicit operator bool() const noexcept { return count != 0; }
 };
 
+// A device that moves chunks of a copy over its own link, with blocks of its own. It accesses the end on the copy's
+// device as a peer.
+struct staged_helper {
+    CUcontext context;
+    CUstream stream; // already behind the work before the copy
+    std::uint64_t device_address;
+};
+
 struct staged_copy {
     staged_box box;              // with pieces only its direction counts
     staged_pieces pieces = {};   // in place of the box, if there are any
@@ -66,7 +74,9 @@ struct staged_copy {
     bool is_stream_idle = false; // the stream's earlier work is known to be complete
     // If other kernels fill the device, enqueue() returns FERRY_ERROR_LIMIT, and nothing has been enqueued.
     bool must_start_soon = false;
-    const shape_end *device_end = nullptr; // for a copy by copies: see staged_box
+    const shape_end *device_end = nullptr;  // for a copy by copies: see staged_box
+    const staged_helper *helpers = nullptr; // of a box of linear memory with a kernel
+    std::uint32_t helper_count = 0;
 };
 
 class staging_engine {
@@ -173,6 +183,7 @@ private:
     bool is_announced_by_function(const staged_copy &copy) const noexcept {
         return options_.submit || copy.is_captured;
     }
+    error track_helpers(const staged_copy &copy, const tracked_context *(&found)[max_staged_helpers]) noexcept;
     error hold_buffers(const staged_copy &copy, device_buffers *&of) noexcept;
     error take_launches(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept;
     bool has_room_for_kernels(const staged_copy &copy, const tracked_context &context, device_buffers &of) noexcept;
@@ -188,6 +199,7 @@ private:
     error prepare_for_copies(staging_launch &launch) noexcept;
     error enqueue_copies(const staged_copy &copy, staging_launch &launch, CUstream stream) noexcept;
     error launch_all(const staged_copy &copy, staging_launch &first, CUstream stream) noexcept;
+    void launch_helpers(const staged_copy &copy, staging_launch &launch, gpu::ring_parameters given) noexcept;
     error launch_kernel(const staged_copy &copy, staging_launch &launch, CUstream stream,
                         bool &is_announced_there) noexcept;
     void announce(staging_launch &launch) noexcept;

@@ -34,6 +34,8 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
     if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
     const tracked_context *context = nullptr;
     if (error failed = tracked_.track(copy.context, context)) return failed;
+    const tracked_context *of_helpers[max_staged_helpers] = {};
+    if (error failed = track_helpers(copy, of_helpers)) return failed;
     device_buffers *of = nullptr;
     if (error failed = hold_buffers(copy, of)) return failed;
     if (copy.must_start_soon && !has_room_for_kernels(copy, *context, *of)) {
@@ -55,7 +57,8 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
     error failed = is_too_long ? no_memory : take_launches(copy, launches, next);
     if (next) {
         if (progress) progress->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
-        const launch_work all = work_of_all(copy, *context, *of, progress);
+        launch_work all = work_of_all(copy, *context, *of, progress);
+        std::copy(std::begin(of_helpers), std::end(of_helpers), all.helpers);
         if (box)
             share_box(*box, all, per_launch, *next);
         else
@@ -68,6 +71,16 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
     if (next) failed = launch_all(copy, *next, stream);
     scheduler_.let_go();
     return failed;
+}
+
+error staging_engine::track_helpers(const staged_copy &copy,
+                                    const tracked_context *(&found)[max_staged_helpers]) noexcept {
+    for (std::uint32_t i = 0; i < copy.helper_count; ++i) {
+        context_scope scope(cu_);
+        if (error failed = scope.enter(copy.helpers[i].context)) return failed;
+        if (error failed = tracked_.track(copy.helpers[i].context, found[i])) return failed;
+    }
+    return {};
 }
 
 // Provides and holds the device's staging buffer: the first lot stays, and slots keep their size, until let_go().
@@ -98,13 +111,15 @@ launch_work staging_engine::work_of_all(const staged_copy &copy, const tracked_c
                                         staged_progress *progress) const noexcept {
     const bool to_device = copy.box.to_device, by_copies = copy.box.by_copies;
     const std::uint32_t wanted = blocks_for_threads(wanted_threads() + copy.caller_helps, to_device);
-    const std::uint32_t blocks = std::min(copy.blocks ? copy.blocks : wanted, gpu::max_ring_blocks);
+    const std::uint32_t most = gpu::max_ring_blocks / (1 + copy.helper_count);
+    const std::uint32_t blocks = std::min(copy.blocks ? copy.blocks : wanted, most);
     const std::uint64_t bytes = copy.pieces ? copy.pieces.bytes : copy.box.width * copy.box.height * copy.box.depth;
     return {.cut = {},
             .buffers = &of.buffers,
             .progress = progress,
             .context = &context,
-            .blocks = by_copies ? gpu::max_ring_blocks : blocks,
+            .blocks = by_copies ? gpu::max_ring_blocks : blocks * (1 + copy.helper_count),
+            .own_blocks = blocks,
             .max_slots_each = staging_channel::max_slots,
             .are_stores_streamed = (bytes <= cached_bytes) == to_device,
             .home = of.buffers.home,
@@ -120,6 +135,7 @@ void staging_engine::set_work(staging_launch &launch, const launch_work &of_all,
     launch.work.first_chunk = first;
     launch.work.end_chunk = end;
     launch.work.blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(of_all.blocks, end - first));
+    launch.work.own_blocks = std::min(of_all.own_blocks, launch.work.blocks);
     const std::uint64_t each = divide_up(end - first, launch.work.blocks); // no block has many while others have none
     launch.work.max_slots_each = static_cast<std::uint32_t>(std::min<std::uint64_t>(each, of_all.max_slots_each));
 }
@@ -190,9 +206,30 @@ error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &lau
         is_announced_there = true;
     }
     if (launch.work.by_copies) return enqueue_copies(copy, launch, stream);
-    const error failed = launch_ring(cu_, kernels_, launch.work.cut->kernel(), given, launch.work.blocks, stream);
-    if (failed) scheduler_.withdraw(launch, by_function);
+    const error failed = launch_ring(cu_, kernels_, launch.work.cut->kernel(), given, launch.work.own_blocks, stream);
+    if (failed)
+        scheduler_.withdraw(launch, by_function);
+    else
+        launch_helpers(copy, launch, given);
     return failed;
+}
+
+// The run may be over before a helper's kernel is launched, but the launch is not another copy's until the helpers'
+// blocks have left. A helper whose kernel cannot be launched is not missed: blocks that do not come get no chunks.
+void staging_engine::launch_helpers(const staged_copy &copy, staging_launch &launch,
+                                    gpu::ring_parameters given) noexcept {
+    given.first_block = launch.work.own_blocks;
+    for (std::uint32_t i = 0; given.first_block < launch.work.blocks; ++i) {
+        const staged_helper &helper = copy.helpers[i];
+        const std::uint32_t blocks = std::min(launch.work.own_blocks, launch.work.blocks - given.first_block);
+        context_scope scope(cu_);
+        given.device.address = helper.device_address;
+        error failed = scope.enter(helper.context);
+        if (!failed) failed = launch_ring(cu_, kernels_, launch.work.cut->kernel(), given, blocks, helper.stream);
+        for (std::uint32_t block = 0; failed && block < blocks; ++block)
+            pass_by(launch, given.first_block + block);
+        given.first_block += blocks;
+    }
 }
 
 void staging_engine::announce(staging_launch &launch) noexcept {

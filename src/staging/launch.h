@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "device/tracked_contexts.h"
@@ -31,14 +32,18 @@ struct launch_record {
     staging_channel channels[gpu::max_ring_blocks];
 };
 
+constexpr std::uint32_t max_staged_helpers = 3; // of a copy: each has a share of max_ring_blocks
+
 // As long as the launch: what it copies. Written by enqueue(), before any other thread knows of the launch.
 struct launch_work {
     std::optional<staging> cut;
     staging_buffers *buffers = nullptr;
     staged_progress *progress = nullptr; // null once the end has been reported
     const tracked_context *context = nullptr;
+    const tracked_context *helpers[max_staged_helpers] = {}; // those of helpers, which have the last blocks
     std::uint64_t first_chunk = 0, end_chunk = 0;
     std::uint32_t blocks = 0;
+    std::uint32_t own_blocks = 0;     // of these, on the copy's device
     std::uint32_t max_slots_each = 1; // for each channel
     bool are_stores_streamed = false; // by the workers; into slots only while no other device copies
     int home = any_node;              // of the device's servers
@@ -49,6 +54,9 @@ struct launch_work {
     bool by_copies = false;
 
     bool is_to_device() const noexcept { return cut->to_device(); }
+    bool is_in(const tracked_context *one) const noexcept {
+        return context == one || std::find(std::begin(helpers), std::end(helpers), one) != std::end(helpers);
+    }
     bool belongs_elsewhere(int node) const noexcept { return home != any_node && home != node; }
     std::uint64_t bytes() const noexcept { return cut->bytes_before(end_chunk) - cut->bytes_before(first_chunk); }
 };
@@ -144,6 +152,8 @@ bool has_left(const staging_launch &launch) noexcept;
 bool is_at_work(const staging_launch &launch) noexcept;
 // Ends the run for all blocks, including blocks that have not come yet.
 void publish_end(staging_launch &launch) noexcept;
+// Lets a block that will not come count as one that has left the run.
+void pass_by(staging_launch &launch, std::uint32_t block) noexcept;
 // Makes all blocks trap, including blocks that have not come yet.
 void abort_blocks(staging_launch &launch) noexcept;
 

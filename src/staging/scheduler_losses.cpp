@@ -19,9 +19,13 @@ const tracked_context *staging_scheduler::context_after(const tracked_context *o
     const lock held = acquire();
     const tracked_context *found = nullptr;
     const std::less<> is_before;
+    const auto consider = [&](const tracked_context *its) noexcept {
+        if (its && is_before(one, its) && (!found || is_before(its, found))) found = its;
+    };
     launches_.for_each(states_on_a_device, [&](const staging_launch &launch) noexcept {
-        const tracked_context *const its = launch.work.context;
-        if (is_before(one, its) && (!found || is_before(its, found))) found = its;
+        consider(launch.work.context);
+        for (const tracked_context *const helper : launch.work.helpers)
+            consider(helper);
     });
     return found;
 }
@@ -31,7 +35,7 @@ void staging_scheduler::lose(const tracked_context &context, std::int32_t status
     const lock held = acquire();
     recycle();
     launches_.for_each(states_on_a_device, [&](staging_launch &launch) noexcept {
-        if (launch.work.context != &context) return;
+        if (!launch.work.is_in(&context)) return;
         launch.shared.is_lost = true;
         launch.loss = status;
         switch (launch.state) {

@@ -49,7 +49,9 @@ error run_staged_copy(const driver_table &cu, staging_engine &engine, const shap
                               .caller_helps = plan.synchronise_after || plan.wait_until_read,
                               .is_stream_idle = site.is_stream_idle,
                               .must_start_soon = site.must_start_soon,
-                              .device_end = is_host(shape.source.kind) ? &shape.destination : &shape.source};
+                              .device_end = is_host(shape.source.kind) ? &shape.destination : &shape.source,
+                              .helpers = site.helpers,
+                              .helper_count = plan.by_copies ? 0 : site.helper_count};
     if (!copy.caller_helps) return engine.enqueue(copy, stream, progress);
     staged_progress of_call;
     if (error failed = run_and_help(engine, copy, stream, progress ? *progress : of_call)) return failed;

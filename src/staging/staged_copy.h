@@ -13,6 +13,8 @@ struct staged_site {
     bool is_captured;  // the stream is being captured
     bool is_stream_idle;
     bool must_start_soon; // see ferry::staged_copy
+    const staged_helper *helpers = nullptr;
+    std::uint32_t helper_count = 0;
 };
 
 // The plan's route must be the staged one. `view` is the kernel's view of the device's end. `progress` receives the

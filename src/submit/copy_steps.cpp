@@ -252,7 +252,8 @@ error look_at_links(ferry_instance &instance, const shape &shape, CUcontext cont
     facts.multilink = obstacle::forbidden;
     if (!may_take_links(shape, facts) || facts.preferences.no_kernels) return {};
     facts.multilink = obstacle::small;
-    if (shape.bytes() < smallest_multilink) return {};
+    if (shape.bytes() < (is_pageable(shape) ? smallest_staged_multilink : smallest_multilink)) return {};
+    if (shape.source.array || shape.destination.array) return {};
     link_ways ways;
     if (error failed = instance.links.find_ways(shape, facts.context_device, context, ways)) return failed;
     facts.multilink = ways.why_not;
@@ -402,17 +403,61 @@ error run_over_links(ferry_instance &instance, const planned_copy &copy, const c
     return copy.plan.synchronise_after ? wait_for_legacy_stream(instance.cu) : ok;
 }
 
+// The helpers of a staged copy over several links, and their lanes. Without a lane a helper is left out.
+class helpers_of_copy {
+public:
+    explicit helpers_of_copy(ferry_instance &instance) noexcept
+        : instance_(instance), own_(instance.lanes), lanes_{taken_lane(instance.lanes), taken_lane(instance.lanes),
+                                                            taken_lane(instance.lanes)} {}
+    // The helpers' lanes are busy until the copy's kernels there have ended.
+    ~helpers_of_copy() {
+        for (std::uint32_t i = 0; i < count_; ++i)
+            static_cast<void>(instance_.lanes.join(*lanes_[i], lanes_[i]->stream, lanes_[i]->stream));
+    }
+    helpers_of_copy(const helpers_of_copy &) = delete;
+    helpers_of_copy &operator=(const helpers_of_copy &) = delete;
+
+    // Puts the lanes behind the stream's earlier work.
+    void take(const planned_copy &copy, const copy_site &site) noexcept {
+        link_ways ways;
+        stream_key user;
+        const shape &shape = copy.shape;
+        if (instance_.links.find_ways(shape, copy.facts.context_device, site.context, ways) || ways.count < 2) return;
+        if (name_stream(instance_.cu, site.context, site.stream, user) || own_.take(site.context, user)) return;
+        for (unsigned link = 1; link < ways.count && count_ < max_staged_helpers; ++link) {
+            const link_way &way = ways.all[link];
+            context_scope scope(instance_.cu);
+            if (scope.enter(way.context) || lanes_[count_].take(way.context, user)) continue;
+            helpers_[count_] = {way.context, lanes_[count_]->stream,
+                                is_host(shape.source.kind) ? way.destination : way.source};
+            ++count_;
+        }
+        for (std::uint32_t i = 0; i < count_; ++i)
+            if (instance_.lanes.join(*own_, site.stream, lanes_[i]->stream)) count_ = 0;
+    }
+    const staged_helper *begin() const noexcept { return helpers_; }
+    std::uint32_t count() const noexcept { return count_; }
+
+private:
+    ferry_instance &instance_;
+    taken_lane own_, lanes_[max_staged_helpers];
+    staged_helper helpers_[max_staged_helpers] = {};
+    std::uint32_t count_ = 0;
+};
+
 // Stages with a kernel or without. A program's kernel that fills the device may wait for the copy, so ferry's kernel is
 // not put behind it.
 error run_staged(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
                  staged_progress *progress) noexcept {
     const plan_facts &facts = copy.facts;
     const kernel_view &view = is_host(copy.shape.source.kind) ? copy.views.destination : copy.views.source;
+    helpers_of_copy helpers(instance);
+    if (copy.plan.links > 1 && !copy.plan.by_copies) helpers.take(copy, site);
     const auto run = [&](bool by_copies, bool must_start_soon) noexcept {
         copy_plan as = copy.plan;
         as.by_copies = by_copies;
-        const staged_site staged = {site.context, facts.context_device, facts.is_captured, facts.is_stream_idle,
-                                    must_start_soon};
+        const staged_site staged = {site.context,    facts.context_device, facts.is_captured, facts.is_stream_idle,
+                                    must_start_soon, helpers.begin(),      helpers.count()};
         return run_staged_copy(instance.cu, instance.staging, copy.shape, as, view, staged, site.stream, progress);
     };
     if (facts.is_captured) return run(false, false);

@@ -84,8 +84,8 @@ error trim_staging(ferry_instance &instance) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     for (std::atomic<bool> &is_ready : instance.is_staging_ready)
         is_ready.store(false, std::memory_order_release);
-    const error failed = instance.lanes.trim();
-    const error kept = instance.staging.trim();
+    const error failed = instance.staging.trim();
+    const error kept = instance.lanes.trim();
     return failed ? failed : kept;
 }
 
