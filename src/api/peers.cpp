@@ -82,9 +82,11 @@ int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferr
         if (error failed = enable_helper(*instance, given.helpers[i], device))
             return refuse_helper(details, failed, i, given.helpers[i]);
     if (error failed = instance->links.set(device, helpers, given.max_sms)) return report(details, failed);
-    // Pageable memory needs as many threads as all these links do. Without them its copies take one link.
+    // Pageable memory needs as many threads as all these links do, and as many slots. Without them its copies are slower.
     for (std::uint32_t i = 0; i < given.helper_count && instance->stages; ++i)
         static_cast<void>(is_ready_to_stage(*instance, given.helpers[i]));
+    if (given.helper_count && instance->stages)
+        static_cast<void>(instance->staging.widen(device, given.helper_count + 1));
     return report(details, ok);
 }
 

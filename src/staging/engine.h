@@ -63,6 +63,8 @@ struct staged_helper {
     std::uint64_t device_address;
 };
 
+constexpr std::uint32_t most_links = 1 + max_staged_helpers;
+
 struct staged_copy {
     staged_box box;              // with pieces only its direction counts
     staged_pieces pieces = {};   // in place of the box, if there are any
@@ -97,6 +99,9 @@ public:
     // Provides what a device needs for its first copy: threads, records and the first lot of slots. The second lot
     // follows by itself. May wait for the driver. Without this call the first copy does so.
     error prepare(int device) noexcept { return provide(device, true); }
+    // As prepare(), and gives the device as many slots as its copies over that many links keep busy. The size stays while
+    // slots are in use.
+    error widen(int device, std::uint32_t links) noexcept;
     // After prepare(), for a program whose first copies must not wait for the driver's lock: waits for the second lot,
     // and makes what the current context has none of yet.
     void finish_preparing(int device, CUcontext current) noexcept;

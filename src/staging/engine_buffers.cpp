@@ -40,7 +40,7 @@ error staging_engine::provide(int device, bool needs_threads) noexcept {
 
 error staging_engine::make_buffers(int device) noexcept {
     if (buffers_[device].load(std::memory_order_relaxed)) return {};
-    const std::uint32_t room = options_.slots;
+    const std::uint32_t room = std::min(options_.slots * most_links, staging_buffers::max_slots);
     void *const place = memory_.allocate(sizeof(device_buffers), alignof(device_buffers));
     void *const slots = memory_.allocate(room * sizeof(staged_slot), alignof(staged_slot));
     if (!place || !slots) {
@@ -52,6 +52,7 @@ error staging_engine::make_buffers(int device) noexcept {
     made->engine = this;
     made->device = device;
     made->buffers.room = room;
+    made->buffers.wanted = options_.slots;
     made->buffers.slot_size = options_.slot_size;
     made->buffers.slots = static_cast<staged_slot *>(slots);
     made->buffers.parcel_memory = &memory_;
@@ -65,7 +66,7 @@ error staging_engine::make_buffers(int device) noexcept {
 error staging_engine::add_lot(device_buffers &of, bool first) noexcept {
     staging_buffers &buffers = of.buffers;
     const std::uint32_t begin = first ? 0 : buffers.used[0], lot = first ? 0 : 1;
-    const std::uint32_t wanted = first ? options_.first_slots : buffers.room - begin;
+    const std::uint32_t wanted = first ? options_.first_slots : buffers.wanted - begin;
     if (wanted == 0) return {};
     if (first) buffers.slot_size = options_.slot_size;
     const std::uint64_t least = room_of_slot(first ? smallest_slot : buffers.slot_size);
@@ -95,7 +96,7 @@ void staging_engine::add_other_slots(device_buffers &of) noexcept {
     if (of.is_adding.load(std::memory_order_acquire)) return;
     of.adding.join();
     of.wants_more = false;
-    if (of.buffers.memory[1] || of.buffers.used[0] == of.buffers.room || is_closing_) return;
+    if (of.buffers.memory[1] || of.buffers.used[0] >= of.buffers.wanted || is_closing_) return;
     const auto add = [](void *given) {
         device_buffers &buffers = *static_cast<device_buffers *>(given);
         staging_engine &engine = *buffers.engine;
@@ -144,6 +145,20 @@ error staging_engine::add_launches(int device) noexcept {
     }
     pages_.append_reserved(page);
     return {};
+}
+
+error staging_engine::widen(int device, std::uint32_t links) noexcept {
+    if (error failed = provide(device, true)) return failed;
+    const std::lock_guard lock(mutex_);
+    device_buffers &of = *buffers_[device].load(std::memory_order_relaxed);
+    context_scope scope(cu_);
+    if (error failed = enter_device(device, scope)) return failed;
+    of.adding.join();
+    const std::uint32_t wanted = std::min(options_.slots * std::min(links, most_links), of.buffers.room);
+    if (of.buffers.wanted == wanted) return {};
+    of.buffers.wanted = wanted;
+    if (error failed = free_lot(of, false)) return failed;
+    return of.buffers.memory[1] || options_.submit ? ok : add_lot(of, false);
 }
 
 // ---- Release

@@ -180,7 +180,6 @@ public:
 private:
     static constexpr unsigned max_targets = device_contexts::max_devices;
     static constexpr unsigned max_feeders = 3; // lanes of the source's device
-    static constexpr unsigned max_links = 2;   // lanes of a destination's device, for its link to the host
 
     error look_at_source() noexcept {
         address_facts facts;
@@ -264,15 +263,13 @@ private:
         for (unsigned i = 0; source_.device >= 0 && i < feeders_; ++i)
             if (error failed = take(feeding_[i], source_context_)) return failed;
         for (unsigned i = 0; i < targets_; ++i) {
-            for (unsigned link = 0; source_.device < 0 && link < links(); ++link)
-                if (error failed = take(feeding_[i * max_links + link], all_[i].context)) return failed;
+            if (source_.device < 0)
+                if (error failed = take(feeding_[i], all_[i].context)) return failed;
             if (island_size(all_[i].island) > 1)
                 if (error failed = take(forwarding_[i], all_[i].context)) return failed;
         }
         return lane_of_caller() ? ok : take(own_, site_.context);
     }
-    // While a staged copy starts, the one before still fills the link.
-    unsigned links() const noexcept { return source_.kind == memory_kind::pageable ? max_links : 1; }
     lane *lane_of_caller() noexcept {
         for (std::optional<taken_lane> &one : feeding_)
             if (one && (*one)->context() == site_.context) return &**one;
@@ -285,13 +282,15 @@ private:
         return count;
     }
 
-    // Staged copies have a start of their own, so their chunks are longer.
+    // Between two staged copies of a link some 0.2 ms are lost, and two at once share the slots, so there are few: the
+    // first is passed on while the second arrives (H100, two links, 1 GiB: chunks of 64 MiB 56 GB/s, two lanes 38).
     std::uint64_t size_of_chunk(unsigned devices) const noexcept {
         constexpr std::uint64_t megabyte = std::uint64_t{1} << 20;
         const bool is_staged = source_.kind == memory_kind::pageable;
-        const std::uint64_t share = size_ / devices / (is_staged ? 4 : 8) / 4096 * 4096;
+        const std::uint64_t chunks = is_staged ? 2 : 8; // of each device
+        const std::uint64_t share = (size_ / devices / chunks + 4095) / 4096 * 4096;
         return devices == 1 ? size_
-               : is_staged  ? std::clamp(share, 16 * megabyte, 64 * megabyte)
+               : is_staged  ? std::clamp(share, 16 * megabyte, 512 * megabyte)
                             : std::clamp(share, megabyte, 32 * megabyte);
     }
 
@@ -315,7 +314,7 @@ private:
         for (std::uint64_t at = 0, number = 0; at < size_; at += chunk, ++number) {
             const std::uint64_t size = std::min(chunk, size_ - at);
             const unsigned first = of[number % count];
-            if (error failed = feed(first, number, number / count, at, size)) return failed;
+            if (error failed = feed(first, number, at, size)) return failed;
             for (unsigned i = 1; i < count; ++i)
                 if (error failed = forward(first, of[(number + i) % count], at, size)) return failed;
         }
@@ -329,10 +328,9 @@ private:
         return end_of(memory_kind::device, one.member->device, one.member->destination + at, size);
     }
 
-    // `number`: of the chunk; `turn`: of those that this device takes.
-    error feed(unsigned to, std::uint64_t number, std::uint64_t turn, std::uint64_t at, std::uint64_t size) noexcept {
+    error feed(unsigned to, std::uint64_t number, std::uint64_t at, std::uint64_t size) noexcept {
         const bool from_host = source_.device < 0;
-        const lane &by = **feeding_[from_host ? to * max_links + turn % links() : number % feeders_];
+        const lane &by = **feeding_[from_host ? to : number % feeders_];
         const int device = from_host ? all_[to].member->device : source_.device;
         context_scope scope(cu_);
         if (error failed = scope.enter(by.context())) return failed;
@@ -391,7 +389,7 @@ private:
     stream_key user_ = {};
     target all_[max_targets];
     unsigned targets_ = 0, islands_ = 0, feeders_ = 0;
-    std::optional<taken_lane> own_, feeding_[max_targets * max_links], forwarding_[max_targets];
+    std::optional<taken_lane> own_, feeding_[max_targets], forwarding_[max_targets];
 };
 
 } // namespace
