@@ -11,6 +11,11 @@ namespace {
 
 bool is_same_stream(const stream_key &one, const stream_key &other) noexcept { return one.number != 0 && one == other; }
 
+// A number that the driver did not report tells nothing.
+bool is_same_context(const context_name &one, const context_name &other) noexcept {
+    return one.handle == other.handle && (one.number == other.number || one.number == 0 || other.number == 0);
+}
+
 } // namespace
 
 lane_set::~lane_set() {
@@ -40,12 +45,12 @@ error lane_set::take(CUcontext context, const stream_key &user, lane *&taken) no
         lane *const one = all_[next].load(std::memory_order_acquire);
         if (!one) break;
         if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
-        if (one->owner.handle == context && one->owner != here) one->owner = {}; // ended with its context
+        if (one->owner.handle == context && !is_same_context(one->owner, here)) one->owner = {}; // ended with its context
         if (!one->owner.handle && !unmade) {
             unmade = one;
             continue;
         }
-        const bool is_here = one->owner == here;
+        const bool is_here = is_same_context(one->owner, here);
         if (is_here && is_same_stream(one->user, user)) {
             give_back(idle);
             give_back(unmade);

@@ -159,12 +159,13 @@ void link_helpers::close() noexcept {
     for (const std::atomic<link_station *> &place : stations_) {
         link_station *const one = place.load(std::memory_order_relaxed);
         if (!one || !one->owner.handle) continue;
-        if (may_live(cu_, one->owner)) {
-            context_scope scope(cu_);
-            if (!scope.enter(one->owner.handle)) release(*one);
-        } else {
+        context_scope scope(cu_); // the calls below do without it if need be
+        if (!may_live(cu_, one->owner)) {
             static_cast<void>(one->words.free(pinned_));
+            continue;
         }
+        static_cast<void>(scope.enter(one->owner.handle));
+        release(*one);
     }
 }
 

@@ -838,6 +838,44 @@ void explanations(trial &t) {
     CALL(t, ferry_address_get_info, t.ferry, device.address(), &info);
 }
 
+// Copies over several devices: relayed, over several links, and broadcast.
+void several_devices(trial &t) {
+    if (device_count() < 2) return;
+    t.open();
+    constexpr std::uint64_t length = (std::uint64_t{4} << 20) + 4096;
+    constexpr grid line = {.width = length};
+    test_place pinned(place_kind::pinned, line), near(place_kind::device, line), far(place_kind::device, line, 1);
+    pinned.fill(1), near.fill(2), far.fill(3);
+    for (const copy_form &form : both_forms) {
+        copy_and_compare(t, near, {}, far, {}, 3'000'000, 1, 1, FERRY_COPY_BY_RELAY, form.is_asynchronous);
+        copy_and_compare(t, far, {5}, near, {77}, 1'000'001, 1, 1, FERRY_COPY_BY_RELAY, form.is_asynchronous);
+    }
+    const std::uint64_t to[] = {near.address(), far.address()}, from[] = {pinned.address(), pinned.address()},
+                        sizes[] = {length, length};
+    const auto broadcast = [&] {
+        const bool succeeded = CALL(t, ferry_copy_pieces_async, t.ferry, to, from, sizes, 2, 0, t.stream, t.error());
+        t.expect_copy(succeeded, pinned, {}, near, {}, length, 1, 1);
+        t.expect_copy(succeeded, pinned, {}, far, {}, length, 1, 1);
+        t.wait_and_compare(t.stream);
+    };
+    broadcast();
+    const std::int32_t helper = 1;
+    ferry_multilink_options options = {};
+    options.struct_size = sizeof options;
+    options.helpers = &helper;
+    options.helper_count = 1;
+    CALL(t, ferry_peer_enable, t.ferry, 0, 1);
+    CALL(t, ferry_multilink_set, t.ferry, 0, &options, t.error());
+    pinned.fill(4);
+    broadcast();
+    for (const copy_form &form : both_forms) {
+        copy_and_compare(t, pinned, {}, near, {}, length, 1, 1, FERRY_COPY_MULTILINK, form.is_asynchronous);
+        copy_and_compare(t, near, {}, pinned, {}, length, 1, 1, FERRY_COPY_MULTILINK, form.is_asynchronous);
+    }
+    RELEASE(t, ferry_peer_disable, t.ferry, 0, 1);
+    RELEASE(t, ferry_peer_disable, t.ferry, 1, 0);
+}
+
 void with_full_checks(trial &t) {
     ferry_options options = t.options();
     options.checks = FERRY_CHECKS_FULL;
@@ -886,6 +924,7 @@ const std::vector<scenario> copy_scenarios = {
     {"graphs", graphs},
     {"explanations", explanations},
     {"with full checks", with_full_checks},
+    {"several devices", several_devices},
 };
 
 } // namespace ferry::test
