@@ -316,6 +316,85 @@ TEST(plan, a_forced_route_is_taken_whatever_is_predicted) {
     EXPECT_EQ(predict_copy(narrow, managed).kernel.why_not, obstacle::none);
 }
 
+// ---- Several devices ---------------------------------------------------------------------------------------------
+
+plan_facts without_access(const device_profile &profile, const copy_preferences &preferences = {}) {
+    plan_facts facts = facts_with(&profile, preferences);
+    facts.relay = obstacle::none;
+    facts.source_reach = facts.destination_reach = obstacle::no_peer_access;
+    return facts;
+}
+
+TEST(plan, copies_between_devices_without_access_are_relayed_where_that_wins) {
+    const auto route = [](const shape &of, const plan_facts &facts) { return plan_copy(of, facts).route; };
+    const plan_facts far = without_access(h200_profile());
+    EXPECT_EQ(route(shape_of(ends::peer, gapped::none, 0, 4 * MiB), far), route_kind::driver);
+    EXPECT_EQ(route(shape_of(ends::peer, gapped::none, 0, 16 * MiB), far), route_kind::relayed);
+    EXPECT_EQ(route(shape_of(ends::peer, gapped::none, 0, 1024 * MiB), far), route_kind::relayed);
+    EXPECT_EQ(route(shape_of(ends::peer, gapped::both, 4096, 32 * MiB), far), route_kind::relayed);
+    EXPECT_EQ(route(shape_of(ends::peer, gapped::both, 4, 32 * MiB), far), route_kind::driver)
+        << "engines copy narrow rows from and to the host as slowly as between devices";
+    EXPECT_EQ(route(shape_of(ends::peer, gapped::none, 0, 1024 * MiB), without_access(unknown_profile())),
+              route_kind::driver)
+        << "not measured";
+
+    const shape line = shape_of(ends::peer, gapped::none, 0, 64 * MiB);
+    const copy_forecast forecast = predict_copy(line, far);
+    EXPECT_GT(forecast.relayed.predicted_ns, 0u);
+    EXPECT_LT(forecast.relayed.predicted_ns, forecast.driver.predicted_ns);
+    for (const obstacle why : {obstacle::direct_access, obstacle::not_between_devices, obstacle::no_entry_point}) {
+        plan_facts facts = facts_with(&h200_profile());
+        facts.relay = why;
+        EXPECT_EQ(route(line, facts), route_kind::driver);
+        EXPECT_EQ(predict_copy(line, facts).relayed.why_not, why);
+        facts.preferences.forced = route_kind::relayed;
+        EXPECT_EQ(route(line, facts), why == obstacle::direct_access ? route_kind::relayed : route_kind::none);
+    }
+    plan_facts synchronous = far;
+    synchronous.form = copy_form::synchronous;
+    EXPECT_TRUE(plan_copy(line, synchronous).synchronise_after);
+    EXPECT_EQ(route(line, without_access(h200_profile(), {.forced = route_kind::driver})), route_kind::driver);
+}
+
+TEST(plan, only_large_copies_between_devices_are_asked_about_access) {
+    const plan_facts facts = facts_with(&h200_profile());
+    EXPECT_TRUE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 2 * MiB), facts));
+    EXPECT_FALSE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 2 * MiB - 1), facts));
+    EXPECT_FALSE(may_be_relayed(shape_of(ends::d2d, gapped::none, 0, 64 * MiB), facts));
+    EXPECT_FALSE(may_be_relayed(shape_of(ends::h2d, gapped::none, 0, 64 * MiB), facts));
+    plan_facts captured = facts, forced = facts, urgent = facts;
+    captured.is_captured = true;
+    forced.preferences.forced = route_kind::relayed;
+    urgent.preferences.is_urgent = true;
+    EXPECT_FALSE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 64 * MiB), captured));
+    EXPECT_FALSE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 64 * MiB), urgent));
+    EXPECT_TRUE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 1), forced));
+}
+
+TEST(plan, copies_take_several_links_where_they_may_and_can) {
+    const copy_preferences wished = {.over_links = true};
+    for (const ends way : {ends::h2d, ends::d2h}) {
+        const shape line = shape_of(way, gapped::none, 0, 64 * MiB);
+        plan_facts facts = facts_with(&h200_profile(), wished);
+        EXPECT_TRUE(may_take_links(line, facts));
+        EXPECT_EQ(plan_copy(line, facts).route, route_kind::driver) << "not found to be possible";
+        facts.multilink = obstacle::none;
+        facts.links = 4;
+        EXPECT_EQ(plan_copy(line, facts).route, route_kind::multilink);
+        EXPECT_EQ(plan_copy(line, facts).blocks, blocks_of_a_link);
+        EXPECT_LT(predict_copy(line, facts).multilink.predicted_ns, predict_copy(line, facts).driver.predicted_ns / 2);
+        facts.preferences.max_blocks = 3;
+        EXPECT_EQ(plan_copy(line, facts).blocks, 3);
+        facts.preferences.forced = route_kind::driver;
+        EXPECT_EQ(plan_copy(line, facts).route, route_kind::driver);
+        plan_facts captured = facts;
+        captured.is_captured = true;
+        EXPECT_FALSE(may_take_links(line, captured));
+    }
+    EXPECT_FALSE(may_take_links(shape_of(ends::h2d, gapped::none, 0, 64 * MiB), facts_with(&h200_profile())));
+    EXPECT_FALSE(may_take_links(shape_of(ends::d2d, gapped::none, 0, 64 * MiB), facts_with(&h200_profile(), wished)));
+}
+
 // ---- Pageable memory --------------------------------------------------------------------------------------------
 
 shape pageable_line(ends way, std::uint64_t bytes) {
