@@ -78,7 +78,8 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
             found.route = std::max(found.route, static_cast<std::int32_t>(plan.route));
             if (!plan.by_copies) found.max_sms = std::max<std::uint32_t>(found.max_sms, plan.blocks);
             const bool helps = is_synchronous || plan.wait_until_read;
-            if (plan.route == route_kind::multilink) found.links = std::max<std::uint32_t>(found.links, facts.links);
+            if (plan.route == route_kind::multilink)
+                found.links = std::max<std::uint32_t>(found.links, prepared.facts.links);
             if (is_staged && plan.links > 1) found.links = std::max<std::uint32_t>(found.links, plan.links);
             by_kernel |= plan.route == route_kind::kernel || plan.route == route_kind::multilink ||
                          (is_staged && !plan.by_copies);
