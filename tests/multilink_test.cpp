@@ -1,12 +1,15 @@
 // Copies over the host links of several devices: FERRY_COPY_MULTILINK.
+#include <chrono>
 #include <deque>
 #include <string>
+#include <thread>
 
 #include "submit/instance.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
 #include "support/station.h"
+#include "support/system.h"
 
 namespace ferry::test {
 namespace {
@@ -71,6 +74,26 @@ protected:
         told.struct_size = sizeof told;
         EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
         return told;
+    }
+
+    // An instance of its own whose helper of device 0 is device 1, with a context of its own there.
+    struct owner_instance {
+        std::int32_t set(const std::vector<std::int32_t> &wanted) const {
+            ferry_multilink_options options = {};
+            options.struct_size = sizeof options;
+            options.helpers = wanted.data();
+            options.helper_count = static_cast<std::uint32_t>(wanted.size());
+            return ferry_multilink_set(instance.get(), 0, &options, nullptr);
+        }
+        instance_owner instance;
+        CUcontext own = nullptr;
+    };
+    owner_instance set_in_fresh_context() const {
+        owner_instance fresh = {open_or_fail(options_under_test())};
+        EXPECT_OK(ferry_context_create(fresh.instance.get(), 0, 0, &fresh.own, nullptr));
+        EXPECT_OK(ferry_context_adopt(fresh.instance.get(), 0, fresh.own));
+        EXPECT_OK(fresh.set({1}));
+        return fresh;
     }
 
     CUcontext there = nullptr;
@@ -384,6 +407,40 @@ TEST_F(multilink, a_copy_whose_helper_dies_with_a_chunk_fails) {
     }
     EXPECT_OK(raw().cuCtxDestroy(own));
     EXPECT_OK(raw().cuCtxDestroy(doomed));
+}
+
+// Kernels end their context where they touch memory that nobody has registered.
+TEST_F(multilink, host_memory_that_is_registered_in_part_is_left_to_the_driver) {
+    const std::uint64_t size = 8 * megabyte;
+    const mapped_memory host(size);
+    const station device(context, size);
+    const bytes sent = random_bytes(size, 14);
+    std::memcpy(host.data(), sent.data(), size);
+    ASSERT_OK(ferry_host_register(counted.get(), host.data(), size / 2, 0, nullptr));
+    driver.reset_counts();
+    EXPECT_OK(copy_async(device.address(), reinterpret_cast<std::uintptr_t>(host.data()), size, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(device.read() == sent);
+    ASSERT_OK(ferry_host_unregister(counted.get(), host.data()));
+}
+
+TEST_F(multilink, memory_of_another_context_is_left_to_the_driver) {
+    const std::uint64_t size = 8 * megabyte;
+    const pinned_memory host(size);
+    const test_context other;
+    const station device(other, size);
+    for (const std::int32_t helper : helpers) {
+        CUcontext of_helper = nullptr;
+        ASSERT_OK(ferry_context_retain_primary(counted.get(), helper, &of_helper, nullptr));
+        const made_current in(of_helper);
+        ASSERT_OK(raw().cuCtxEnablePeerAccess(other, 0));
+        ASSERT_OK(ferry_context_release_primary(counted.get(), helper));
+    }
+    const bytes sent = random_bytes(size, 15);
+    std::memcpy(host.data(), sent.data(), size);
+    ASSERT_OK(copy_async(device.address(), at(host), size, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(device.read() == sent);
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 #include "base/atomic_word.h"
 #include "driver/result.h"
 #include "exec/driver_copy.h"
+#include "exec/kernel_copy.h"
 #include "exec/kernel_launch.h"
 
 namespace ferry {
@@ -38,7 +39,7 @@ std::uint64_t share_of_engine(const shape &shape, std::uint64_t chunk, std::uint
     return shape.is_line() ? shape.width / links / 10 * 9 / chunk * chunk : 0;
 }
 
-gpu::box_end view_of(const shape_end &end, std::uint64_t address) noexcept {
+gpu::box_end link_end_of(const shape_end &end, std::uint64_t address) noexcept {
     return {address, end.row_pitch, end.row_pitch * end.slice_height};
 }
 
@@ -181,21 +182,26 @@ error link_helpers::find_ways(const shape &shape, int device, CUcontext context,
     found.why_not = obstacle::not_cut;
     if (!is_staged && !is_cut_well(shape)) return {};
     found.max_blocks = max_blocks_[device].load(std::memory_order_relaxed);
-    const auto find = [&](const shape_end &end, bool is_written, std::uint64_t &address) noexcept {
+    // A kernel that touches memory it does not reach ends its context, so all of both ends must be known to be there.
+    const auto find = [&](const shape_end &end, access wanted, const link_way &way, std::uint64_t &address) noexcept {
         address_facts facts;
-        if (end.kind == memory_kind::pageable) return true; // reached through slots
-        if (look_up_address(cu_, end.span.first, address_query::everything_and_access, facts)) return false;
-        address = facts.device_address;
-        return facts.is_mapped && (!is_written || facts.is_writable);
+        if (end.kind == memory_kind::pageable) return obstacle::none; // reached through slots
+        if (look_up_address(cu_, end.span.first, address_query::everything_and_access, facts))
+            return obstacle::not_known;
+        const kernel_view view = view_of(facts, end.span, wanted, way.context, way.device);
+        address = view.address;
+        return view.why_not;
     };
     const auto add = [&](int of, CUcontext in) noexcept {
         link_way way = {of, in, 0, 0};
-        if (!find(shape.source, false, way.source) || !find(shape.destination, true, way.destination)) return;
-        found.all[found.count++] = way;
+        obstacle why_not = find(shape.source, access::read, way, way.source);
+        if (why_not == obstacle::none) why_not = find(shape.destination, access::write, way, way.destination);
+        if (why_not == obstacle::none) found.all[found.count++] = way;
+        return why_not;
     };
-    add(device, context);
-    found.why_not = obstacle::no_peer_access;
+    found.why_not = add(device, context);
     if (found.count == 0) return {};
+    found.why_not = obstacle::no_peer_access;
     for (int helper = 0; helper < contexts_.count() && found.count < gpu::max_links; ++helper) {
         CUcontext there = nullptr;
         if (helper == device || !(helpers >> helper & 1) || contexts_.get(helper, there)) continue;
@@ -239,8 +245,8 @@ error link_helpers::run(const shape &shape, const link_ways &ways, std::uint32_t
     record->before.claimed += given.chunks;
     record->before.complete += given.chunks;
     const auto launch = [&](unsigned link, std::uint32_t with_blocks, CUstream on) noexcept {
-        given.destination = view_of(shape.destination, ways.all[link].destination + by_engine);
-        given.source = view_of(shape.source, ways.all[link].source + by_engine);
+        given.destination = link_end_of(shape.destination, ways.all[link].destination + by_engine);
+        given.source = link_end_of(shape.source, ways.all[link].source + by_engine);
         given.passed = record->passed_address + link * sizeof(std::uint64_t);
         given.link = link;
         given.left = record->before.left[link];
