@@ -443,5 +443,22 @@ TEST_F(multilink, memory_of_another_context_is_left_to_the_driver) {
     EXPECT_TRUE(device.read() == sent);
 }
 
+TEST_F(multilink, helpers_can_be_set_anew_after_their_context_has_ended) {
+    const std::uint64_t size = 6 * megabyte;
+    const pinned_memory host(size);
+    const owner_instance fresh = set_in_fresh_context();
+    ASSERT_OK(raw().cuCtxDestroy(fresh.own));
+    const test_context next; // often gets the handle
+    ASSERT_OK(ferry_context_adopt(fresh.instance.get(), 0, next));
+    const station device(next, size);
+    const ferry_copy_desc copy = line(device.address(), at(host), size);
+    EXPECT_OK(ferry_copy_async(fresh.instance.get(), &copy, device.stream(), nullptr, nullptr));
+    device.wait();
+    EXPECT_OK(fresh.set({1}));
+    EXPECT_OK(ferry_copy_async(fresh.instance.get(), &copy, device.stream(), nullptr, nullptr));
+    device.wait();
+    ASSERT_OK(ferry_context_adopt(fresh.instance.get(), 0, nullptr));
+}
+
 } // namespace
 } // namespace ferry::test

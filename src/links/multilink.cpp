@@ -98,7 +98,8 @@ error link_helpers::prepare(int device) noexcept {
         stations_[device].store(one, std::memory_order_release);
     }
     // Another context has been adopted. Copies in flight may still use the counters, so those stay as they are, with it.
-    if (one->owner.handle) return {.status = FERRY_ERROR_IN_USE};
+    if (one->owner.handle && may_live(cu_, one->owner)) return {.status = FERRY_ERROR_IN_USE};
+    if (one->owner.handle) drop(*one);
     const error failed = fill(*one, device);
     if (failed)
         release(*one);
@@ -147,12 +148,17 @@ void link_helpers::forget(CUcontext context) noexcept {
         link_station *const one = stations_[device].load(std::memory_order_relaxed);
         if (!one || one->owner.handle != context) continue;
         helpers_[device].store(0, std::memory_order_release);
-        for (link_record &record : one->records)
-            record.start = nullptr; // ended with the context, as the counters did
-        one->memory = 0;
-        static_cast<void>(one->words.free(pinned_));
-        one->owner = {};
+        drop(*one);
     }
+}
+
+// Events and counters have ended with their context.
+void link_helpers::drop(link_station &one) noexcept {
+    for (link_record &record : one.records)
+        record.start = nullptr;
+    one.memory = 0;
+    static_cast<void>(one.words.free(pinned_));
+    one.owner = {};
 }
 
 // cuMemFree waits for the device, and so for launches that may come late.
@@ -177,7 +183,8 @@ error link_helpers::find_ways(const shape &shape, int device, CUcontext context,
     const std::uint64_t helpers = helpers_[device].load(std::memory_order_acquire);
     const link_station *const station = stations_[device].load(std::memory_order_acquire);
     found.why_not = obstacle::no_helpers;
-    if (!helpers || !station || station->owner.handle != context) return {};
+    // Another context may have got the handle of the one that held the counters.
+    if (!helpers || !station || station->owner != name_context(cu_, context)) return {};
     const bool is_staged = is_pageable(shape);
     found.why_not = obstacle::not_cut;
     if (!is_staged && !is_cut_well(shape)) return {};

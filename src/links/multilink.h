@@ -77,6 +77,7 @@ private:
     error prepare(int device) noexcept;
     error fill(link_station &made, int device) noexcept;
     void release(link_station &one) noexcept;
+    void drop(link_station &one) noexcept;
     link_record *take_record(int device) noexcept;
     error launch(const gpu::link_parameters &given, const link_ways &ways, unsigned link, std::uint32_t blocks,
                  CUstream stream) noexcept;
