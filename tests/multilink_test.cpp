@@ -443,6 +443,35 @@ TEST_F(multilink, memory_of_another_context_is_left_to_the_driver) {
     EXPECT_TRUE(device.read() == sent);
 }
 
+TEST_F(multilink, prepared_copies_are_no_part_of_a_graph) {
+    const std::uint64_t size = 5 * megabyte;
+    const pinned_memory host(size);
+    const station device(context, size);
+    const bytes sent = random_bytes(size, 16);
+    const ferry_copy_desc copy = line(device.address(), at(host), size);
+    ferry_prepared *prepared = nullptr;
+    ASSERT_OK(ferry_prepared_create(counted.get(), &copy, 1, 0, stream, &prepared, nullptr));
+    for (int round = 0; round < 2; ++round) {
+        ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        EXPECT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+        CUgraph graph = nullptr;
+        ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+        CUgraphExec ready = nullptr;
+        ASSERT_OK(raw().cuGraphInstantiateWithFlags(&ready, graph, 0));
+        for (int launch = 0; launch < 2; ++launch) {
+            std::memcpy(host.data(), sent.data(), size);
+            device.write(bytes(size));
+            ASSERT_OK(raw().cuGraphLaunch(ready, stream));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            EXPECT_TRUE(device.read() == sent);
+        }
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+        ASSERT_OK(raw().cuGraphExecDestroy(ready));
+        ASSERT_OK(raw().cuGraphDestroy(graph));
+    }
+    ASSERT_OK(ferry_prepared_destroy(prepared));
+}
+
 TEST_F(multilink, helpers_can_be_set_anew_after_their_context_has_ended) {
     const std::uint64_t size = 6 * megabyte;
     const pinned_memory host(size);

@@ -252,5 +252,25 @@ TEST_F(relayed, the_instance_may_be_closed_with_a_copy_in_flight) {
     EXPECT_TRUE(far.read() == sent);
 }
 
+TEST_F(relayed, a_prepared_copy_is_refused_in_a_graph_and_nothing_is_captured) {
+    const std::uint64_t size = 4 * megabyte;
+    const station near(context, size), far(there, size);
+    const bytes sent = random_bytes(size, 21);
+    near.write(sent);
+    far.write(bytes(size));
+    const ferry_copy_desc copy = line(far, near, size);
+    ferry_prepared *prepared = nullptr;
+    ASSERT_OK(ferry_prepared_create(counted.get(), &copy, 1, 0, near.stream(), &prepared, nullptr));
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(near.stream(), CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_EQ(ferry_prepared_launch(prepared, near.stream(), nullptr), FERRY_ERROR_ROUTE);
+    ASSERT_OK(raw().cuStreamEndCapture(near.stream(), &graph));
+    ASSERT_OK(raw().cuGraphDestroy(graph));
+    ASSERT_OK(ferry_prepared_launch(prepared, near.stream(), nullptr));
+    near.wait();
+    EXPECT_TRUE(far.read() == sent);
+    ASSERT_OK(ferry_prepared_destroy(prepared));
+}
+
 } // namespace
 } // namespace ferry::test

@@ -165,8 +165,11 @@ private:
         if (box.way == box_route::batch_call) return !takes_batches_;
         if (box.way == box_route::staged) return !are_staged(box.group);
         const bool is_planned_so = box.way == box_route::own && box.plan.route == route_kind::driver;
-        return is_planned_so || !is_at_home_;
+        // A prepared batch was planned for a stream that is not captured.
+        const bool leaves_graph = site_.is_captured && box.way == box_route::own && needs_streams_of_ferry(box.plan);
+        return is_planned_so || leaves_graph || !is_at_home_;
     }
+    static bool needs_streams_of_ferry(const copy_plan &plan) noexcept { return plan.route >= route_kind::relayed; }
     bool is_own_kernel(const batch_box &box) const noexcept { return box.way == box_route::own && !is_called(box); }
 
     error try_own() noexcept {
@@ -249,7 +252,8 @@ private:
         if (is_pageable(one.shape)) return choose_for_pageable(one, facts, views, plan);
         plan = plan_for_driver(one.shape, facts);
         facts.preferences = one.preferences;
-        if (!may_be_relayed(one.shape, facts)) return {};
+        if (!may_be_relayed(one.shape, facts))
+            return one.preferences.forced == route_kind::relayed ? refuse_route(obstacle::not_between_devices) : ok;
         resolved_ends ends;
         return choose(instance_, one.shape, ends, site_.context, facts, views, plan);
     }
