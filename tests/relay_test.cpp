@@ -272,5 +272,26 @@ TEST_F(relayed, a_prepared_copy_is_refused_in_a_graph_and_nothing_is_captured) {
     ASSERT_OK(ferry_prepared_destroy(prepared));
 }
 
+// As for single copies: no other route takes its place.
+TEST_F(relayed, a_copy_of_a_batch_is_refused_while_all_lanes_are_at_work) {
+    const std::uint64_t size = 3 * megabyte;
+    const station far(there, size);
+    std::deque<station> near;
+    for (int i = 0; i < 4; ++i)
+        near.emplace_back(context, size);
+    {
+        gate shut(near[0].stream());
+        for (std::size_t i = 1; i < near.size(); ++i)
+            shut.hold(near[i].stream());
+        for (std::size_t i = 0; i < near.size(); ++i) {
+            const ferry_copy_desc copy = line(far, near[i], size);
+            const std::int32_t status = ferry_copy_batch_async(counted.get(), &copy, 1, 0, near[i].stream(), nullptr);
+            EXPECT_EQ(status, i < 2 ? FERRY_SUCCESS : FERRY_ERROR_LIMIT) << i;
+        }
+    }
+    for (const station &one : near)
+        one.wait();
+}
+
 } // namespace
 } // namespace ferry::test

@@ -183,7 +183,8 @@ private:
 
     // Uses the views that were looked up when the box was planned.
     error run_own(const batch_box &box) noexcept {
-        const plan_facts facts = this->facts();
+        plan_facts facts = this->facts();
+        facts.preferences = box.preferences;
         return run_planned(instance_, {box.shape, facts, box.plan, request_.own_views[box.to]}, site());
     }
 
