@@ -1,4 +1,5 @@
 // Copies over the host links of several devices: FERRY_COPY_MULTILINK.
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <string>
@@ -441,6 +442,17 @@ TEST_F(multilink, memory_of_another_context_is_left_to_the_driver) {
     ASSERT_OK(copy_async(device.address(), at(host), size, stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(device.read() == sent);
+}
+
+TEST_F(multilink, urgent_copies_use_no_engine) {
+    const std::uint64_t size = 8 * megabyte;
+    const pinned_memory host(size);
+    const station device(context, size);
+    ferry_copy_desc copy = line(device.address(), at(host), size);
+    copy.flags |= FERRY_COPY_URGENT;
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 0);
 }
 
 TEST_F(multilink, prepared_copies_are_no_part_of_a_graph) {

@@ -230,7 +230,8 @@ link_record *link_helpers::take_record(int device) noexcept {
 }
 
 // The owner's launch goes first: from then on the copy is certain to be made. Helpers that fail to come are not missed.
-error link_helpers::run(const shape &shape, const link_ways &ways, std::uint32_t blocks, CUstream stream) noexcept {
+error link_helpers::run(const shape &shape, const link_ways &ways, std::uint32_t blocks, bool may_use_engine,
+                        CUstream stream) noexcept {
     const link_way &own = ways.all[0];
     link_record *const record = take_record(own.device);
     if (!record) return {.status = FERRY_ERROR_LIMIT};
@@ -240,7 +241,7 @@ error link_helpers::run(const shape &shape, const link_ways &ways, std::uint32_t
     given.width = shape.width;
     given.height = shape.height;
     given.chunk_size = size_of_chunk(shape, blocks + (ways.count - 1) * of_helper);
-    const std::uint64_t by_engine = share_of_engine(shape, given.chunk_size, ways.count);
+    const std::uint64_t by_engine = may_use_engine ? share_of_engine(shape, given.chunk_size, ways.count) : 0;
     given.width -= by_engine;
     given.per_row = (given.width + given.chunk_size - 1) / given.chunk_size;
     given.chunks = given.per_row * shape.height * shape.depth;

@@ -64,7 +64,8 @@ public:
     // Finds the links that a copy can take in the current context `context` of `device`.
     error find_ways(const shape &shape, int device, CUcontext context, link_ways &found) noexcept;
     // Enqueues the copy. FERRY_ERROR_LIMIT or no memory: nothing was enqueued.
-    error run(const shape &shape, const link_ways &ways, std::uint32_t blocks, CUstream stream) noexcept;
+    error run(const shape &shape, const link_ways &ways, std::uint32_t blocks, bool may_use_engine,
+              CUstream stream) noexcept;
 
     void forget(CUcontext context) noexcept;
     // No other calls may follow.

@@ -399,7 +399,8 @@ error run_over_links(ferry_instance &instance, const planned_copy &copy, const c
     if (error failed = instance.links.find_ways(copy.shape, copy.facts.context_device, site.context, ways))
         return failed;
     if (ways.count < 2) return {.status = FERRY_ERROR_LIMIT}; // the helpers have changed
-    if (error failed = instance.links.run(copy.shape, ways, copy.plan.blocks, site.stream)) return failed;
+    if (error failed = instance.links.run(copy.shape, ways, copy.plan.blocks, !copy.facts.preferences.is_urgent,
+                                              site.stream)) return failed;
     return copy.plan.synchronise_after ? wait_for_legacy_stream(instance.cu) : ok;
 }
 
