@@ -484,6 +484,39 @@ TEST_F(multilink, prepared_copies_are_no_part_of_a_graph) {
     ASSERT_OK(ferry_prepared_destroy(prepared));
 }
 
+// A kernel of a helper that comes late counts itself out in memory of the owner's context.
+TEST_F(multilink, a_context_may_be_destroyed_with_helpers_that_come_late) {
+    if (streams_share_a_queue()) GTEST_SKIP() << "the gates would hold each other's streams";
+    const std::uint64_t size = 6 * megabyte;
+    const pinned_memory host(size);
+    const owner_instance fresh = set_in_fresh_context();
+    std::deque<station> held;
+    for (int i = 0; i < 40; ++i)
+        held.emplace_back(there, 256);
+    {
+        gate shut(held[0].stream());
+        for (std::size_t i = 1; i < held.size(); ++i)
+            shut.hold(held[i].stream());
+        {
+            const station device(fresh.own, size);
+            const ferry_copy_desc copy = line(device.address(), at(host), size);
+            ASSERT_OK(ferry_copy_async(fresh.instance.get(), &copy, device.stream(), nullptr, nullptr));
+            device.wait();
+        }
+        std::atomic<bool> is_open = false;
+        std::thread opener([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            is_open = true;
+            shut.let_go();
+        });
+        EXPECT_OK(ferry_context_destroy(fresh.instance.get(), fresh.own));
+        EXPECT_TRUE(is_open) << "the kernels have not run yet";
+        opener.join();
+    }
+    for (const station &one : held)
+        one.wait();
+}
+
 TEST_F(multilink, helpers_can_be_set_anew_after_their_context_has_ended) {
     const std::uint64_t size = 6 * megabyte;
     const pinned_memory host(size);

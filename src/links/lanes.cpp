@@ -177,6 +177,18 @@ error lane_set::join(lane &by, CUstream stream, CUstream later) noexcept {
     return later == stream ? ok : to_error(cu_.cuStreamWaitEvent(later, by.last, 0));
 }
 
+void lane_set::wait_for_others(CUcontext context) noexcept {
+    const relaxed_capture_mode relaxed(cu_);
+    for (const std::atomic<lane *> &place : all_) {
+        lane *const one = place.load(std::memory_order_acquire);
+        if (!one || !relaxed.entered()) return;
+        if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
+        const bool is_other = one->owner.handle && one->owner.handle != context && may_live(cu_, one->owner);
+        if (is_other && !is_done(*one)) cu_.cuStreamSynchronize(one->stream);
+        release(*one);
+    }
+}
+
 void lane_set::forget(CUcontext context) noexcept {
     for (const std::atomic<lane *> &place : all_) {
         lane *const one = place.load(std::memory_order_acquire);

@@ -58,6 +58,8 @@ public:
     // Makes `later` wait for the work on `stream` so far. The event of `by` is used, whose context is that of `stream`.
     error join(lane &by, CUstream stream, CUstream later) noexcept;
 
+    // Waits for the work of all lanes but those of the context.
+    void wait_for_others(CUcontext context) noexcept;
     // Frees the slots of lanes that are idle.
     error trim() noexcept;
     // The context ends, and its lanes with it.

@@ -1,6 +1,7 @@
 #include "links/multilink.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <new>
 
@@ -149,6 +150,15 @@ void link_helpers::forget(CUcontext context) noexcept {
         if (!one || one->owner.handle != context) continue;
         helpers_[device].store(0, std::memory_order_release);
         drop(*one);
+    }
+}
+
+// A kernel of a helper that comes late still counts itself out.
+void link_helpers::retire(CUcontext context) noexcept {
+    for (const std::atomic<link_station *> &place : stations_) {
+        const link_station *const one = place.load(std::memory_order_acquire);
+        if (!one || one->owner.handle != context || !may_live(cu_, one->owner)) continue;
+        if (!std::all_of(std::begin(one->records), std::end(one->records), has_passed)) lanes_.wait_for_others(context);
     }
 }
 

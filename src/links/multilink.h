@@ -67,6 +67,8 @@ public:
     error run(const shape &shape, const link_ways &ways, std::uint32_t blocks, bool may_use_engine,
               CUstream stream) noexcept;
 
+    // Waits for what accesses the counters in the context, which is about to end.
+    void retire(CUcontext context) noexcept;
     void forget(CUcontext context) noexcept;
     // No other calls may follow.
     void close() noexcept;
