@@ -7,6 +7,7 @@
 #include "support/gate.h"
 #include "support/raw_objects.h"
 #include "support/station.h"
+#include "support/system.h"
 
 namespace ferry::test {
 namespace {
@@ -281,6 +282,27 @@ TEST_F(broadcasts, devices_with_access_pass_the_bytes_on) {
     EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), driver.calls("cuMemcpy3DAsync"))
         << "a chunk comes from the host and goes to the other device";
     EXPECT_GT(driver.calls("cuMemcpy3DPeerAsync"), 2);
+}
+
+// Chunks of it would go by the driver as pinned memory. The driver reads pageable memory in the call, before earlier work
+// on the stream has written it.
+TEST_F(broadcasts, a_source_that_is_registered_in_part_is_no_broadcast) {
+    const std::uint64_t size = 8 * megabyte;
+    const mapped_memory source(size);
+    const bytes sent = random_bytes(size, 17);
+    std::memcpy(source.data(), sent.data(), size);
+    ASSERT_OK(ferry_host_register(counted.get(), source.data(), size / 2, 0, nullptr));
+    on_all_devices(size);
+    const std::uint64_t to[] = {stations[0].address(), stations[1].address()},
+                        from[] = {source.address(), source.address()}, sizes[] = {size, size};
+    ferry_batch_explanation told = {};
+    told.struct_size = sizeof told;
+    ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(), to, from, sizes, 2, 0, stream, &told, nullptr));
+    EXPECT_EQ(told.broadcasts.copies, 0u);
+    ASSERT_OK(broadcast(source.address(), size, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    expect_on_all(sent);
+    ASSERT_OK(ferry_host_unregister(counted.get(), source.data()));
 }
 
 } // namespace

@@ -53,6 +53,20 @@ error broadcast_sets::find_large(ferry_instance &instance, const batch_input &in
     return {};
 }
 
+namespace {
+
+// Looks up memory, and whether all of it is of one kind and in one allocation or registration, as chunks of it must be.
+error look_up_one(const ferry_instance &instance, std::uint64_t address, std::uint64_t size, address_facts &facts,
+                  bool &is_one) noexcept {
+    if (error failed = look_up_address(instance.cu, address, address_query::everything, facts)) return failed;
+    is_one = facts.kind == memory_kind::pageable
+                 ? instance.pinned.ranges().next_registration(address) - address >= size
+                 : facts.range_size != 0 && address + (size - 1) - facts.range_start < facts.range_size;
+    return {};
+}
+
+} // namespace
+
 error broadcast_sets::find(ferry_instance &instance, const batch_input &input) noexcept {
     const copy_preferences wanted = preferences_of(instance.copy_flags);
     if (instance.limits.device_count < 2 || input.count < 2 || !instance.lanes.may_serve() ||
@@ -72,13 +86,16 @@ error broadcast_sets::find(ferry_instance &instance, const batch_input &input) n
             ++end;
         if (end - first < 2) continue;
         address_facts source;
-        if (error failed = look_up_address(instance.cu, of.source, address_query::kind_only, source)) return failed;
+        bool is_one = false;
+        if (error failed = look_up_one(instance, of.source, of.size, source, is_one)) return failed;
+        // Managed memory may be anywhere. Devices differ in how they copy memory of a host pool.
+        if (!is_one || source.kind == memory_kind::managed || (source.kind == memory_kind::pinned && source.pool))
+            continue;
         for (std::size_t i = first; i < end; ++i) {
             address_facts to;
-            if (error failed = look_up_address(instance.cu, members_[i].destination, address_query::kind_only, to))
-                return failed;
+            if (error failed = look_up_one(instance, members_[i].destination, of.size, to, is_one)) return failed;
             const bool goes_elsewhere = to.kind == memory_kind::device && to.device != source.device;
-            members_[i].device = goes_elsewhere && source.kind != memory_kind::managed ? to.device : -1;
+            members_[i].device = goes_elsewhere && is_one ? to.device : -1;
         }
         std::sort(members_.begin() + first, members_.begin() + end, is_before);
         // Of several destinations on a device the first one counts.
