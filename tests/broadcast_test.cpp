@@ -305,5 +305,22 @@ TEST_F(broadcasts, a_source_that_is_registered_in_part_is_no_broadcast) {
     ASSERT_OK(ferry_host_unregister(counted.get(), source.data()));
 }
 
+TEST_F(broadcasts, urgent_batches_use_no_copy_engine_for_it) {
+    if (!has_kernels()) GTEST_SKIP() << "without kernels";
+    ferry_options options = driver.options();
+    options.copy_flags = FERRY_COPY_URGENT;
+    const instance_owner urgent = open_or_fail(options);
+    const std::uint64_t size = 4 * megabyte;
+    const pinned_memory pinned(size);
+    on_all_devices(size);
+    const std::uint64_t to[] = {stations[0].address(), stations[1].address()}, from[] = {at(pinned), at(pinned)},
+                        sizes[] = {size, size};
+    ferry_batch_explanation told = {};
+    told.struct_size = sizeof told;
+    ASSERT_OK(ferry_copy_pieces_explain_async(urgent.get(), to, from, sizes, 2, 0, stream, &told, nullptr));
+    EXPECT_EQ(told.broadcasts.copies, 0u);
+    EXPECT_GT(told.kernels.copies, 0u);
+}
+
 } // namespace
 } // namespace ferry::test

@@ -70,7 +70,7 @@ error look_up_one(const ferry_instance &instance, std::uint64_t address, std::ui
 error broadcast_sets::find(ferry_instance &instance, const batch_input &input) noexcept {
     const copy_preferences wanted = preferences_of(instance.copy_flags);
     if (instance.limits.device_count < 2 || input.count < 2 || !instance.lanes.may_serve() ||
-        wanted.forced != route_kind::none || wanted.source_read)
+        wanted.forced != route_kind::none || wanted.source_read || wanted.is_urgent)
         return {};
     if (error failed = find_large(instance, input)) return failed;
     const auto is_before = [](const broadcast_member &one, const broadcast_member &other) noexcept {
