@@ -305,6 +305,19 @@ TEST_F(broadcasts, a_source_that_is_registered_in_part_is_no_broadcast) {
     ASSERT_OK(ferry_host_unregister(counted.get(), source.data()));
 }
 
+TEST_F(broadcasts, a_capture_of_the_per_thread_stream_goes_on) {
+    enable_all();
+    const std::uint64_t size = 4 * megabyte;
+    const pinned_memory pinned(size);
+    on_all_devices(size);
+    ASSERT_OK(raw().cuStreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_OK(broadcast(at(pinned), size, stream));
+    CUgraph graph = nullptr;
+    EXPECT_OK(raw().cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph));
+    if (graph) ASSERT_OK(raw().cuGraphDestroy(graph));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
 TEST_F(broadcasts, urgent_batches_use_no_copy_engine_for_it) {
     if (!has_kernels()) GTEST_SKIP() << "without kernels";
     ferry_options options = driver.options();

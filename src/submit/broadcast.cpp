@@ -231,10 +231,11 @@ private:
             }
         }
     }
-    // What the current context reports.
+    // What the current context reports. A query of a stream that the program captures would break that capture.
     std::int32_t stream_status() const noexcept {
         const relaxed_capture_mode relaxed(cu_);
-        return relaxed.entered() ? call_optional(cu_.cuStreamQuery, CU_STREAM_PER_THREAD) : FERRY_SUCCESS;
+        if (!relaxed.entered() || is_being_captured(cu_, CU_STREAM_PER_THREAD)) return FERRY_SUCCESS;
+        return call_optional(cu_.cuStreamQuery, CU_STREAM_PER_THREAD);
     }
 
     // Devices that reach each other's destinations form an island. From a device, the source's must reach them too.
