@@ -335,5 +335,21 @@ TEST_F(broadcasts, urgent_batches_use_no_copy_engine_for_it) {
     EXPECT_GT(told.kernels.copies, 0u);
 }
 
+TEST_F(broadcasts, an_error_of_the_driver_names_a_copy_of_the_broadcast) {
+    const std::uint64_t size = 4 * megabyte;
+    const pinned_memory pinned(size);
+    on_all_devices(size + 64);
+    const std::uint64_t to[] = {stations[0].address() + size, stations[0].address(), stations[1].address()},
+                        from[] = {at(pinned), at(pinned), at(pinned)}, sizes[] = {64, size, size};
+    ASSERT_OK(ferry_copy_pieces_async(counted.get(), to, from, sizes, 3, 0, stream, nullptr)); // makes the lanes
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    driver.fail("cuMemcpy3DAsync", CUDA_ERROR_NOT_SUPPORTED, 1, true);
+    ferry_error_info error = new_error();
+    EXPECT_NE(ferry_copy_pieces_async(counted.get(), to, from, sizes, 3, 0, stream, &error), FERRY_SUCCESS);
+    EXPECT_GE(error.index, 1u);
+    driver.heal();
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
 } // namespace
 } // namespace ferry::test

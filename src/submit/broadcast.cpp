@@ -179,18 +179,22 @@ public:
         : instance_(instance), cu_(instance.cu), site_(site), size_(members->size), members_(members), count_(count) {}
 
     error run(std::uint64_t &bad_index) noexcept {
-        if (error failed = look_at_source()) return failed;
         error of_target;
-        find_targets(of_target, bad_index);
-        find_islands();
-        error failed = take_lanes();
+        std::uint64_t index = members_->index;
+        error failed = look_at_source();
         if (!failed) {
-            failed = enqueue();
-            const error joined = join();
-            if (!failed) failed = joined;
-        } else if (lacks_memory(failed)) {
-            failed = copy_one_by_one(bad_index);
+            find_targets(of_target, bad_index);
+            find_islands();
+            failed = take_lanes();
+            if (!failed) {
+                failed = enqueue(index);
+                const error joined = join();
+                if (!failed) failed = joined;
+            } else if (lacks_memory(failed)) {
+                failed = copy_one_by_one(index);
+            }
         }
+        if (failed) bad_index = index;
         return failed ? failed : of_target;
     }
 
@@ -312,19 +316,19 @@ private:
                             : std::clamp(share, megabyte, 32 * megabyte);
     }
 
-    error enqueue() noexcept {
+    error enqueue(std::uint64_t &bad_index) noexcept {
         lane &of_caller = *lane_of_caller();
         for (std::optional<taken_lane> &one : feeding_)
             if (one)
                 if (error failed = instance_.lanes.join(of_caller, site_.stream, (*one)->stream)) return failed;
         error failed;
         for (unsigned island = 0; island < islands_ && !failed; ++island)
-            failed = enqueue_island(island);
+            failed = enqueue_island(island, bad_index);
         return failed;
     }
 
     // The devices of an island take the chunks in turn and pass each on to all others.
-    error enqueue_island(unsigned island) noexcept {
+    error enqueue_island(unsigned island, std::uint64_t &bad_index) noexcept {
         unsigned of[max_targets], count = 0;
         for (unsigned i = 0; i < targets_; ++i)
             if (all_[i].island == island) of[count++] = i;
@@ -332,9 +336,13 @@ private:
         for (std::uint64_t at = 0, number = 0; at < size_; at += chunk, ++number) {
             const std::uint64_t size = std::min(chunk, size_ - at);
             const unsigned first = of[number % count];
+            bad_index = all_[first].member->index;
             if (error failed = feed(first, number, at, size)) return failed;
-            for (unsigned i = 1; i < count; ++i)
-                if (error failed = forward(first, of[(number + i) % count], at, size)) return failed;
+            for (unsigned i = 1; i < count; ++i) {
+                const unsigned next = of[(number + i) % count];
+                bad_index = all_[next].member->index;
+                if (error failed = forward(first, next, at, size)) return failed;
+            }
         }
         return {};
     }
