@@ -68,8 +68,9 @@ private:
         shape filling = part, emptying = part;
         filling.destination = emptying.source = packed;
         const lane &from = *from_[slot % pairs], &to = *to_[slot % pairs];
-        if (error failed = copy(filling, from, to.emptied[slot], from.filled[slot])) return failed;
-        return copy(emptying, to, from.filled[slot], to.emptied[slot]);
+        const CUevent emptied = to_[0]->emptied[slot]; // of the lane whose slots they are
+        if (error failed = copy(filling, from, emptied, from.filled[slot])) return failed;
+        return copy(emptying, to, from.filled[slot], emptied);
     }
     error copy(const shape &half, const lane &on, CUevent before, CUevent behind) noexcept {
         context_scope scope(cu_);
