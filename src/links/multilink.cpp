@@ -65,6 +65,9 @@ link_helpers::~link_helpers() {
 // ---- Set-up
 
 error link_helpers::set(int device, std::uint64_t helpers, std::uint32_t max_blocks) noexcept {
+    // The child of a fork has no driver, and its copy of the mutex may be locked. This query fails there first.
+    CUcontext current = nullptr;
+    if (const CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     const std::lock_guard lock(mutex_);
     if (helpers) {
         if (!lanes_.may_serve() || !kernels_.may_serve()) return {.status = FERRY_ERROR_UNSUPPORTED};
