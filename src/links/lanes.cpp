@@ -163,6 +163,7 @@ error lane_set::trim() noexcept {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one) break;
         if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
+        if (one->owner.handle && !may_live(cu_, one->owner)) one->owner = {}; // ended with its context
         const bool is_idle = !one->owner.handle || is_done(*one);
         const error kept = one->memory && is_idle ? free_slots(*one) : ok;
         if (!failed) failed = kept;
