@@ -314,7 +314,9 @@ TEST_F(broadcasts, a_capture_of_the_per_thread_stream_goes_on) {
     EXPECT_OK(broadcast(at(pinned), size, stream));
     CUgraph graph = nullptr;
     EXPECT_OK(raw().cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph));
-    if (graph) ASSERT_OK(raw().cuGraphDestroy(graph));
+    if (graph) {
+        ASSERT_OK(raw().cuGraphDestroy(graph));
+    }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
 }
 
