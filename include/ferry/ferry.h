@@ -374,10 +374,11 @@ typedef struct ferry_place {
  *              ferry_multilink_set names: kernels there move part of the bytes. No effect on other copies, in graphs,
  *              beside NO_KERNELS or a forced route.
  * BY_DRIVER, BY_KERNEL, BY_STAGING, BY_RELAY  Forces that route; a copy that it cannot take fails with
- *              FERRY_ERROR_ROUTE. Two of these, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. NO_KERNELS with BY_STAGING
- *              stages without a kernel; while the staging buffer has no free slot, the copy fails with
- *              FERRY_ERROR_LIMIT and is not enqueued. For a fill BY_DRIVER only excludes kernels, and BY_STAGING has
- *              no effect. URGENT has no effect beside NO_KERNELS or BY_DRIVER.
+ *              FERRY_ERROR_ROUTE. Two of these, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. NO_KERNELS
+ *              with BY_STAGING stages without a kernel; while the staging buffer has no free slot, the copy fails with
+ *              FERRY_ERROR_LIMIT and is not enqueued. So does BY_RELAY while ferry's streams are all in use. For a fill
+ *              BY_DRIVER only excludes kernels, and BY_STAGING and BY_RELAY have no effect. URGENT has no effect beside
+ *              NO_KERNELS or BY_DRIVER.
  *
  * The upper 16 bits hold the maximum number of SMs a kernel may use: flags | number << 16. 0: as many as are useful,
  * which are few where a host link is the limit.
@@ -827,9 +828,7 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_ROUTE_KERNEL 2   /* by a kernel of ferry's on the copy's stream */
 #define FERRY_ROUTE_STAGED 3   /* by CPU threads and a kernel or copies on the stream, through pinned memory */
 #define FERRY_ROUTE_BUFFERED 4 /* the calling thread reads the source into pinned memory, the driver copies that */
-#define FERRY_ROUTE_RELAYED 5  /* between devices without peer access, in chunks through pinned memory, on streams of
-                                * ferry's own */
-
+#define FERRY_ROUTE_RELAYED 5 /* between devices, through pinned memory, by the driver's calls on ferry's own streams */
 #define FERRY_ROUTE_MULTILINK 6 /* by kernels of several devices, each over its own host link: ferry_multilink_set */
 
 /* Why a route cannot take a copy. */
@@ -850,10 +849,10 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_OBSTACLE_OTHER_DEVICE 13 /* an end lies on another device than the one of the stream */
 #define FERRY_OBSTACLE_DIRECT 14       /* the device takes pageable memory itself (pageable_uses_host_page_tables) */
 #define FERRY_OBSTACLE_NOT_BETWEEN_DEVICES 15 /* the ends are not on two devices, or the copy becomes part of a graph */
-#define FERRY_OBSTACLE_DIRECT_ACCESS 16 /* one of the two devices has access to the memory of the other */
-#define FERRY_OBSTACLE_NO_HELPERS 17 /* ferry_multilink_set names none for this device, in this context */
-#define FERRY_OBSTACLE_NOT_CUT 18    /* rows below 64 KiB, or addresses or pitches that differ modulo 16 */
-#define FERRY_OBSTACLE_SMALL 19      /* too small to gain by it */
+#define FERRY_OBSTACLE_DIRECT_ACCESS 16       /* one of the two devices has access to the memory of the other */
+#define FERRY_OBSTACLE_NO_HELPERS 17          /* ferry_multilink_set names none for this device, in this context */
+#define FERRY_OBSTACLE_NOT_CUT 18             /* rows below 64 KiB, or addresses or pitches that differ modulo 16 */
+#define FERRY_OBSTACLE_SMALL 19               /* too small to gain by it */
 
 /* Returns a text such as "pageable memory"; "?" for an unknown number. */
 FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
@@ -887,13 +886,13 @@ typedef struct ferry_explanation {
     uint64_t staged_ns;      /* as driver_ns, for FERRY_ROUTE_STAGED */
     int32_t staged_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it */
     uint32_t threads; /* the maximum number of CPU threads that the route keeps busy, a waiting caller included */
-    uint64_t staging_delay_ns; /* in staged_ns: how late staged copies lately were because other programs kept the
+    uint64_t staging_delay_ns;  /* in staged_ns: how late staged copies lately were because other programs kept the
                                 * processors busy or other kernels the device; 0: not */
-    uint64_t relay_ns;         /* as driver_ns, for FERRY_ROUTE_RELAYED */
-    int32_t relay_obstacle;    /* FERRY_OBSTACLE_*: why that cannot take it, or need not. Copies below 2 MiB are taken
+    uint64_t relay_ns;          /* as driver_ns, for FERRY_ROUTE_RELAYED */
+    int32_t relay_obstacle;     /* FERRY_OBSTACLE_*: why that cannot take it, or need not. Copies below 2 MiB are taken
                                 * only with FERRY_COPY_BY_RELAY; whether they could be is not looked at without */
-    uint32_t links;            /* for FERRY_ROUTE_MULTILINK: the host links that the copy takes; else 0 */
-    uint64_t multilink_ns;     /* as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links */
+    uint32_t links;             /* for FERRY_ROUTE_MULTILINK: the host links that the copy takes; else 0 */
+    uint64_t multilink_ns;      /* as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links */
     int32_t multilink_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it */
     uint32_t reserved;
 } ferry_explanation;
@@ -950,8 +949,8 @@ typedef struct ferry_batch_explanation {
     ferry_batch_share staged;      /* together, between pageable memory and the device; rows of boxes count each */
     uint32_t max_sms;              /* the maximum number of SMs that a launch of `kernels` or `staged` keeps busy */
     uint32_t threads; /* the maximum number of CPU threads that `staged` keeps busy, a waiting caller included */
-    uint64_t staging_delay_ns; /* in staged.predicted_ns, as in ferry_explanation */
-    ferry_batch_share broadcasts; /* lines that share their source and go to several devices; bytes: of each source once */
+    uint64_t staging_delay_ns;    /* in staged.predicted_ns, as in ferry_explanation */
+    ferry_batch_share broadcasts; /* lines with one source that go to several devices; bytes: each source once */
 } ferry_batch_explanation;
 
 /*
@@ -2583,7 +2582,6 @@ typedef struct ferry_multilink_options {
  * If the context of a helper dies while it holds a chunk, the copy fails: its stream and context report
  * CUDA_ERROR_LAUNCH_FAILED some seconds later.
  *
- * Thread-safety: safe.
  * Blocking:      while kernels are loaded and memory is allocated; else as ferry_peer_enable.
  * Errors:        FERRY_ERROR_DEVICE: `device` with FERRY_FIELD_DEVICE; a helper that does not exist, is `device` itself
  *                or comes twice with FERRY_FIELD_HELPERS, its number as value and its place in `index`.

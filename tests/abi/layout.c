@@ -181,6 +181,13 @@ NEXT(ferry_peer_info, native_atomics, array_access, 32);
 NEXT(ferry_peer_info, array_access, reserved, 36);
 LAST(ferry_peer_info, reserved, 40);
 
+FIRST(ferry_multilink_options, struct_size);
+NEXT(ferry_multilink_options, struct_size, max_sms, 4);
+NEXT(ferry_multilink_options, max_sms, helpers, 8);
+NEXT(ferry_multilink_options, helpers, helper_count, 16);
+NEXT(ferry_multilink_options, helper_count, reserved, 20);
+LAST(ferry_multilink_options, reserved, 24);
+
 FIRST(ferry_external_memory_desc, struct_size);
 NEXT(ferry_external_memory_desc, struct_size, device, 4);
 NEXT(ferry_external_memory_desc, device, handle_type, 8);
@@ -238,7 +245,14 @@ NEXT(ferry_explanation, kernel_obstacle, max_sms, 116);
 NEXT(ferry_explanation, max_sms, staged_ns, 120);
 NEXT(ferry_explanation, staged_ns, staged_obstacle, 128);
 NEXT(ferry_explanation, staged_obstacle, threads, 132);
-LAST(ferry_explanation, staging_delay_ns, 144);
+NEXT(ferry_explanation, threads, staging_delay_ns, 136);
+NEXT(ferry_explanation, staging_delay_ns, relay_ns, 144);
+NEXT(ferry_explanation, relay_ns, relay_obstacle, 152);
+NEXT(ferry_explanation, relay_obstacle, links, 156);
+NEXT(ferry_explanation, links, multilink_ns, 160);
+NEXT(ferry_explanation, multilink_ns, multilink_obstacle, 168);
+NEXT(ferry_explanation, multilink_obstacle, reserved, 172);
+LAST(ferry_explanation, reserved, 176);
 
 FIRST(ferry_batch_share, copies);
 NEXT(ferry_batch_share, copies, bytes, 8);
@@ -254,7 +268,8 @@ NEXT(ferry_batch_explanation, kernels, staged, 80);
 NEXT(ferry_batch_explanation, staged, max_sms, 104);
 NEXT(ferry_batch_explanation, max_sms, threads, 108);
 NEXT(ferry_batch_explanation, threads, staging_delay_ns, 112);
-LAST(ferry_batch_explanation, staging_delay_ns, 120);
+NEXT(ferry_batch_explanation, staging_delay_ns, broadcasts, 120);
+LAST(ferry_batch_explanation, broadcasts, 144);
 
 FIRST(ferry_host_options, struct_size);
 NEXT(ferry_host_options, struct_size, flags, 4);
