@@ -382,6 +382,23 @@ void copy_many(const ferry::instance &ferry) {
     expect(batch.set_addresses(nullptr, size, nullptr).side() == FERRY_SIDE_SOURCE, "three addresses are refused");
 }
 
+void copy_to_several(const ferry::instance &ferry) {
+    auto near = *device_memory<int>::create(ferry, 0, 64), far = *device_memory<int>::create(ferry, 0, 64);
+    const std::vector<int> sent(64, 5);
+    std::vector<int> back(64);
+    const std::uint64_t to[] = {near.address(), far.address()};
+    const auto source = reinterpret_cast<std::uintptr_t>(sent.data());
+    expect(ferry::explain_broadcast_async(ferry, to, source, 256, nullptr).error(), "a broadcast is explained");
+    expect(ferry::broadcast_async(ferry, std::vector<std::uint64_t>(1, to[0]), source, 256, nullptr), "and enqueued");
+    expect(ferry::broadcast(ferry, to, source, 256), "and made");
+    expect(ferry::copy(ferry, far, back), "it comes back");
+    expect(back == sent, "as it was");
+    expect(ferry.enable_all_peers().error(), "access is enabled wherever it is offered");
+    const std::array<std::int32_t, 1> nobody = {-1};
+    expect(ferry.set_multilink(0, nobody).field() == FERRY_FIELD_HELPERS, "a helper that does not exist is refused");
+    expect(ferry.set_multilink(0), "no helpers are accepted");
+}
+
 void copy_in_the_order_of_a_stream(const ferry::instance &ferry) {
     const auto pool = *ferry::pinned_pool::create(ferry);
     const auto stream = *ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING);
@@ -455,6 +472,7 @@ int main() {
     copy_what_is_the_programs_own(ferry);
     ask_for_a_way(ferry);
     copy_many(ferry);
+    copy_to_several(ferry);
     copy_in_the_order_of_a_stream(ferry);
 #if !defined(_WIN32) // where the software driver shares nothing
     share(ferry);

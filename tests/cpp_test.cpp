@@ -551,6 +551,69 @@ TEST_F(cpp, peers_are_queried_probed_enabled_and_disabled) {
     EXPECT_EQ(opened.peer_info(0, 0).error().code(), FERRY_ERROR_DEVICE);
 }
 
+TEST_F(cpp, access_is_enabled_between_all_pairs_that_offer_it) {
+    const instance opened = instance::open(options_under_test()).or_throw();
+    std::uint32_t offered = 0;
+    const auto for_each_pair = [&](const auto &use) {
+        for (std::int32_t device = 0; device < device_count(); ++device)
+            for (std::int32_t peer = 0; peer < device_count(); ++peer)
+                if (device != peer) use(device, peer);
+    };
+    for_each_pair([&](std::int32_t device, std::int32_t peer) { offered += opened.probe_peer(device, peer).ok(); });
+    EXPECT_EQ(opened.enable_all_peers().or_throw(), offered);
+    EXPECT_EQ(opened.enable_all_peers().or_throw(), offered) << "the second time too";
+    for_each_pair([&](std::int32_t device, std::int32_t peer) { EXPECT_OK(opened.disable_peer(device, peer)); });
+    EXPECT_FALSE(instance().enable_all_peers().ok());
+}
+
+TEST_F(cpp, helpers_are_set_and_a_copy_over_several_links_is_explained) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    const instance opened = instance::open(options_under_test()).or_throw();
+    const std::int32_t helpers[] = {1}, itself[] = {0};
+    const status refused = opened.set_multilink(0, itself);
+    EXPECT_EQ(refused.code(), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(refused.field(), FERRY_FIELD_HELPERS);
+    const status set = opened.set_multilink(0, helpers, 4);
+    if (!set.ok()) GTEST_SKIP() << set.line().text;
+    constexpr std::uint64_t count = 2 << 20;
+    const stream own = stream::create(opened, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    auto memory = device_memory<std::uint32_t>::create(opened, 0, count).or_throw();
+    auto sent = pinned_memory<std::uint32_t>::create(opened, count).or_throw();
+    std::vector<std::uint32_t> back(count);
+    const std::vector<std::uint32_t> numbers = volume::numbers(count);
+    std::copy(numbers.begin(), numbers.end(), sent.begin());
+    const ferry_explanation told = explain_async(opened, sent, memory, own, FERRY_COPY_MULTILINK).or_throw();
+    EXPECT_EQ(told.route, FERRY_ROUTE_MULTILINK);
+    EXPECT_EQ(told.links, 2u);
+    EXPECT_NE(std::string(line_of(told).text).find("over 2 links"), std::string::npos) << line_of(told).text;
+    ASSERT_OK(copy_async(opened, sent, memory, own, FERRY_COPY_MULTILINK));
+    ASSERT_OK(own.synchronize());
+    ASSERT_OK(copy(opened, memory, back));
+    EXPECT_TRUE(back == numbers);
+
+    ASSERT_OK(opened.set_multilink(0));
+    const ferry_explanation without = explain_async(opened, sent, memory, own, FERRY_COPY_MULTILINK).or_throw();
+    EXPECT_EQ(without.multilink_obstacle, FERRY_OBSTACLE_NO_HELPERS);
+    EXPECT_EQ(without.links, 0u);
+    ASSERT_OK(opened.disable_peer(1, 0));
+}
+
+TEST_F(cpp, a_copy_between_devices_can_be_relayed) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    const std::vector<std::uint32_t> sent = volume::numbers(1 << 20);
+    std::vector<std::uint32_t> back(sent.size());
+    auto near = device_memory<std::uint32_t>::create(gpu, 0, sent.size()).or_throw(),
+         far = device_memory<std::uint32_t>::create(gpu, 1, sent.size()).or_throw();
+    ASSERT_OK(copy(gpu, sent, near));
+    const ferry_explanation told = explain(gpu, near, far, FERRY_COPY_BY_RELAY).or_throw();
+    EXPECT_EQ(told.route, FERRY_ROUTE_RELAYED);
+    EXPECT_NE(std::string(line_of(told).text).find("relayed route"), std::string::npos) << line_of(told).text;
+    ASSERT_OK(copy(gpu, near, far, FERRY_COPY_BY_RELAY));
+    ASSERT_OK(copy(gpu, far, back));
+    EXPECT_TRUE(back == sent);
+    EXPECT_EQ(copy(gpu, sent, near, FERRY_COPY_BY_RELAY).code(), FERRY_ERROR_ROUTE);
+}
+
 TEST_F(cpp, a_device_is_calibrated_and_its_profile_saved_and_loaded) {
     const instance measured = instance::open(options_under_test()).or_throw(),
                    told = instance::open(options_under_test()).or_throw();
@@ -1340,6 +1403,39 @@ TEST_F(cpp, piece_lists_of_unequal_lengths_are_refused_naming_the_wrong_side) {
     const std::vector<std::uint64_t> none;
     expect_all_refuse({none, none, two}, FERRY_SIDE_DESTINATION, 2, 0);
     EXPECT_OK(copy_pieces(gpu, {none, none, none}));
+}
+
+TEST_F(cpp, a_broadcast_reaches_every_destination) {
+    constexpr std::uint64_t count = 1 << 20, size = count * sizeof(std::uint32_t); // 4 MiB: the devices share the work
+    const std::vector<std::uint32_t> sent = volume::numbers(count);
+    std::vector<device_memory<std::uint32_t>> memory;
+    std::vector<std::uint64_t> destinations;
+    for (std::int32_t device = 0; device < device_count(); ++device) {
+        memory.push_back(device_memory<std::uint32_t>::create(gpu, device, count).or_throw());
+        destinations.push_back(memory.back().address());
+    }
+    const auto source = reinterpret_cast<std::uintptr_t>(sent.data());
+    const stream own = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const ferry_batch_explanation told = explain_broadcast_async(gpu, destinations, source, size, own).or_throw();
+    EXPECT_EQ(told.broadcasts.copies, device_count() > 1 ? destinations.size() : 0u) << line_of(told).text;
+    const auto expect_everywhere = [&] {
+        for (device_memory<std::uint32_t> &each : memory) {
+            std::vector<std::uint32_t> back(count);
+            ASSERT_OK(copy(gpu, each, back));
+            EXPECT_TRUE(back == sent);
+            ASSERT_OK(fill(gpu, each, 0u));
+        }
+    };
+    ASSERT_OK(broadcast(gpu, destinations, source, size));
+    expect_everywhere();
+    ASSERT_OK(broadcast_async(gpu, destinations, source, size, own));
+    ASSERT_OK(own.synchronize());
+    expect_everywhere();
+
+    const std::uint64_t bad[] = {destinations[0], 0};
+    EXPECT_EQ(broadcast(gpu, bad, source, size).info().index, 1u);
+    EXPECT_EQ(broadcast(gpu, bad, source, size, FERRY_COPY_URGENT).code(), FERRY_ERROR_FLAGS);
+    EXPECT_OK(broadcast(gpu, std::vector<std::uint64_t>(), source, size));
 }
 
 TEST_F(cpp, a_ticket_reports_its_copy_and_is_released_with_its_owner) {

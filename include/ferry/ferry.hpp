@@ -709,7 +709,7 @@ public:
     result<ferry_ipc_info> ipc_info(const ferry_ipc_handle &handle) const noexcept {
         return detail::fetch(detail::sized<ferry_ipc_info>(), ferry_ipc_get_info, handle_, &handle);
     }
-    // The four peer calls concern access by `device` to the memory of `peer`.
+    // The next four calls concern access by `device` to the memory of `peer`.
     result<ferry_peer_info> peer_info(std::int32_t device, std::int32_t peer) const noexcept {
         return detail::fetch(detail::sized<ferry_peer_info>(), ferry_peer_get_info, handle_, device, peer);
     }
@@ -721,6 +721,36 @@ public:
     }
     status disable_peer(std::int32_t device, std::int32_t peer) const noexcept {
         return status(ferry_peer_disable(handle_, device, peer));
+    }
+    // Enables access for every ordered pair of devices that offers it, and returns their number. A pair that loses the
+    // probe's data does not count. Any other error ends the call, and the pairs before it keep their access.
+    result<std::uint32_t> enable_all_peers() const noexcept {
+        const result<ferry_report> found = report();
+        if (!found) return found.error();
+        std::uint32_t count = 0;
+        for (std::int32_t device = 0; device < found->device_count; ++device)
+            for (std::int32_t peer = 0; peer < found->device_count; ++peer) {
+                if (peer == device) continue;
+                const status enabled = enable_peer(device, peer);
+                if (!enabled.ok() && enabled.code() != FERRY_ERROR_PEER_ACCESS) return enabled;
+                count += enabled.ok();
+            }
+        return count;
+    }
+    // ferry_multilink_set: the devices whose host links copies of `device` with FERRY_COPY_MULTILINK may take. Without
+    // options: none. struct_size need not be set.
+    status set_multilink(std::int32_t device, ferry_multilink_options options = {}) const noexcept {
+        options.struct_size = sizeof options;
+        return detail::call_with_error_info(ferry_multilink_set, handle_, device, &options);
+    }
+    // `helpers`: std::int32_t in any type that std::data() and std::size() accept. `max_sms`: on each; 0: the default.
+    template <class Helpers, detail::if_contiguous<const Helpers, std::int32_t> = 0>
+    status set_multilink(std::int32_t device, const Helpers &helpers, std::uint32_t max_sms = 0) const noexcept {
+        ferry_multilink_options options = {};
+        options.max_sms = max_sms;
+        options.helpers = std::data(helpers);
+        options.helper_count = static_cast<std::uint32_t>(detail::count_of(helpers));
+        return set_multilink(device, options);
     }
     result<ferry_staging_info> staging() const noexcept {
         return detail::fetch(detail::sized<ferry_staging_info>(), ferry_staging_get_info, handle_);
@@ -1841,6 +1871,52 @@ inline result<ferry_batch_explanation> explain_pieces_async(ferry_instance *inst
     const status done = detail::call_with_error_info(ferry_copy_pieces_explain_async, instance, all.destinations,
                                                      all.sources, all.sizes, all.count, flags, stream, &found);
     return done.ok() ? result<ferry_batch_explanation>(found) : done;
+}
+
+namespace detail {
+
+// Calls `use(pieces)` with one piece for each destination. All have the same source and size.
+template <class To, class Use>
+auto with_broadcast(const To &destinations, std::uint64_t source, std::uint64_t size, Use use) noexcept
+    -> decltype(use(std::declval<const pieces &>())) {
+    const std::uint64_t count = count_of(destinations);
+    std::uint64_t *const same = new (std::nothrow) std::uint64_t[2 * std::size(destinations)];
+    if (!same) return status(FERRY_ERROR_OUT_OF_MEMORY);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        same[i] = source;
+        same[count + i] = size;
+    }
+    auto done = use(pieces(std::data(destinations), same, same + count, count));
+    delete[] same;
+    return done;
+}
+
+} // namespace detail
+
+// `size` bytes from `source` to each of the destinations: a batch of pieces. Large ones that go to several devices share
+// the work: docs/devices.md. The addresses are std::uint64_t of kind ANY. `flags` are FERRY_BATCH_*.
+template <class To, detail::if_contiguous<const To, std::uint64_t> = 0>
+status broadcast(ferry_instance *instance, const To &destinations, std::uint64_t source, std::uint64_t size,
+                 std::uint32_t flags = 0) noexcept {
+    return detail::with_broadcast(destinations, source, size,
+                                  [&](const pieces &all) noexcept { return ferry::copy_pieces(instance, all, flags); });
+}
+template <class To, detail::if_contiguous<const To, std::uint64_t> = 0>
+status broadcast_async(ferry_instance *instance, const To &destinations, std::uint64_t source, std::uint64_t size,
+                       CUstream_st *stream, std::uint32_t flags = 0) noexcept {
+    return detail::with_broadcast(destinations, source, size, [&](const pieces &all) noexcept {
+        return ferry::copy_pieces_async(instance, all, stream, flags);
+    });
+}
+
+// Reports what broadcast_async() would do, without copying.
+template <class To, detail::if_contiguous<const To, std::uint64_t> = 0>
+result<ferry_batch_explanation> explain_broadcast_async(ferry_instance *instance, const To &destinations,
+                                                        std::uint64_t source, std::uint64_t size, CUstream_st *stream,
+                                                        std::uint32_t flags = 0) noexcept {
+    return detail::with_broadcast(destinations, source, size, [&](const pieces &all) noexcept {
+        return ferry::explain_pieces_async(instance, all, stream, flags);
+    });
 }
 
 namespace detail {
