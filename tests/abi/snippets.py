@@ -24,6 +24,13 @@ ferry_fill_desc fill;
 int32_t device;
 uint64_t element;
 """
+SEVERAL_GPUS = """
+#include <ferry/ferry.h>
+ferry_instance *ferry;
+ferry_error_info error;
+ferry_copy_desc copy;
+struct CUstream_st *stream;
+"""
 # Declarations by language and heading.
 GIVEN = {
     ("c", "A first copy"): """
@@ -51,6 +58,20 @@ GIVEN = {
         ferry::device_view<float> constant_buffer;
         std::vector<std::uint64_t> to, from, sizes;
         std::vector<ferry_copy_desc> large_images;""",
+    ("c", "Multilink"): SEVERAL_GPUS,
+    ("c", "How to look"): SEVERAL_GPUS,
+    ("c", "Without a GPU"): SEVERAL_GPUS,
+    ("cpp", "Order"): """
+        #include <vector>
+        #include <ferry/ferry.hpp>
+        ferry::instance gpu;
+        ferry::stream stream;
+        ferry::event arrived;
+        int devices;
+        std::vector<ferry::stream> own;
+        std::vector<ferry::event> read;
+        std::vector<std::uint64_t> destinations;
+        std::uint64_t source, size;""",
     ("c", "From CUDA's calls to ferry's"): "#include <ferry/ferry.h>",
     ("c", "CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER"): CUDA_TO_FERRY + "CUDA_MEMCPY3D p;",
     ("c", "cudaMemcpy3DParms, cudaMemcpy3DPeerParms, cudaPitchedPtr, cudaPos, cudaExtent"):
