@@ -471,22 +471,22 @@ typedef struct ferry_ticket ferry_ticket;
  *                before it on the stream, and a staged copy on an idle stream up to 0.1 ms until the device has started
  *                a kernel, some 10 us if it is idle. ferry_copy_explain_async reports what applies. Memory of a host
  *                pool does not count as host memory here if the device has access to the pool. The first copy by a
- *                kernel in a context may wait while the kernel is loaded; the first staged or buffered copy, while
- *                threads start or memory is pinned (ferry_options.kernels and staging). Like every call that enqueues,
- *                it waits for the driver's lock while another thread frees (see Memory).
+ *                kernel in a context may wait while the kernel is loaded; the first staged, buffered or relayed copy,
+ *                while threads start, streams are created or memory is pinned (ferry_options.kernels and staging).
+ *                Like every call that enqueues, it waits for the driver's lock while another thread frees (see Memory).
  * Ownership:     `copy` is read before return. The memory must live until the stream has passed the copy, and the
  *                source must not change until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the
  *                return. Memory that is unmapped while a copy runs cannot be made safe.
  *                *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
- * Errors:        as ferry_copy; nothing was enqueued, except the parts of a split copy, or the launches of a staged
- *                one above 1 GiB, before the one that fails. FERRY_ERROR_CAPTURE on a stream that is being captured,
- *                for three kinds of copy: between memory from pools of two devices, neither of which has access to the
- *                other's pool; from pageable memory to a device without staging, because the driver would read the
- *                source at the launch, before the graph's earlier nodes have run; and from pageable memory with
- *                FERRY_COPY_SOURCE_READ. With a ticket also _OUT_OF_MEMORY,
- *                _UNSUPPORTED, and _CAPTURE under any capture, because the copy may run any number of times. If the
- *                driver refuses only the event behind the copy, the copy is in flight all the same. A later call that
- *                synchronises reports later failures.
+ * Errors:        as ferry_copy; nothing was enqueued, except the parts of a split copy, the launches of a staged one
+ *                above 1 GiB, or the chunks of a relayed one, before the one that fails. FERRY_ERROR_CAPTURE on a
+ *                stream that is being captured, for three kinds of copy: between memory from pools of two devices,
+ *                neither of which has access to the other's pool; from pageable memory to a device without staging,
+ *                because the driver would read the source at the launch, before the graph's earlier nodes have run; and
+ *                from pageable memory with FERRY_COPY_SOURCE_READ. With a ticket also _OUT_OF_MEMORY, _UNSUPPORTED, and
+ *                _CAPTURE under any capture, because the copy may run any number of times. If the driver refuses only
+ *                the event behind the copy, the copy is in flight all the same. A later call that synchronises reports
+ *                later failures.
  * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync. By a kernel or staged: cuPointerGetAttributes and
  *                cuLaunchKernel. Staged also: cuStreamIsCapturing and cuCtxGetId before; under capture and with
  *                ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. Staged on an idle
@@ -494,7 +494,11 @@ typedef struct ferry_ticket ferry_ticket;
  *                a context), and cuMemcpy3DAsync and cuStreamBatchMemOp where the device has no room for kernels. For
  *                pageable memory cuStreamQuery; for a buffered copy cuEventRecord behind it and later cuEventQuery;
  *                before the driver's own copy of pageable memory cuStreamSynchronize, or cuEventRecord and
- *                cuEventSynchronize. With a ticket cuEventCreate before the copy and cuEventRecord behind it.
+ *                cuEventSynchronize. Relayed: cuMemcpy3DAsync into and out of the slots, cuEventRecord,
+ *                cuStreamWaitEvent and cuEventQuery; cuStreamCreateWithPriority, cuEventCreate and those of
+ *                ferry_host_alloc for new streams and slots. Over several links: cuLaunchKernel for each device,
+ *                cuMemcpy3DAsync, and for streams and events as relayed. With a ticket cuEventCreate before the copy
+ *                and cuEventRecord behind it.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
                                    ferry_ticket **ticket, ferry_error_info *error);
@@ -606,6 +610,10 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  * pageable memory and the context's device, pieces are staged together, with boxes of at most 16384 rows: in one launch
  * for each direction, or several above 1 GiB. A single one, and copies with the instance's flags NO_KERNELS or
  * BY_DRIVER, are routed as by ferry_copy_async.
+ *
+ * Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on streams of
+ * ferry's own. Devices with access to each other's memory, proven by ferry_peer_enable or ferry_peer_probe, take chunks
+ * in turn and pass them on (docs/devices.md).
  *
  * Blocking:      until all copies are complete.
  * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
@@ -2830,7 +2838,8 @@ FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device
 
 /*
  * Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the part that
- * no copy or graph needs. The next copy pins it again. Threads stay.
+ * no copy or graph needs. Also releases the slots of relayed copies that are complete. The next copy pins it again.
+ * Threads stay.
  *
  * Blocking:      until running work on the devices has ended, as ferry_host_free.
  * Errors:        the driver's own: memory that it does not take back stays in use.
