@@ -45,7 +45,8 @@ error broadcast_sets::find_large(ferry_instance &instance, const batch_input &in
         bool has_room = true;
         if (!input.copies) {
             has_room = add(i, input.destinations[i], input.sources[i], input.sizes[i]);
-        } else if (const ferry_copy_desc &copy = input.copies[i]; is_plain_line(copy, instance.limits)) {
+        } else if (const ferry_copy_desc &copy = input.copies[i];
+                   copy.width >= smallest_broadcast && is_plain_line(copy, instance.limits)) {
             has_room = add(i, copy.destination.address, copy.source.address, copy.width);
         }
         if (!has_room) return no_memory;
