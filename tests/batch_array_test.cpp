@@ -259,7 +259,7 @@ TEST_F(batches_of_arrays, a_bad_box_is_refused_by_its_index_before_anything_is_e
          FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ARRAY},
         {"with a reserved field", [](ferry_copy_desc &copy, CUdeviceptr) { copy.source.reserved[2] = 1; },
          FERRY_ERROR_RESERVED, FERRY_SIDE_SOURCE, FERRY_FIELD_RESERVED},
-        {"with unknown flags", [](ferry_copy_desc &copy, CUdeviceptr) { copy.flags = 8; }, FERRY_ERROR_FLAGS,
+        {"with unknown flags", [](ferry_copy_desc &copy, CUdeviceptr) { copy.flags = 0x80; }, FERRY_ERROR_FLAGS,
          FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS},
     };
     for (ferry_instance *const instance : {basic.get(), full.get()})

@@ -367,7 +367,7 @@ TEST_F(batch, a_bad_descriptor_is_refused_by_its_index_and_field) {
         void (*spoil)(ferry_copy_desc &);
         std::int32_t status, side, field;
     } bad[] = {
-        {[](ferry_copy_desc &copy) { copy.flags = 8; }, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS},
+        {[](ferry_copy_desc &copy) { copy.flags = 0x80; }, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS},
         {[](ferry_copy_desc &copy) { copy.source.kind = 9; }, FERRY_ERROR_KIND, FERRY_SIDE_SOURCE, FERRY_FIELD_KIND},
         {[](ferry_copy_desc &copy) { copy.destination.device = 99; }, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION,
          FERRY_FIELD_DEVICE},

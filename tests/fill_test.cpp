@@ -276,8 +276,8 @@ struct refusal_row {
     std::uint64_t limit, value;
 };
 constexpr refusal_row refusals[] = {
-    {"flags", [](ferry_fill_desc &fill) { fill.flags = 8; }, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR,
-     FERRY_FIELD_FLAGS, 0, 8},
+    {"flags", [](ferry_fill_desc &fill) { fill.flags = 0x80; }, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR,
+     FERRY_FIELD_FLAGS, 0, 0x80},
     {"reserved", [](ferry_fill_desc &fill) { fill.reserved[5] = 1; }, FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR,
      FERRY_FIELD_RESERVED, 0, 0},
     {"place_reserved", [](ferry_fill_desc &fill) { fill.destination.reserved[0] = 1; }, FERRY_ERROR_RESERVED,
