@@ -56,11 +56,27 @@ def check(nvcc):
     return 1
 
 
+def number_registers(function):
+    """Numbers the registers of a function in the order of their first use, without gaps."""
+    counts, names = {}, {}
+
+    def name(match):
+        register, kind = match.group(), match.group(1)
+        if register not in names:
+            counts[kind] = counts.get(kind, 0) + 1
+            names[register] = f"%{kind}{counts[kind]}"
+        return names[register]
+
+    return re.sub(r"%(p|r|s|d)\d+\b", name, function)
+
+
 def shorten(text):
-    """Shortens what only people read."""
+    """Shortens what only people read. ptxas makes the same code of it."""
     text = re.sub(r"\w+_param_0", "p", text)  # the one parameter of each kernel
-    text = re.sub(r"\$L__BB", "L", text)
-    return re.sub(r"[ \t]+", " ", text).replace(", ", ",")
+    text = re.sub(r"\$L__BB\d+_", "L", text)  # labels belong to their function
+    text = re.sub(r"[ \t]+", " ", text).replace(", ", ",").replace(";\n ", ";").replace("\n ", "\n")
+    text = text.replace("%rd", "%d").replace("%rs", "%s")
+    return "".join(map(number_registers, re.split(r"(?=\.visible \.entry)", text)))
 
 
 def native(ptxas, fatbinary, native_image, portable_image):

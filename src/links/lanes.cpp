@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "driver/result.h"
 
@@ -36,69 +37,64 @@ error lane_set::take(CUcontext context, const stream_key &user, lane *&taken) no
     const relaxed_capture_mode relaxed(cu_); // queries and creation would break a capture on another thread
     if (!relaxed.entered()) return relaxed.why();
     const context_name here = name_context(cu_, context);
-    lane *idle = nullptr, *unmade = nullptr;
-    unsigned at_work = 0, next = 0;
-    const auto give_back = [](lane *one) noexcept {
-        if (one) release(*one);
-    };
-    for (; next < max_lanes; ++next) {
-        lane *const one = all_[next].load(std::memory_order_acquire);
+    unsigned at_work = 0;
+    lane *unmade = nullptr;
+    taken = find(here, user, at_work, unmade);
+    if (!taken && at_work < max_at_work) taken = unmade ? unmade : add();
+    if (unmade && unmade != taken) release(*unmade);
+    if (!taken) return {.status = FERRY_ERROR_LIMIT};
+    taken->user = user;
+    if (taken->owner.handle) return {};
+    const error failed = make(*taken, context);
+    if (failed) release(*std::exchange(taken, nullptr));
+    return failed;
+}
+
+// Finds a lane of the same stream, else one that is done, and takes it. `unmade`: a taken lane without a stream.
+lane *lane_set::find(const context_name &here, const stream_key &user, unsigned &at_work, lane *&unmade) noexcept {
+    lane *idle = nullptr;
+    for (const std::atomic<lane *> &place : all_) {
+        lane *const one = place.load(std::memory_order_acquire);
         if (!one) break;
         if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
-        if (one->owner.handle == context && !is_same_context(one->owner, here)) one->owner = {}; // ended with its context
-        if (!one->owner.handle && !unmade) {
-            unmade = one;
-            continue;
-        }
+        if (one->owner.handle == here.handle && !is_same_context(one->owner, here)) end(*one);
         const bool is_here = is_same_context(one->owner, here);
         if (is_here && is_same_stream(one->user, user)) {
-            give_back(idle);
-            give_back(unmade);
-            taken = one;
-            return {};
+            if (idle) release(*idle);
+            return one;
         }
         const bool is_free = is_here && !idle && is_done(*one);
         at_work += is_here && !idle && !is_free;
         if (is_free)
             idle = one;
+        else if (!one->owner.handle && !unmade)
+            unmade = one;
         else
             release(*one);
     }
-    if (idle) {
-        give_back(unmade);
-        idle->user = user;
-        taken = idle;
-        return {};
-    }
-    if (at_work >= max_at_work) {
-        give_back(unmade);
-        return {.status = FERRY_ERROR_LIMIT};
-    }
-    while (!unmade && next < max_lanes) {
-        void *const place = memory_.allocate(sizeof(lane), alignof(lane));
-        if (!place) return no_memory;
-        auto *const made = new (place) lane;
-        made->is_taken.store(true, std::memory_order_relaxed);
+    return idle;
+}
+
+// Adds a taken lane. Null where there is no room or no memory.
+lane *lane_set::add() noexcept {
+    void *const place = memory_.allocate(sizeof(lane), alignof(lane));
+    if (!place) return nullptr;
+    auto *const added = new (place) lane;
+    added->is_taken.store(true, std::memory_order_relaxed);
+    for (std::atomic<lane *> &free : all_) {
         lane *expected = nullptr;
-        while (next < max_lanes && !all_[next].compare_exchange_strong(expected, made, std::memory_order_acq_rel)) {
-            expected = nullptr;
-            ++next;
-        }
-        if (next < max_lanes) {
-            unmade = made;
-        } else {
-            std::destroy_at(made);
-            memory_.deallocate(made, sizeof(lane));
-        }
+        if (free.compare_exchange_strong(expected, added, std::memory_order_acq_rel)) return added;
     }
-    if (!unmade) return {.status = FERRY_ERROR_LIMIT};
-    if (error failed = make(*unmade, context)) {
-        release(*unmade);
-        return failed;
-    }
-    unmade->user = user;
-    taken = unmade;
-    return {};
+    std::destroy_at(added);
+    memory_.deallocate(added, sizeof(lane));
+    return nullptr;
+}
+
+// The lane's context has ended, and stream and events with it. Another device may still be filling the slots: freeing
+// them waits for that.
+void lane_set::end(lane &one) noexcept {
+    one.owner = {};
+    static_cast<void>(free_slots(one));
 }
 
 error lane_set::make(lane &made, CUcontext context) noexcept {
@@ -195,7 +191,7 @@ void lane_set::forget(CUcontext context) noexcept {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one) return;
         if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
-        if (one->owner.handle == context) one->owner = {};
+        if (one->owner.handle == context) end(*one);
         release(*one);
     }
 }

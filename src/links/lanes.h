@@ -68,6 +68,9 @@ public:
     void close() noexcept;
 
 private:
+    lane *find(const context_name &here, const stream_key &user, unsigned &at_work, lane *&unmade) noexcept;
+    lane *add() noexcept;
+    void end(lane &one) noexcept;
     error make(lane &made, CUcontext context) noexcept;
     void destroy(lane &one) noexcept;
     error free_slots(lane &one) noexcept;

@@ -242,70 +242,101 @@ link_record *link_helpers::take_record(int device) noexcept {
     return nullptr;
 }
 
-// The owner's launch goes first: from then on the copy is certain to be made. Helpers that fail to come are not missed.
+namespace {
+
+// One copy over several links, with the counters of one record.
+class link_run {
+public:
+    link_run(const driver_table &cu, kernel_set &kernels, lane_set &lanes, const shape &shape, const link_ways &ways,
+             std::uint32_t blocks, CUstream stream, link_record &record) noexcept
+        : cu_(cu), kernels_(kernels), lanes_(lanes), shape_(shape), ways_(ways), blocks_(blocks),
+          of_helper_(ways.max_blocks ? ways.max_blocks : blocks_of_a_link), stream_(stream), record_(record) {}
+
+    void cut(bool may_use_engine, std::uint64_t patience) noexcept {
+        given_.counters = record_.counters;
+        given_.height = shape_.height;
+        given_.chunk_size = size_of_chunk(shape_, blocks_ + (ways_.count - 1) * of_helper_);
+        by_engine_ = may_use_engine ? share_of_engine(shape_, given_.chunk_size, ways_.count) : 0;
+        given_.width = shape_.width - by_engine_;
+        given_.per_row = (given_.width + given_.chunk_size - 1) / given_.chunk_size;
+        given_.chunks = given_.per_row * shape_.height * shape_.depth;
+        given_.claimed = record_.before.claimed;
+        given_.complete = record_.before.complete;
+        given_.number = ++record_.number;
+        given_.patience = patience;
+        record_.launched = 0;
+    }
+
+    // The owner's launch goes before those of helpers: from then on the copy is certain to be made. If it fails, the
+    // engine completes what it has begun.
+    error run() noexcept {
+        if (const CUresult result = cu_.cuEventRecord(record_.start, stream_)) return to_error(result);
+        if (by_engine_)
+            if (error failed = copy_by_engine(0, by_engine_)) return failed;
+        if (error failed = launch(0, blocks_, stream_))
+            return by_engine_ ? copy_by_engine(by_engine_, given_.width) : failed;
+        record_.before.claimed += given_.chunks;
+        record_.before.complete += given_.chunks;
+        stream_key user;
+        if (!name_stream(cu_, ways_.all[0].context, stream_, user))
+            for (unsigned link = 1; link < ways_.count; ++link)
+                call_helper(link, user);
+        return {};
+    }
+
+private:
+    error copy_by_engine(std::uint64_t at, std::uint64_t size) const noexcept {
+        shape part = shape_;
+        part.width = size;
+        part.source.span.first += at;
+        part.destination.span.first += at;
+        return run_driver_route(cu_, part, {}, copy_form::asynchronous, {}, stream_);
+    }
+    error launch(unsigned link, std::uint32_t blocks, CUstream on) noexcept {
+        given_.destination = link_end_of(shape_.destination, ways_.all[link].destination + by_engine_);
+        given_.source = link_end_of(shape_.source, ways_.all[link].source + by_engine_);
+        given_.passed = record_.passed_address + link * sizeof(std::uint64_t);
+        given_.link = link;
+        given_.left = record_.before.left[link];
+        given_.is_owner = link == 0;
+        if (error failed = launch_link(cu_, kernels_, given_, blocks, on)) return failed;
+        record_.launched |= std::uint64_t{1} << link;
+        record_.before.claimed += blocks;
+        record_.before.left[link] += blocks;
+        return {};
+    }
+    // A helper that fails to come is not missed.
+    void call_helper(unsigned link, const stream_key &user) noexcept {
+        context_scope scope(cu_);
+        taken_lane lane(lanes_);
+        if (scope.enter(ways_.all[link].context) || lane.take(ways_.all[link].context, user) ||
+            cu_.cuStreamWaitEvent(lane->stream, record_.start, 0))
+            return;
+        static_cast<void>(launch(link, of_helper_, lane->stream));
+        static_cast<void>(lanes_.join(*lane, lane->stream, lane->stream));
+    }
+
+    const driver_table &cu_;
+    kernel_set &kernels_;
+    lane_set &lanes_;
+    const shape &shape_;
+    const link_ways &ways_;
+    const std::uint32_t blocks_, of_helper_;
+    const CUstream stream_;
+    link_record &record_;
+    gpu::link_parameters given_ = {};
+    std::uint64_t by_engine_ = 0; // bytes
+};
+
+} // namespace
+
 error link_helpers::run(const shape &shape, const link_ways &ways, std::uint32_t blocks, bool may_use_engine,
                         CUstream stream) noexcept {
-    const link_way &own = ways.all[0];
-    link_record *const record = take_record(own.device);
+    link_record *const record = take_record(ways.all[0].device);
     if (!record) return {.status = FERRY_ERROR_LIMIT};
-    const std::uint32_t of_helper = ways.max_blocks ? ways.max_blocks : blocks_of_a_link;
-    gpu::link_parameters given = {};
-    given.counters = record->counters;
-    given.width = shape.width;
-    given.height = shape.height;
-    given.chunk_size = size_of_chunk(shape, blocks + (ways.count - 1) * of_helper);
-    const std::uint64_t by_engine = may_use_engine ? share_of_engine(shape, given.chunk_size, ways.count) : 0;
-    given.width -= by_engine;
-    given.per_row = (given.width + given.chunk_size - 1) / given.chunk_size;
-    given.chunks = given.per_row * shape.height * shape.depth;
-    given.claimed = record->before.claimed;
-    given.complete = record->before.complete;
-    given.number = ++record->number;
-    given.patience = patience;
-    record->launched = 0;
-    record->before.claimed += given.chunks;
-    record->before.complete += given.chunks;
-    const auto launch = [&](unsigned link, std::uint32_t with_blocks, CUstream on) noexcept {
-        given.destination = link_end_of(shape.destination, ways.all[link].destination + by_engine);
-        given.source = link_end_of(shape.source, ways.all[link].source + by_engine);
-        given.passed = record->passed_address + link * sizeof(std::uint64_t);
-        given.link = link;
-        given.left = record->before.left[link];
-        given.is_owner = link == 0;
-        const error failed = launch_link(cu_, kernels_, given, with_blocks, on);
-        if (!failed) {
-            record->launched |= std::uint64_t{1} << link;
-            record->before.claimed += with_blocks;
-            record->before.left[link] += with_blocks;
-        }
-        return failed;
-    };
-    const auto begin = [&]() noexcept -> error {
-        if (const CUresult result = cu_.cuEventRecord(record->start, stream)) return to_error(result);
-        if (by_engine) {
-            struct shape part = shape;
-            part.width = by_engine;
-            if (error failed = run_driver_route(cu_, part, {}, copy_form::asynchronous, {}, stream)) return failed;
-        }
-        return launch(0, blocks, stream);
-    };
-    error failed = begin();
-    stream_key user;
-    if (!failed && !name_stream(cu_, own.context, stream, user)) {
-        for (unsigned link = 1; link < ways.count; ++link) {
-            context_scope scope(cu_);
-            if (scope.enter(ways.all[link].context)) continue;
-            taken_lane lane(lanes_);
-            if (lane.take(ways.all[link].context, user)) continue;
-            if (cu_.cuStreamWaitEvent(lane->stream, record->start, 0)) continue;
-            static_cast<void>(launch(link, of_helper, lane->stream));
-            static_cast<void>(lanes_.join(*lane, lane->stream, lane->stream));
-        }
-    }
-    if (failed) {
-        record->before.claimed -= given.chunks; // no block has run
-        record->before.complete -= given.chunks;
-    }
+    link_run copy(cu_, kernels_, lanes_, shape, ways, blocks, stream, *record);
+    copy.cut(may_use_engine, patience);
+    const error failed = copy.run();
     record->is_taken.store(false, std::memory_order_release);
     return failed;
 }

@@ -4,7 +4,7 @@
 
 #include "device/stream_order.h"
 #include "exec/driver_parts.h"
-#include "links/relay.h"
+#include "submit/several_devices.h"
 #include "submit/staging_setup.h"
 #include "system/readable.h"
 
@@ -47,10 +47,6 @@ error look_up_pool_ends(ferry_instance &instance, int context_device, shape &sha
     return look_up(shape.destination, shape.source);
 }
 
-namespace {
-
-// Finds the context of each end. An end on the device of the copy's context keeps that context. Host memory has the
-// context of the other end.
 error find_contexts(ferry_instance &instance, const shape &shape, int context_device, end_contexts &contexts) noexcept {
     const auto find = [&](const shape_end &end, CUcontext &found) noexcept -> error {
         return is_elsewhere(end, context_device) ? instance.contexts.get(end.device, found) : ok;
@@ -61,8 +57,6 @@ error find_contexts(ferry_instance &instance, const shape &shape, int context_de
     if (is_host(shape.destination.kind)) contexts.destination = contexts.source;
     return {};
 }
-
-} // namespace
 
 error enter_for_graph(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_site &site,
                       context_scope &scope) noexcept {
@@ -212,55 +206,6 @@ void prepare_to_stage(ferry_instance &instance, const shape &shape, plan_facts &
 
 } // namespace
 
-// The driver has no query for access between contexts, but it reports whether a context reaches an address. Of an array
-// nothing is known but what the pair of devices can do. Access that loses bytes is none, even where it is enabled.
-error look_at_access(ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept {
-    facts.relay = obstacle::not_between_devices;
-    if (!may_be_relayed(shape, facts)) return {};
-    facts.relay = obstacle::no_entry_point;
-    if (!instance.lanes.may_serve()) return {};
-    const auto device_of = [&](const shape_end &end) noexcept {
-        return end.device < 0 ? facts.context_device : end.device;
-    };
-    const auto reaches = [&](int device, const shape_end &far, bool &does) noexcept -> error {
-        const int peer = device_of(far);
-        const std::int32_t probed = instance.peers.probe_result(device, peer);
-        if (probed == FERRY_PROBE_FAILED) return {};
-        if (far.array) {
-            does |= instance.peers.reported(device, peer);
-            return {};
-        }
-        context_scope scope(instance.cu);
-        if (device != facts.context_device) {
-            CUcontext there = nullptr;
-            if (error failed = instance.contexts.get(device, there)) return failed;
-            if (error failed = scope.enter(there)) return failed;
-        }
-        does |= is_within_reach(instance.cu, far.span.first);
-        return {};
-    };
-    bool is_reached = false;
-    if (error failed = reaches(device_of(shape.source), shape.destination, is_reached)) return failed;
-    if (!is_reached)
-        if (error failed = reaches(device_of(shape.destination), shape.source, is_reached)) return failed;
-    facts.relay = is_reached ? obstacle::direct_access : obstacle::none;
-    return {};
-}
-
-error look_at_links(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept {
-    facts.links = 1;
-    facts.multilink = obstacle::forbidden;
-    if (!may_take_links(shape, facts) || facts.preferences.no_kernels) return {};
-    facts.multilink = obstacle::small;
-    if (shape.bytes() < (is_pageable(shape) ? smallest_staged_multilink : smallest_multilink)) return {};
-    if (shape.source.array || shape.destination.array) return {};
-    link_ways ways;
-    if (error failed = instance.links.find_ways(shape, facts.context_device, context, ways)) return failed;
-    facts.multilink = ways.why_not;
-    if (ways.count > 1) facts.links = static_cast<std::uint16_t>(ways.count);
-    return {};
-}
-
 error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context, plan_facts &facts,
              kernel_views &views, copy_plan &plan) noexcept {
     begin_choice(instance, shape, context, facts);
@@ -382,69 +327,6 @@ error run_buffered(ferry_instance &instance, const planned_copy &copy, const cop
         static_cast<void>(instance.read_buffers.free_on(site.stream, block));
     return failed;
 }
-
-error run_relayed(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept {
-    const plan_facts &facts = copy.facts;
-    end_contexts contexts = {site.context, site.context};
-    if (error failed = find_contexts(instance, copy.shape, facts.context_device, contexts)) return failed;
-    const int device = copy.shape.destination.device;
-    const relay_site relay = {site.context, site.stream, contexts.source, contexts.destination,
-                              device < 0 ? facts.context_device : device};
-    if (error failed = run_relay(instance.cu, instance.lanes, copy.shape, relay)) return failed;
-    return copy.plan.synchronise_after ? wait_for_legacy_stream(instance.cu) : ok;
-}
-
-error run_over_links(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept {
-    link_ways ways;
-    if (error failed = instance.links.find_ways(copy.shape, copy.facts.context_device, site.context, ways))
-        return failed;
-    if (ways.count < 2) return {.status = FERRY_ERROR_LIMIT}; // the helpers have changed
-    if (error failed = instance.links.run(copy.shape, ways, copy.plan.blocks, !copy.facts.preferences.is_urgent,
-                                              site.stream)) return failed;
-    return copy.plan.synchronise_after ? wait_for_legacy_stream(instance.cu) : ok;
-}
-
-// The helpers of a staged copy over several links, and their lanes. Without a lane a helper is left out.
-class helpers_of_copy {
-public:
-    explicit helpers_of_copy(ferry_instance &instance) noexcept
-        : instance_(instance), own_(instance.lanes), lanes_{taken_lane(instance.lanes), taken_lane(instance.lanes),
-                                                            taken_lane(instance.lanes)} {}
-    // The helpers' lanes are busy until the copy's kernels there have ended.
-    ~helpers_of_copy() {
-        for (std::uint32_t i = 0; i < count_; ++i)
-            static_cast<void>(instance_.lanes.join(*lanes_[i], lanes_[i]->stream, lanes_[i]->stream));
-    }
-    helpers_of_copy(const helpers_of_copy &) = delete;
-    helpers_of_copy &operator=(const helpers_of_copy &) = delete;
-
-    // Puts the lanes behind the stream's earlier work.
-    void take(const planned_copy &copy, const copy_site &site) noexcept {
-        link_ways ways;
-        stream_key user;
-        const shape &shape = copy.shape;
-        if (instance_.links.find_ways(shape, copy.facts.context_device, site.context, ways) || ways.count < 2) return;
-        if (name_stream(instance_.cu, site.context, site.stream, user) || own_.take(site.context, user)) return;
-        for (unsigned link = 1; link < ways.count && count_ < max_staged_helpers; ++link) {
-            const link_way &way = ways.all[link];
-            context_scope scope(instance_.cu);
-            if (scope.enter(way.context) || lanes_[count_].take(way.context, user)) continue;
-            helpers_[count_] = {way.context, lanes_[count_]->stream,
-                                is_host(shape.source.kind) ? way.destination : way.source};
-            ++count_;
-        }
-        for (std::uint32_t i = 0; i < count_; ++i)
-            if (instance_.lanes.join(*own_, site.stream, lanes_[i]->stream)) count_ = 0;
-    }
-    const staged_helper *begin() const noexcept { return helpers_; }
-    std::uint32_t count() const noexcept { return count_; }
-
-private:
-    ferry_instance &instance_;
-    taken_lane own_, lanes_[max_staged_helpers];
-    staged_helper helpers_[max_staged_helpers] = {};
-    std::uint32_t count_ = 0;
-};
 
 // Stages with a kernel or without. A program's kernel that fills the device may wait for the copy, so ferry's kernel is
 // not put behind it.

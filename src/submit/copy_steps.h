@@ -27,6 +27,10 @@ namespace ferry {
 [[gnu::cold, gnu::noinline]] error look_up_pool_ends(ferry_instance &instance, int context_device,
                                                      shape &shape) noexcept;
 
+// Finds the context of each end. An end on the device of the copy's context keeps that context. Host memory has the
+// context of the other end.
+error find_contexts(ferry_instance &instance, const shape &shape, int context_device, end_contexts &contexts) noexcept;
+
 // Where a copy is enqueued. The stream's context is current.
 struct copy_site {
     CUcontext context;
@@ -68,14 +72,6 @@ inline error know_kind(const driver_table &cu, const shape_end &end, resolved_pl
 // difference. These are the first facts of a plan. Not needed for a plain line on the context's own device.
 [[gnu::noinline]] error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream,
                                        plan_facts &facts) noexcept;
-
-// Finds out whether the copy is to be relayed: whether the devices of its ends have access to each other's memory.
-[[gnu::cold, gnu::noinline]] error look_at_access(ferry_instance &instance, const shape &shape,
-                                                  plan_facts &facts) noexcept;
-
-// Finds out how many host links the copy can take, if its flags ask for several.
-[[gnu::cold, gnu::noinline]] error look_at_links(ferry_instance &instance, const shape &shape, CUcontext context,
-                                                 plan_facts &facts) noexcept;
 
 // The planning inputs that need no driver query.
 void begin_choice(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;

@@ -5,6 +5,7 @@
 #include "exec/driver_parts.h"
 #include "submit/copy.h"
 #include "submit/copy_pipeline.h"
+#include "submit/several_devices.h"
 
 namespace ferry {
 

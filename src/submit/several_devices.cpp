@@ -1,0 +1,101 @@
+#include "submit/several_devices.h"
+
+#include "links/relay.h"
+
+namespace ferry {
+
+// The driver has no query for access between contexts, but it reports whether a context reaches an address. Of an array
+// nothing is known but what the pair of devices can do. Access that loses bytes is none, even where it is enabled.
+error look_at_access(ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept {
+    facts.relay = obstacle::not_between_devices;
+    if (!may_be_relayed(shape, facts)) return {};
+    facts.relay = obstacle::no_entry_point;
+    if (!instance.lanes.may_serve()) return {};
+    const auto device_of = [&](const shape_end &end) noexcept {
+        return end.device < 0 ? facts.context_device : end.device;
+    };
+    const auto reaches = [&](int device, const shape_end &far, bool &does) noexcept -> error {
+        const int peer = device_of(far);
+        const std::int32_t probed = instance.peers.probe_result(device, peer);
+        if (probed == FERRY_PROBE_FAILED) return {};
+        if (far.array) {
+            does |= instance.peers.reported(device, peer);
+            return {};
+        }
+        context_scope scope(instance.cu);
+        if (device != facts.context_device) {
+            CUcontext there = nullptr;
+            if (error failed = instance.contexts.get(device, there)) return failed;
+            if (error failed = scope.enter(there)) return failed;
+        }
+        does |= is_within_reach(instance.cu, far.span.first);
+        return {};
+    };
+    bool is_reached = false;
+    if (error failed = reaches(device_of(shape.source), shape.destination, is_reached)) return failed;
+    if (!is_reached)
+        if (error failed = reaches(device_of(shape.destination), shape.source, is_reached)) return failed;
+    facts.relay = is_reached ? obstacle::direct_access : obstacle::none;
+    return {};
+}
+
+error look_at_links(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept {
+    facts.links = 1;
+    facts.multilink = obstacle::forbidden;
+    if (!may_take_links(shape, facts) || facts.preferences.no_kernels) return {};
+    facts.multilink = obstacle::small;
+    if (shape.bytes() < (is_pageable(shape) ? smallest_staged_multilink : smallest_multilink)) return {};
+    if (shape.source.array || shape.destination.array) return {};
+    link_ways ways;
+    if (error failed = instance.links.find_ways(shape, facts.context_device, context, ways)) return failed;
+    facts.multilink = ways.why_not;
+    if (ways.count > 1) facts.links = static_cast<std::uint16_t>(ways.count);
+    return {};
+}
+
+error run_relayed(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept {
+    const plan_facts &facts = copy.facts;
+    end_contexts contexts = {site.context, site.context};
+    if (error failed = find_contexts(instance, copy.shape, facts.context_device, contexts)) return failed;
+    const int device = copy.shape.destination.device;
+    const relay_site relay = {site.context, site.stream, contexts.source, contexts.destination,
+                              device < 0 ? facts.context_device : device};
+    if (error failed = run_relay(instance.cu, instance.lanes, copy.shape, relay)) return failed;
+    return copy.plan.synchronise_after ? wait_for_legacy_stream(instance.cu) : ok;
+}
+
+error run_over_links(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept {
+    link_ways ways;
+    if (error failed = instance.links.find_ways(copy.shape, copy.facts.context_device, site.context, ways))
+        return failed;
+    if (ways.count < 2) return {.status = FERRY_ERROR_LIMIT}; // the helpers have changed
+    if (error failed =
+            instance.links.run(copy.shape, ways, copy.plan.blocks, !copy.facts.preferences.is_urgent, site.stream))
+        return failed;
+    return copy.plan.synchronise_after ? wait_for_legacy_stream(instance.cu) : ok;
+}
+
+void helpers_of_copy::take(const planned_copy &copy, const copy_site &site) noexcept {
+    link_ways ways;
+    stream_key user;
+    const shape &shape = copy.shape;
+    if (instance_.links.find_ways(shape, copy.facts.context_device, site.context, ways) || ways.count < 2) return;
+    if (name_stream(instance_.cu, site.context, site.stream, user) || own_.take(site.context, user)) return;
+    for (unsigned link = 1; link < ways.count && count_ < max_staged_helpers; ++link) {
+        const link_way &way = ways.all[link];
+        context_scope scope(instance_.cu);
+        if (scope.enter(way.context) || lanes_[count_].take(way.context, user)) continue;
+        helpers_[count_] = {way.context, lanes_[count_]->stream,
+                            is_host(shape.source.kind) ? way.destination : way.source};
+        ++count_;
+    }
+    for (std::uint32_t i = 0; i < count_; ++i)
+        if (instance_.lanes.join(*own_, site.stream, lanes_[i]->stream)) count_ = 0;
+}
+
+void helpers_of_copy::note_use() noexcept {
+    for (std::uint32_t i = 0; i < count_; ++i)
+        static_cast<void>(instance_.lanes.join(*lanes_[i], lanes_[i]->stream, lanes_[i]->stream));
+}
+
+} // namespace ferry

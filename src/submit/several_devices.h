@@ -1,0 +1,43 @@
+// Copies that travel over several devices: whether they can, and how they are run.
+#pragma once
+
+#include "submit/copy_steps.h"
+
+namespace ferry {
+
+// Finds out whether the copy is to be relayed: whether the devices of its ends have access to each other's memory.
+error look_at_access(ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept;
+// Finds out how many host links the copy can take, if its flags ask for several.
+error look_at_links(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;
+
+error run_relayed(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept;
+error run_over_links(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept;
+
+// The helpers of a staged copy over several links, and their lanes. Without a lane a helper is left out.
+class helpers_of_copy {
+public:
+    explicit helpers_of_copy(ferry_instance &instance) noexcept
+        : instance_(instance), own_(instance.lanes), lanes_{taken_lane(instance.lanes), taken_lane(instance.lanes),
+                                                            taken_lane(instance.lanes)} {}
+    // The helpers' lanes are busy until the copy's kernels there have ended.
+    ~helpers_of_copy() {
+        if (count_) note_use();
+    }
+    helpers_of_copy(const helpers_of_copy &) = delete;
+    helpers_of_copy &operator=(const helpers_of_copy &) = delete;
+
+    // Puts the lanes behind the stream's earlier work.
+    void take(const planned_copy &copy, const copy_site &site) noexcept;
+    const staged_helper *begin() const noexcept { return helpers_; }
+    std::uint32_t count() const noexcept { return count_; }
+
+private:
+    void note_use() noexcept;
+
+    ferry_instance &instance_;
+    taken_lane own_, lanes_[max_staged_helpers];
+    staged_helper helpers_[max_staged_helpers] = {};
+    std::uint32_t count_ = 0;
+};
+
+} // namespace ferry
