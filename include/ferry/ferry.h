@@ -370,9 +370,10 @@ typedef struct ferry_place {
  *              the driver, which copies it into its commands; a thousand of them waiting on a stream make the next
  *              call wait.
  *              Refused under capture (FERRY_ERROR_CAPTURE). No effect on pinned sources, copies to the host and fills.
- * MULTILINK    A copy of 4 MiB or more between pinned and device memory may take the host links of the helpers that
- *              ferry_multilink_set names: kernels there move part of the bytes. No effect on other copies, in graphs,
- *              beside NO_KERNELS or a forced route.
+ * MULTILINK    A copy between host and device memory may take the host links of the helpers that ferry_multilink_set
+ *              names: kernels there move part of the bytes. Of pinned memory from 4 MiB on; of pageable memory from 32
+ *              MiB on, where it is staged. No effect on other copies, in graphs, beside NO_KERNELS or a forced route
+ *              other than BY_STAGING.
  * BY_DRIVER, BY_KERNEL, BY_STAGING, BY_RELAY  Forces that route; a copy that it cannot take fails with
  *              FERRY_ERROR_ROUTE. Two of these, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. NO_KERNELS
  *              with BY_STAGING stages without a kernel; while the staging buffer has no free slot, the copy fails with
@@ -2577,11 +2578,12 @@ typedef struct ferry_multilink_options {
 } ferry_multilink_options;
 
 /*
- * Lets copies with FERRY_COPY_MULTILINK between pinned memory and `device` take the host links of other devices: each
+ * Lets copies with FERRY_COPY_MULTILINK between host memory and `device` take the host links of other devices: each
  * helper runs a kernel on a stream of ferry's own that moves a part of the bytes and accesses the memory of `device` as
  * a peer. Such a copy takes SMs and link of its helpers as long as it runs. The devices claim chunks, so a helper that
  * is busy does less, and one whose kernel does not start delays nothing. `options` NULL: no helpers, as at first.
- * Replaces the helpers of earlier calls; copies in flight keep theirs.
+ * Replaces the helpers of earlier calls; copies in flight keep theirs. Also starts staging threads for the helpers and
+ * enlarges the staging buffer of `device`, for pageable memory, which takes at most four links.
  *
  * Each helper gets access to the memory of `device`, as by ferry_peer_enable, which it keeps. Only memory to which all
  * contexts that ferry uses for these devices have access gains by it. After ferry_context_adopt for `device` other
