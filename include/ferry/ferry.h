@@ -2590,7 +2590,8 @@ typedef struct ferry_multilink_options {
  * helpers cannot be set while the instance is open.
  *
  * If the context of a helper dies while it holds a chunk, the copy fails: its stream and context report
- * CUDA_ERROR_LAUNCH_FAILED some seconds later.
+ * CUDA_ERROR_LAUNCH_FAILED some seconds later. A helper's kernel may start after the copy has ended: end the context
+ * of `device` by ferry_context_destroy, which waits for that, not by the driver's call.
  *
  * Blocking:      while kernels are loaded and memory is allocated; else as ferry_peer_enable.
  * Errors:        FERRY_ERROR_DEVICE: `device` with FERRY_FIELD_DEVICE; a helper that does not exist, is `device` itself
