@@ -1475,6 +1475,7 @@ TEST_F(ending_graphs, captured_copies_keep_no_memory_once_their_graphs_are_gone)
         free_aligned(memory);
     };
     open(options);
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0)); // with the slots that another thread adds
     const device_memory there(host.size());
     const ferry_copy_desc one = line(there, at(host), host.size());
     std::int64_t before = 0;
