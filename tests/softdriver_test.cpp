@@ -153,6 +153,37 @@ TEST_F(softdriver_test, a_thread_that_ends_takes_its_streams_and_captures_with_i
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(address));
 }
 
+TEST_F(softdriver_test, per_thread_synchronous_calls_are_ordered_on_the_thread_s_own_stream) {
+    constexpr std::size_t size = 64;
+    CUdeviceptr memory = 0;
+    CUstream held = nullptr;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, size));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuStreamCreate(&held, CU_STREAM_DEFAULT));
+    std::promise<void> opened;
+    hold(held, opened);
+    std::vector<unsigned char> bytes(size);
+    {
+        const per_thread_default_stream own; // the legacy stream would wait for `held`
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemsetD8(memory, 7, size));
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoH(bytes.data(), memory, size));
+    }
+    EXPECT_EQ(std::vector<unsigned char>(size, 7), bytes);
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(held));
+    opened.set_value();
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamSynchronize(held));
+
+    CUgraph graph = nullptr;
+    for (const bool is_fill : {false, true}) {
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuStreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED));
+        const per_thread_default_stream own;
+        EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                      is_fill ? cu.cuMemsetD8(memory, 8, size) : cu.cuMemcpyDtoH(bytes.data(), memory, size));
+        EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cu.cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph));
+    }
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(held));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(memory));
+}
+
 TEST_F(softdriver_test, the_host_cannot_access_device_memory) {
     SKIP_WITHOUT(process_vm_reads);
     CUdeviceptr address = 0;

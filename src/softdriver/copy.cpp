@@ -286,13 +286,13 @@ bool is_read_at_once(driver &cu, const stream &on, const side &source, const sid
 // synchronous copy between device memory does not wait, and one from pageable memory waits only until its source is
 // read. A caller that relies on more must fail here first.
 operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle, bool asynchronous) {
-    if (!asynchronous) refuse_if_legacy_would_join_capture(current_context(cu));
+    stream *const synchronous = asynchronous ? nullptr : &stream_of_synchronous_call(cu);
     if (!asked.size.width || !asked.size.height || !asked.size.depth) return {};
     side source = resolve(cu, asked.source, asked.size, asked.peer);
     side destination = resolve(cu, asked.destination, asked.size, asked.peer);
     check_reach(cu, source, destination, asked.peer);
     imitate_faults_of_layers(cu, asked, source, destination);
-    stream &on = asynchronous ? find_stream(cu, handle) : current_context(cu).legacy;
+    stream &on = synchronous ? *synchronous : find_stream(cu, handle);
     if (asked.peer && on.capturing) invalidate(*on.capturing, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 
     const bool from_host = source.on_host();

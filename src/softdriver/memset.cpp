@@ -15,8 +15,7 @@ template <class Element>
 CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t width, std::size_t height,
               const CUstream *stream) noexcept {
     return enter([&](driver &cu) -> operation_ptr {
-        auto &on = stream ? find_stream(cu, *stream) : current_context(cu).legacy;
-        if (!stream) refuse_if_legacy_would_join_capture(*on.owner);
+        auto &on = stream ? find_stream(cu, *stream) : stream_of_synchronous_call(cu);
         require(address % sizeof value == 0 && (height <= 1 || pitch % sizeof value == 0));
         if (width == 0 || height == 0) return {};
         extent size{.height = height};

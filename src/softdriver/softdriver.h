@@ -23,6 +23,16 @@ struct config {
     device_links links = device_links::unset; // default all
 };
 
+// While one exists, the synchronous copies and fills of its thread are ordered on CU_STREAM_PER_THREAD instead of the
+// legacy stream, as the driver's variants with the suffix _ptds are.
+class per_thread_default_stream {
+public:
+    per_thread_default_stream() noexcept;
+    ~per_thread_default_stream();
+    per_thread_default_stream(const per_thread_default_stream &) = delete;
+    per_thread_default_stream &operator=(const per_thread_default_stream &) = delete;
+};
+
 enum class open_result { opened, refused_config, out_of_memory };
 
 // For tests, before an instance opens: the devices read and write all memory of the host, as beside a Grace processor.

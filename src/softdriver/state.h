@@ -344,6 +344,7 @@ void destroy_context(driver &cu, context &gone);
 
 // stream.cpp
 stream &find_stream(driver &cu, CUstream handle);
+stream &stream_of_synchronous_call(driver &cu); // refuses if the call would join a capture
 void retire_streams_of_thread(driver &cu, std::uint64_t thread);
 operation_ptr enqueue(driver &cu, stream &on, work what, operations also_after = {}); // null under capture
 operations work_of(const context &all);

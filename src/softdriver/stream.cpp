@@ -8,6 +8,8 @@ namespace ferry::softdriver {
 
 namespace {
 
+thread_local unsigned per_thread_defaults = 0; // the number of per_thread_default_stream objects
+
 stream &per_thread_stream(driver &cu, context &of) {
     watch_thread_end();
     auto &kept = of.per_thread[this_thread()];
@@ -69,6 +71,20 @@ stream &find_stream(driver &cu, CUstream handle) {
     require(found, CUDA_ERROR_INVALID_HANDLE);
     found->owner->require_sound();
     return *found;
+}
+
+per_thread_default_stream::per_thread_default_stream() noexcept { ++per_thread_defaults; }
+per_thread_default_stream::~per_thread_default_stream() { --per_thread_defaults; }
+
+stream &stream_of_synchronous_call(driver &cu) {
+    context &current = current_context(cu);
+    if (per_thread_defaults == 0) {
+        refuse_if_legacy_would_join_capture(current);
+        return current.legacy;
+    }
+    stream &own = per_thread_stream(cu, current);
+    if (own.capturing) invalidate(*own.capturing, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    return own;
 }
 
 operations work_before(const stream &next) {
