@@ -111,6 +111,13 @@ TEST(softdriver_lifetime_test, the_last_close_ends_it_and_the_next_open_configur
     EXPECT_EQ(open_result::out_of_memory, open({.devices = 0, .hardware_queues = 0, .device_memory = ~0ull}));
 }
 
+TEST(softdriver_lifetime_test, a_driver_that_is_not_initialised_says_so_before_it_looks_at_arguments) {
+    const driver_table cu = resolved();
+    EXPECT_RESULT(CUDA_ERROR_NOT_INITIALIZED, cu.cuMemcpy2D(nullptr));
+    EXPECT_RESULT(CUDA_ERROR_NOT_INITIALIZED, cu.cuMemcpy3DAsync(nullptr, nullptr));
+    EXPECT_RESULT(CUDA_ERROR_NOT_INITIALIZED, cu.cuDeviceGetLuid(nullptr, nullptr, 0));
+}
+
 TEST(softdriver_lifetime_test, closing_finishes_running_work) {
     const driver_table cu = resolved();
     ASSERT_EQ(open_result::opened, open({}));

@@ -181,6 +181,8 @@ CUresult cuDestroyExternalSemaphore(CUexternalSemaphore handle) {
 }
 
 // A LUID exists on Windows alone.
-CUresult cuDeviceGetLuid(char *, unsigned *, CUdevice) { return CUDA_ERROR_NOT_SUPPORTED; }
+CUresult cuDeviceGetLuid(char *, unsigned *, CUdevice) {
+    return enter([](driver &) { return CUDA_ERROR_NOT_SUPPORTED; });
+}
 
 } // namespace ferry::softdriver

@@ -41,11 +41,16 @@ template <class Descriptor> copy_request lower(const Descriptor &c) {
     return asked;
 }
 
+// Through enter(), because a driver that is not initialised says so before it looks at arguments.
+CUresult refuse_no_descriptor() {
+    return enter([](driver &) { return CUDA_ERROR_INVALID_VALUE; });
+}
+
 template <class Descriptor> CUresult copy_described(const Descriptor *described) {
-    return described ? copy(lower(*described)) : CUDA_ERROR_INVALID_VALUE;
+    return described ? copy(lower(*described)) : refuse_no_descriptor();
 }
 template <class Descriptor> CUresult copy_described(const Descriptor *described, CUstream stream) {
-    return described ? copy_async(lower(*described), stream) : CUDA_ERROR_INVALID_VALUE;
+    return described ? copy_async(lower(*described), stream) : refuse_no_descriptor();
 }
 
 } // namespace
