@@ -61,12 +61,15 @@ enum CUresult : int {
 };
 
 enum CUdriverProcAddress_flags : int {
+    CU_GET_PROC_ADDRESS_DEFAULT = 0,
     CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1,
+    CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2,
 };
 
 enum CUdriverProcAddressQueryResult : int {
     CU_GET_PROC_ADDRESS_SUCCESS = 0,
     CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND = 1,
+    CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2,
 };
 
 // ---- Devices
@@ -180,6 +183,11 @@ enum CUevent_flags : int {
     CU_EVENT_BLOCKING_SYNC = 1,
     CU_EVENT_DISABLE_TIMING = 2,
     CU_EVENT_INTERPROCESS = 4,
+};
+
+enum CUevent_record_flags : int {
+    CU_EVENT_RECORD_DEFAULT = 0,
+    CU_EVENT_RECORD_EXTERNAL = 1,
 };
 
 enum CUevent_wait_flags : int {
