@@ -16,16 +16,16 @@ namespace {
 constexpr std::uint64_t max_device_bytes = 256 * MiB, min_device_bytes = 8 * MiB;
 constexpr std::uint64_t max_host_bytes = 64 * MiB;
 
-// Allocates `size`, or half of it, and so on down to `min_size`, while memory is short.
-template <class Allocate>
-error allocate_shrinking(std::uint64_t &size, std::uint64_t min_size, const Allocate &allocate) noexcept {
-    for (;; size /= 2) {
-        const CUresult result = allocate(size);
-        if (result != CUDA_ERROR_OUT_OF_MEMORY || size / 2 < min_size) return to_error(result);
-    }
-}
-
 } // namespace
+
+error leave_room(const driver_table &cu, std::uint64_t &size, std::uint64_t min_size) noexcept {
+    if (!cu.cuMemGetInfo) return {};
+    std::size_t free_bytes = 0, total = 0;
+    if (CUresult result = cu.cuMemGetInfo(&free_bytes, &total)) return to_error(result);
+    while (size > min_size && size > free_bytes / 8)
+        size /= 2;
+    return {};
+}
 
 calibration_workspace::~calibration_workspace() {
     if (stream) cu.cuStreamSynchronize(stream); // a copy may be in flight when another fails
@@ -46,13 +46,8 @@ error calibration_workspace::prepare() noexcept {
 }
 
 error calibration_workspace::allocate_memory() noexcept {
-    // Leave room for allocations that others make at the same time.
-    std::size_t free_bytes = max_device_bytes * 8, total = 0;
-    if (cu.cuMemGetInfo)
-        if (CUresult result = cu.cuMemGetInfo(&free_bytes, &total)) return to_error(result);
     device_bytes = max_device_bytes;
-    while (device_bytes > min_device_bytes && device_bytes > free_bytes / 8)
-        device_bytes /= 2;
+    if (error failed = leave_room(cu, device_bytes, min_device_bytes)) return failed;
     const auto allocate_two = [&](std::uint64_t size) noexcept {
         for (CUdeviceptr &memory : device)
             if (CUresult result = cu.cuMemAlloc(&memory, size)) {

@@ -23,6 +23,19 @@ struct copy_ends {
 
 shape shape_of(const copy_ends &ends, std::uint64_t width, std::uint64_t rows) noexcept;
 
+// Halves `size` down to an eighth of the memory that is free on the current context's device, but not below `min_size`:
+// others may allocate at the same time.
+error leave_room(const driver_table &cu, std::uint64_t &size, std::uint64_t min_size) noexcept;
+
+// Allocates `size`, or half of it, and so on down to `min_size`, while memory is short.
+template <class Allocate>
+error allocate_shrinking(std::uint64_t &size, std::uint64_t min_size, const Allocate &allocate) noexcept {
+    for (;; size /= 2) {
+        const CUresult result = allocate(size);
+        if (result != CUDA_ERROR_OUT_OF_MEMORY || size / 2 < min_size) return to_error(result);
+    }
+}
+
 class calibration_workspace {
 public:
     calibration_workspace(const driver_table &table, const calibration_options &options) noexcept

@@ -97,6 +97,25 @@ private:
 // Creates a context and does not leave it current.
 error create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept;
 
+// A context that lives until the end of the scope. Access that is enabled in it ends with it, and no copy in flight of
+// the program's ever uses that access.
+class temporary_context {
+public:
+    explicit temporary_context(const driver_table &cu) noexcept : cu_(cu) {}
+    ~temporary_context() {
+        if (made_) cu_.cuCtxDestroy(made_);
+    }
+    temporary_context(const temporary_context &) = delete;
+    temporary_context &operator=(const temporary_context &) = delete;
+
+    error make(CUdevice device) noexcept { return create_context(cu_, device, 0, made_); }
+    CUcontext get() const noexcept { return made_; }
+
+private:
+    const driver_table &cu_;
+    CUcontext made_ = nullptr;
+};
+
 // Whether the context with that number has ended: the driver no longer knows the handle, or another context has it. A
 // status that reports a context lost to another error is no answer: objects made there must still be freed.
 bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long long number) noexcept;

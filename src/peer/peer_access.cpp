@@ -44,24 +44,6 @@ private:
     CUdeviceptr near_memory_ = 0, far_memory_ = 0;
 };
 
-// A context for one probe. The probe's access ends with this context, and no copy in flight ever uses that access.
-class context_of_probe {
-public:
-    explicit context_of_probe(const driver_table &cu) noexcept : cu_(cu) {}
-    ~context_of_probe() {
-        if (made_) cu_.cuCtxDestroy(made_);
-    }
-    context_of_probe(const context_of_probe &) = delete;
-    context_of_probe &operator=(const context_of_probe &) = delete;
-
-    error make(CUdevice device) noexcept { return create_context(cu_, device, 0, made_); }
-    CUcontext get() const noexcept { return made_; }
-
-private:
-    const driver_table &cu_;
-    CUcontext made_ = nullptr;
-};
-
 error enable_access(const driver_table &cu, CUcontext far, bool &was_enabled) noexcept {
     const CUresult result = cu.cuCtxEnablePeerAccess(far, 0);
     was_enabled = result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
@@ -132,7 +114,7 @@ error peer_access::probe(int device, int peer, const allocator &memory, const lo
     if (is_known(device, peer)) return known(device, peer);
     const relaxed_capture_mode relaxed(cu_); // it allocates, which a capture on another thread forbids
     if (!relaxed.entered()) return relaxed.why();
-    context_of_probe own(cu_);
+    temporary_context own(cu_);
     if (error failed = own.make(devices_[device].handle)) return failed;
     context_scope inner(cu_);
     if (error failed = inner.enter(own.get())) return failed;
