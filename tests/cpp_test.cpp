@@ -549,6 +549,9 @@ TEST_F(cpp, peers_are_queried_probed_enabled_and_disabled) {
     EXPECT_EQ(back, sent);
     ASSERT_OK(opened.disable_peer(0, 1));
     EXPECT_EQ(opened.peer_info(0, 0).error().code(), FERRY_ERROR_DEVICE);
+    ASSERT_OK(opened.calibrate_peer(0, 1));
+    EXPECT_GT(opened.peer_info(0, 1)->direct_rate, 0u);
+    EXPECT_EQ(opened.calibrate_peer(0, 0).code(), FERRY_ERROR_DEVICE);
 }
 
 TEST_F(cpp, access_is_enabled_between_all_pairs_that_offer_it) {

@@ -1,4 +1,6 @@
-// Peer access: querying, probing with data, enabling and disabling.
+// Peer access: querying, probing with data, enabling and disabling; and measuring pairs of devices.
+#include <chrono>
+#include <cstddef>
 #include <thread>
 
 #include "support/fault_driver.h"
@@ -248,6 +250,142 @@ TEST_F(peers, a_driver_without_peer_entry_points_says_so) {
     EXPECT_EQ(ask(other.get(), 0, 1).can_access, 0);
 }
 
+class calibrated_pairs : public ferry_test {
+protected:
+    void SetUp() override {
+        if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+        ferry_test::SetUp();
+    }
+    void TearDown() override {
+        if (basic) ferry_test::TearDown();
+    }
+    static void expect_no_rates(const ferry_peer_info &info) {
+        EXPECT_EQ(info.direct_rate, 0u);
+        EXPECT_EQ(info.bounce_rate, 0u);
+        EXPECT_EQ(info.relay_rate, 0u);
+        EXPECT_EQ(info.relay_fixed_ns, 0u);
+    }
+    // Returns whether device 0's context can access the memory of device 1.
+    static bool reaches() {
+        test_place far(place_kind::device, {.width = 4096}, 1);
+        CUdeviceptr address = 0;
+        raw().cuPointerGetAttribute(&address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, far.address());
+        return address != 0;
+    }
+};
+
+TEST_F(calibrated_pairs, rates_are_reported_for_what_the_pair_offers_and_for_no_other_pair) {
+    expect_no_rates(ask(basic.get(), 0, 1));
+    ferry_error_info error = new_error();
+    const auto begin = std::chrono::steady_clock::now();
+    ASSERT_OK(ferry_peer_calibrate(basic.get(), 0, 1, &error)) << describe(error);
+    const auto took = std::chrono::steady_clock::now() - begin;
+    RecordProperty("milliseconds",
+                   static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(took).count()));
+    EXPECT_LT(took, std::chrono::seconds(on_software_driver() ? 30 : 2));
+    const ferry_peer_info info = ask(basic.get(), 0, 1);
+    EXPECT_EQ(info.probe != FERRY_PROBE_NOT_RUN, info.driver_can_access) << "the probe runs first";
+    EXPECT_EQ(info.direct_rate > 0, info.can_access);
+    for (const std::uint32_t rate : {info.bounce_rate, info.relay_rate}) {
+        EXPECT_GT(rate, 10u) << "10 MB/s";
+        EXPECT_LT(rate, 1'000'000u) << "1 TB/s";
+    }
+    EXPECT_GT(info.relay_fixed_ns, 0u);
+    EXPECT_EQ(info.reserved, 0u);
+    expect_no_rates(ask(basic.get(), 1, 0));
+    expect_no_rates(ask(full.get(), 0, 1));
+}
+
+TEST_F(calibrated_pairs, a_caller_of_before_the_rates_gets_what_it_knows) {
+    ASSERT_OK(ferry_peer_calibrate(basic.get(), 0, 1, nullptr));
+    ferry_peer_info info = {};
+    info.struct_size = offsetof(ferry_peer_info, direct_rate);
+    ASSERT_OK(ferry_peer_get_info(basic.get(), 0, 1, &info));
+    EXPECT_EQ(info.peer, 1);
+    expect_no_rates(info);
+}
+
+TEST_F(calibrated_pairs, access_and_the_current_context_stay_and_nothing_is_left) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    ASSERT_OK(ferry_context_synchronize(instance.get(), 0, nullptr)); // makes the contexts
+    ASSERT_OK(ferry_context_synchronize(instance.get(), 1, nullptr));
+    const std::size_t objects = driver.live_objects().size();
+    for (const bool is_enabled : {false, true}) {
+        SCOPED_TRACE(is_enabled);
+        if (is_enabled && ferry_peer_enable(instance.get(), 0, 1)) break; // not offered
+        driver.reset_counts();
+        EXPECT_OK(ferry_peer_calibrate(instance.get(), 0, 1, nullptr));
+        EXPECT_OK(ferry_peer_calibrate(instance.get(), 1, 0, nullptr));
+        EXPECT_EQ(reaches(), is_enabled);
+        EXPECT_EQ(driver.live_objects().size(), objects);
+        EXPECT_EQ(driver.calls("cuCtxDisablePeerAccess"), 0);
+        CUcontext current = nullptr;
+        EXPECT_OK(raw().cuCtxGetCurrent(&current));
+        EXPECT_EQ(current, context);
+        if (is_enabled) {
+            EXPECT_OK(ferry_peer_disable(instance.get(), 0, 1));
+        }
+    }
+}
+
+TEST_F(calibrated_pairs, a_calibration_needs_no_current_context_and_leaves_captures_alone) {
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    std::thread([&] {
+        CUcontext current = nullptr;
+        EXPECT_OK(ferry_peer_calibrate(basic.get(), 0, 1, nullptr));
+        EXPECT_OK(raw().cuCtxGetCurrent(&current));
+        EXPECT_EQ(current, nullptr);
+    }).join();
+    CUgraph graph = nullptr;
+    EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(calibrated_pairs, calibrations_on_several_threads_all_succeed) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+        threads.emplace_back([this, i] { EXPECT_OK(ferry_peer_calibrate(basic.get(), i % 2, 1 - i % 2, nullptr)); });
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_GT(ask(basic.get(), 0, 1).bounce_rate, 0u);
+    EXPECT_GT(ask(basic.get(), 1, 0).bounce_rate, 0u);
+}
+
+// What the driver calls access may move nothing: no rate of such a link is of any use.
+TEST_F(calibrated_pairs, a_pair_that_loses_data_is_measured_without_access) {
+    if (!ask(basic.get(), 0, 1).driver_can_access) GTEST_SKIP() << "no peer access between devices 0 and 1";
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    driver.fail("cuMemcpy3DPeerAsync", CUDA_SUCCESS, 3);
+    EXPECT_OK(ferry_peer_calibrate(instance.get(), 0, 1, nullptr));
+    const ferry_peer_info info = ask(instance.get(), 0, 1);
+    EXPECT_EQ(info.probe, FERRY_PROBE_FAILED);
+    EXPECT_EQ(info.direct_rate, 0u);
+    EXPECT_GT(info.bounce_rate, 0u);
+    EXPECT_GT(info.relay_rate, 0u);
+}
+
+TEST_F(calibrated_pairs, a_calibration_works_with_less_memory) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    ferry_peer_probe(instance.get(), 0, 1); // so that its allocations do not count
+    driver.reset_counts();
+    driver.fail("cuMemAlloc", CUDA_ERROR_OUT_OF_MEMORY, 2);
+    EXPECT_OK(ferry_peer_calibrate(instance.get(), 0, 1, nullptr));
+    EXPECT_EQ(driver.calls("cuMemAlloc"), 3);
+    EXPECT_EQ(driver.calls("cuMemFree"), 2);
+    driver.fail("cuMemAlloc", CUDA_ERROR_OUT_OF_MEMORY, 2, true);
+    EXPECT_EQ(ferry_peer_calibrate(instance.get(), 0, 1, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
+    driver.heal();
+    driver.hide("cuEventQuery");
+    const instance_owner without_events = open_or_fail(driver.options());
+    EXPECT_EQ(ferry_peer_calibrate(without_events.get(), 0, 1, nullptr), FERRY_ERROR_UNSUPPORTED);
+}
+
 class peer_arguments : public ferry_test {};
 
 TEST_F(peer_arguments, devices_that_do_not_form_a_pair_are_refused) {
@@ -259,7 +397,11 @@ TEST_F(peer_arguments, devices_that_do_not_form_a_pair_are_refused) {
         EXPECT_EQ(ferry_peer_probe(basic.get(), device, peer), FERRY_ERROR_DEVICE);
         EXPECT_EQ(ferry_peer_enable(basic.get(), device, peer), FERRY_ERROR_DEVICE);
         EXPECT_EQ(ferry_peer_disable(basic.get(), device, peer), FERRY_ERROR_DEVICE);
+        ferry_error_info error = new_error();
+        EXPECT_EQ(ferry_peer_calibrate(basic.get(), device, peer, &error), FERRY_ERROR_DEVICE);
+        EXPECT_EQ(error.status, FERRY_ERROR_DEVICE);
     }
+    EXPECT_EQ(ferry_peer_calibrate(nullptr, 0, 1, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_peer_get_info(basic.get(), 0, 0, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_peer_enable(nullptr, 0, 1), FERRY_ERROR_INVALID_ARGUMENT);
 }

@@ -1,16 +1,21 @@
 // Calibration and profiles through the public interface. A calibration measures plausible values within its time and
 // leaves nothing behind. A profile that was saved loads again, and nothing else does.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "plan/profile_text.h"
 #include "support/driver_under_test.h"
 #include "support/fault_driver.h"
+#include "support/station.h"
 #include "support/system.h"
 
 namespace ferry::test {
@@ -279,6 +284,190 @@ TEST_F(profiles, a_failed_calibration_changes_nothing) {
     }
 }
 
+// ---- Pairs of devices
+
+class profiles_of_pairs : public driver_test {
+protected:
+    void SetUp() override {
+        if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+        driver_test::SetUp();
+        is_set_up_ = true;
+    }
+    void TearDown() override {
+        if (is_set_up_) driver_test::TearDown();
+    }
+
+    static ferry_peer_info info_of(ferry_instance *instance) {
+        ferry_peer_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_OK(ferry_peer_get_info(instance, 0, 1, &info));
+        return info;
+    }
+    // Changes the profile in use of device 0.
+    template <class Change> static void change_profile(ferry_instance *instance, const Change &change) {
+        ferry_device_info device = {};
+        device.struct_size = sizeof device;
+        ASSERT_OK(ferry_device_get_info(instance, 0, &device));
+        ferry_report report = {};
+        report.struct_size = sizeof report;
+        ASSERT_OK(ferry_instance_get_report(instance, &report));
+        const profile_owner owner = {device, report.driver_version};
+        const std::string before = saved(instance);
+        device_profile profile = {};
+        ASSERT_EQ(read_profile(before.data(), before.size(), owner, profile).fault, profile_fault::none);
+        change(profile);
+        std::string text(write_profile(profile, owner, nullptr, 0) + 1, '\0');
+        write_profile(profile, owner, text.data(), text.size());
+        ASSERT_OK(ferry_profile_load(instance, text.data(), text.size(), nullptr));
+    }
+
+private:
+    bool is_set_up_ = false;
+};
+
+TEST_F(profiles_of_pairs, a_calibrated_pair_changes_what_it_measures_and_is_saved_and_loaded) {
+    const instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());
+    const std::string before = saved(first.get()), of_peer = saved(first.get(), 1);
+    ASSERT_OK(ferry_peer_calibrate(first.get(), 0, 1, nullptr));
+    const std::string text = saved(first.get());
+    const ferry_peer_info info = info_of(first.get());
+    EXPECT_EQ(numbers(text, "bounce_rate").at(0), info.bounce_rate);
+    EXPECT_EQ(numbers(text, "relay_rate").at(0), info.relay_rate);
+    EXPECT_EQ(numbers(text, "relay_fixed_ns").at(0), info.relay_fixed_ns);
+    const std::uint64_t line_rate = numbers(text, "between_devices.driver_line_rate").at(0);
+    EXPECT_EQ(line_rate,
+              info.can_access ? info.direct_rate : numbers(before, "between_devices.driver_line_rate").at(0));
+    EXPECT_EQ(numbers(text, "between_devices.driver_fixed_ns") != numbers(before, "between_devices.driver_fixed_ns"),
+              info.can_access == 1);
+    for (const char *const name : {"between_devices.kernel_line_rate", "between_devices.driver_rates.both_gaps",
+                                   "between_devices.kernel_rates.source_gaps", "between_devices.kernel_access_rates"})
+        for (const std::uint64_t rate : numbers(text, name))
+            EXPECT_LE(rate, std::max(line_rate, numbers(before, "between_devices.driver_line_rate").at(0))) << name;
+    for (const char *const name : {"host_to_device.driver_line_rate", "within_device.kernel_rates.both_gaps",
+                                   "array_driver_rate", "between_devices.call_ns"})
+        EXPECT_EQ(numbers(text, name), numbers(before, name)) << name;
+    EXPECT_EQ(saved(first.get(), 1), of_peer) << "the peer has a profile of its own";
+
+    ASSERT_OK(ferry_profile_load(second.get(), text.data(), text.size(), nullptr));
+    EXPECT_EQ(saved(second.get()), text);
+    EXPECT_EQ(info_of(second.get()).bounce_rate, 0u) << "loaded, not measured";
+}
+
+// Else a profile of a fast link would prefer kernels on a slow one.
+TEST_F(profiles_of_pairs, no_rate_over_the_link_exceeds_that_of_a_measured_line) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    constexpr std::uint32_t fast = 99'000'000;
+    change_profile(ferry.get(), [&](device_profile &profile) {
+        direction_profile &between = profile[copy_direction::between_devices];
+        between.driver_line_rate = between.kernel_line_rate = fast;
+        for (auto *const rates : {&between.driver_rates, &between.kernel_rates})
+            for (auto &side : *rates)
+                std::fill(std::begin(side), std::end(side), fast);
+        std::fill(std::begin(between.kernel_access_rates), std::end(between.kernel_access_rates), fast);
+    });
+    ASSERT_OK(ferry_peer_calibrate(ferry.get(), 0, 1, nullptr));
+    const std::string text = saved(ferry.get());
+    const ferry_peer_info info = info_of(ferry.get());
+    const std::uint64_t expected = info.can_access ? info.direct_rate : fast;
+    for (const char *const name : {"driver_line_rate", "kernel_line_rate", "driver_rates.source_gaps",
+                                   "driver_rates.both_gaps", "kernel_rates.destination_gaps", "kernel_access_rates"})
+        for (const std::uint64_t rate : numbers(text, std::string("between_devices.") + name))
+            EXPECT_EQ(rate, expected) << name;
+}
+
+TEST_F(profiles_of_pairs, copies_are_relayed_where_the_profile_says_that_the_driver_is_slower) {
+    constexpr std::uint64_t size = 64 << 20;
+    const instance_owner ferry = open_or_fail(options_under_test());
+    CUcontext there = nullptr;
+    ASSERT_OK(ferry_context_retain_primary(ferry.get(), 1, &there, nullptr));
+    const station near(context, size), far(there, size);
+    ferry_copy_desc copy = {};
+    copy.source.address = near.address();
+    copy.destination.address = far.address();
+    copy.width = size;
+    const auto explain = [&] {
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        EXPECT_OK(ferry_copy_explain_async(ferry.get(), &copy, near.stream(), &told, nullptr));
+        EXPECT_EQ(told.relay_obstacle, FERRY_OBSTACLE_NONE);
+        return told;
+    };
+    ASSERT_OK(ferry_peer_calibrate(ferry.get(), 0, 1, nullptr));
+    const ferry_peer_info info = info_of(ferry.get());
+    const ferry_explanation measured = explain();
+    EXPECT_GE(measured.relay_ns, info.relay_fixed_ns + size * 1000 / info.relay_rate);
+    EXPECT_GE(measured.driver_ns, size * 1000 / info.bounce_rate);
+    EXPECT_EQ(measured.route == FERRY_ROUTE_RELAYED,
+              static_cast<double>(measured.relay_ns) * 1.05 < static_cast<double>(measured.driver_ns));
+
+    const auto route_with = [&](std::uint32_t bounce_rate) {
+        change_profile(ferry.get(), [&](device_profile &profile) {
+            profile[copy_direction::between_devices].driver_line_rate = 100'000;
+            profile.bounce_rate = bounce_rate;
+            profile.relay_rate = 40'000;
+            profile.relay_fixed_ns = 100'000;
+        });
+        return explain().route;
+    };
+    EXPECT_EQ(route_with(10'000), FERRY_ROUTE_RELAYED);
+    const bytes sent = random_bytes(size, 1);
+    near.write(sent);
+    ASSERT_OK(ferry_copy_async(ferry.get(), &copy, near.stream(), nullptr, nullptr));
+    near.wait();
+    EXPECT_TRUE(far.read() == sent);
+    EXPECT_EQ(route_with(50'000), FERRY_ROUTE_DRIVER);
+}
+
+TEST_F(profiles_of_pairs, a_failed_calibration_of_a_pair_changes_nothing) {
+    const char *const entries[] = {
+        "cuCtxCreate",         "cuCtxPushCurrent",    "cuStreamCreateWithPriority", "cuMemGetInfo",
+        "cuMemAlloc",          "cuMemHostAlloc",      "cuMemHostRegister",          "cuPointerGetAttributes",
+        "cuEventCreate",       "cuEventRecord",       "cuStreamWaitEvent",          "cuMemcpy3DAsync",
+        "cuMemcpy3DPeerAsync", "cuStreamSynchronize", "cuCtxEnablePeerAccess"};
+    fault_driver faults(raw_entry_points());
+    const instance_owner ferry = open_or_fail(faults.options());
+    ASSERT_OK(ferry_context_synchronize(ferry.get(), 0, nullptr)); // makes the contexts
+    ASSERT_OK(ferry_context_synchronize(ferry.get(), 1, nullptr));
+    ferry_peer_probe(ferry.get(), 0, 1);
+    std::map<std::string, int> calls; // of a calibration, by entry point
+    {
+        const instance_owner healthy = open_or_fail(faults.options());
+        ferry_peer_probe(healthy.get(), 0, 1);
+        ASSERT_OK(ferry_context_synchronize(healthy.get(), 0, nullptr));
+        faults.reset_counts();
+        ASSERT_OK(ferry_peer_calibrate(healthy.get(), 0, 1, nullptr));
+        for (const char *const entry : entries)
+            calls[entry] = faults.calls(entry);
+    }
+    const std::string before = saved(ferry.get());
+    const std::size_t objects = faults.live_objects().size();
+    const std::uint64_t free_before = free_memory();
+    for (const char *const entry : entries) {
+        const int count = calls[entry];
+        for (const int nth :
+             std::set{1, 2, count / 4}) {         // shorter lines, on a busy machine, have a third of the chunks
+            if (nth < 1 || nth > count) continue; // such as allocations, where pinned memory is registered
+            SCOPED_TRACE(testing::Message() << entry << ", call " << nth << " of " << count);
+            faults.reset_counts();
+            faults.fail(entry, CUDA_ERROR_UNKNOWN, nth);
+            EXPECT_EQ(ferry_peer_calibrate(ferry.get(), 0, 1, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN);
+            faults.heal();
+            EXPECT_EQ(saved(ferry.get()), before);
+            EXPECT_EQ(info_of(ferry.get()).bounce_rate, 0u);
+            EXPECT_EQ(info_of(ferry.get()).relay_rate, 0u);
+            EXPECT_EQ(faults.live_objects().size(), objects);
+            expect_memory_is_back(free_before);
+            CUcontext now = nullptr;
+            ASSERT_OK(raw().cuCtxGetCurrent(&now));
+            EXPECT_EQ(now, context);
+        }
+    }
+    EXPECT_OK(ferry_peer_calibrate(ferry.get(), 0, 1, nullptr));
+    EXPECT_NE(saved(ferry.get()), before);
+}
+
+// ---- Drivers that lack something
+
 TEST_F(profiles, where_kernels_cannot_be_loaded_the_rest_is_measured) {
     driver_without_kernels faults;
     const instance_owner ferry = open_or_fail(faults.options());
@@ -418,6 +607,10 @@ TEST_F(profiles, memory_for_profiles_comes_from_the_program_and_is_returned) {
         counted.is_empty = true;
         EXPECT_EQ(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr), FERRY_ERROR_OUT_OF_MEMORY);
         EXPECT_EQ(ferry_device_calibrate(ferry.get(), 0, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
+        if (device_count() > 1) {
+            EXPECT_EQ(ferry_peer_calibrate(ferry.get(), 0, 1, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
+            EXPECT_EQ(saved(ferry.get()), text);
+        }
         counted.is_empty = false;
         EXPECT_OK(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr));
         counted.is_empty = true;

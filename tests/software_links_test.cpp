@@ -315,6 +315,36 @@ TEST_F(software_links, lossy_links_are_reported_and_granted_and_fail_the_probe) 
     expect_copies(make_end(0), make_end(1), true); // the probes have left no access behind
 }
 
+TEST_F(software_links, calibrations_measure_copies_with_access_only_over_sound_links) {
+    const struct {
+        std::uint32_t links;
+        std::int32_t probe;
+    } settings[] = {{FERRY_SOFTWARE_LINKS_ALL, FERRY_PROBE_PASSED},
+                    {FERRY_SOFTWARE_LINKS_NONE, FERRY_PROBE_NOT_RUN},
+                    {FERRY_SOFTWARE_LINKS_LOSSY, FERRY_PROBE_FAILED}};
+    for (const auto &[links, probe] : settings) {
+        SCOPED_TRACE(links);
+        open(links);
+        ASSERT_EQ(ferry_peer_calibrate(ferry_, 0, 1, nullptr), FERRY_SUCCESS);
+        const ferry_peer_info info = info_of(0, 1);
+        EXPECT_EQ(info.probe, probe);
+        EXPECT_EQ(info.direct_rate > 0, probe == FERRY_PROBE_PASSED);
+        EXPECT_GT(info.bounce_rate, 0u);
+        EXPECT_GT(info.relay_rate, 0u);
+        EXPECT_GT(info.relay_fixed_ns, 0u);
+        expect_copies(make_end(0), make_end(1),
+                      true); // no access is left behind, which would lose them over lossy links
+        close();
+    }
+    open(FERRY_SOFTWARE_LINKS_PAIRS, 3);
+    for (const int peer : {1, 2})
+        ASSERT_EQ(ferry_peer_calibrate(ferry_, 0, peer, nullptr), FERRY_SUCCESS);
+    EXPECT_GT(info_of(0, 1).direct_rate, 0u);
+    EXPECT_EQ(info_of(0, 2).direct_rate, 0u);
+    EXPECT_GT(info_of(0, 2).bounce_rate, 0u);
+    EXPECT_EQ(info_of(1, 2).bounce_rate, 0u) << "not calibrated";
+}
+
 TEST_F(software_links, copies_without_access_arrive_whatever_the_links) {
     for (const std::uint32_t links : all_settings) {
         SCOPED_TRACE(links);

@@ -2515,6 +2515,10 @@ typedef struct ferry_peer_info {
     int32_t native_atomics;    /* 1: atomic operations work across the link; 0 also if it is not reported */
     int32_t array_access;      /* 1: arrays can be reached too; 0 also if it is not reported */
     uint32_t reserved;
+    uint32_t direct_rate;    /* MB/s of copies from `device` to `peer` with access; 0: not measured in this instance */
+    uint32_t bounce_rate;    /* likewise, by the driver without access */
+    uint32_t relay_rate;     /* likewise, by FERRY_ROUTE_RELAYED */
+    uint32_t relay_fixed_ns; /* the time of FERRY_ROUTE_RELAYED without the bytes; 0: not measured in this instance */
 } ferry_peer_info;
 
 /*
@@ -2567,6 +2571,28 @@ FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, in
  * Driver:        cuCtxSynchronize, cuCtxDisablePeerAccess.
  */
 FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer);
+
+/*
+ * Measures copies from `device` to `peer` in each way that serves them: with access, if ferry_peer_probe finds it,
+ * which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. ferry_peer_get_info reports the rates.
+ * They also replace those in the profile of `device`, with which ferry plans copies on its streams until the next
+ * calibration or ferry_profile_load, or until ferry_close. A profile has one set of rates for all peers: the last pair
+ * counts. If there is no access, the profile keeps its rates of copies with access. Access between other contexts is
+ * unchanged.
+ *
+ * Thread-safety: safe; two calibrations at once on one machine disturb each other.
+ * Blocking:      for two seconds at most on GPUs that are otherwise idle.
+ * Ownership:     takes up to 64 MiB of each device's memory, at most an eighth of what is free, or 8 MiB if that is
+ *                more; 16 MiB of pinned memory; and a context on each device, with streams and events. All of it is
+ *                released. The rates and the profile are the instance's.
+ * Errors:        FERRY_ERROR_DEVICE also for a device and itself; _OUT_OF_MEMORY; _UNSUPPORTED for a driver without
+ *                streams or events; late errors of earlier work. No access is no error. After an error the rates and
+ *                the profile are unchanged.
+ * Driver:        as ferry_peer_probe; cuMemGetInfo, cuEventCreate, those of ferry_host_alloc; many times
+ *                cuMemcpy3DPeerAsync, cuMemcpy3DAsync, cuEventQuery, cuEventRecord, cuStreamWaitEvent and
+ *                cuStreamSynchronize; and the calls that release all this.
+ */
+FERRY_API int32_t ferry_peer_calibrate(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
 
 /* The devices whose host links copies of another device may take. */
 typedef struct ferry_multilink_options {
@@ -2860,8 +2886,8 @@ FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
 
 /*
  * Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until
- * ferry_close. Peers are not measured. Other work on the device or on its link distorts the numbers: calibrate when a
- * machine is set up or a program starts. ferry never calibrates by itself.
+ * ferry_close. Copies between devices are not measured: see ferry_peer_calibrate. Other work on the device or on its
+ * link distorts the numbers: calibrate when a machine is set up or a program starts. ferry never calibrates by itself.
  *
  * Thread-safety: safe; two calibrations at once on one machine disturb each other.
  * Blocking:      for two seconds at most on a GPU that is otherwise idle.

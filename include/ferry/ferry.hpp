@@ -709,7 +709,7 @@ public:
     result<ferry_ipc_info> ipc_info(const ferry_ipc_handle &handle) const noexcept {
         return detail::fetch(detail::sized<ferry_ipc_info>(), ferry_ipc_get_info, handle_, &handle);
     }
-    // The next four calls concern access by `device` to the memory of `peer`.
+    // The next five calls concern access by `device` to the memory of `peer`.
     result<ferry_peer_info> peer_info(std::int32_t device, std::int32_t peer) const noexcept {
         return detail::fetch(detail::sized<ferry_peer_info>(), ferry_peer_get_info, handle_, device, peer);
     }
@@ -721,6 +721,10 @@ public:
     }
     status disable_peer(std::int32_t device, std::int32_t peer) const noexcept {
         return status(ferry_peer_disable(handle_, device, peer));
+    }
+    // Measures copies from `device` to `peer`, for peer_info and for the profile of `device`.
+    status calibrate_peer(std::int32_t device, std::int32_t peer) const noexcept {
+        return detail::call_with_error_info(ferry_peer_calibrate, handle_, device, peer);
     }
     // Enables access for every ordered pair of devices that offers it, and returns their number. A pair that loses the
     // probe's data does not count. Any other error ends the call, and the pairs before it keep their access.

@@ -1,5 +1,6 @@
-// The C functions for peer access.
+// The C functions for pairs of devices: peer access, calibration, helpers.
 #include "base/sized.h"
+#include "calibrate/pair_rates.h"
 #include "submit/instance.h"
 #include "submit/staging_setup.h"
 
@@ -11,6 +12,26 @@ error check_pair(const ferry_instance &instance, std::int32_t device, std::int32
     if (error failed = check_device(instance, device)) return failed;
     if (error failed = check_device(instance, peer)) return failed;
     return device == peer ? error{.status = FERRY_ERROR_DEVICE} : ok;
+}
+
+// Everything that may fail comes before the first change.
+error measure_pair(ferry_instance &instance, std::int32_t device, std::int32_t peer) noexcept {
+    if (error failed = check_pair(instance, device, peer)) return failed;
+    const error refused = instance.peers.probe(device, peer, instance.allocator, instance.log);
+    const bool lacks_access = refused.status == FERRY_ERROR_PEER_ACCESS || refused.status == FERRY_ERROR_UNSUPPORTED;
+    if (refused && !lacks_access) return refused;
+    const pair_ground ground = {instance.contexts, instance.pinned, instance.devices, instance.allocator, device, peer,
+                                !lacks_access};
+    measured_pair found;
+    if (error failed = calibrate_pair(instance.cu, ground, found)) return failed;
+    if (error failed = instance.peers.make_room_for_rates()) return failed;
+    device_profile profile = *instance.profiles.of(device);
+    put_pair(found, profile);
+    const device_profile *const kept = instance.profiles.keep(profile);
+    if (!kept) return no_memory;
+    instance.profiles.use(device, kept);
+    instance.peers.keep_rates(device, peer, found.rates);
+    return {};
 }
 
 // A helper's errors name the field, the helper and its place in the list.
@@ -56,6 +77,11 @@ int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t pee
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (error failed = check_pair(*instance, device, peer)) return failed.status;
     return instance->peers.disable(device, peer).status;
+}
+
+int32_t ferry_peer_calibrate(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    return report(details, measure_pair(*instance, device, peer));
 }
 
 int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferry_multilink_options *options,

@@ -1,5 +1,8 @@
 #include "peer/peer_access.h"
 
+#include <memory>
+#include <type_traits>
+
 #include "device/capture_mode.h"
 #include "driver/result.h"
 #include "peer/data_probe.h"
@@ -80,6 +83,37 @@ void peer_access::describe(int device, int peer, ferry_peer_info &found) const n
     found.performance_rank = attribute(CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, device, peer, -1);
     found.native_atomics = attribute(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, device, peer, 0);
     found.array_access = attribute(CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED, device, peer, 0);
+    if (const kept_rates *const rates = rates_of(device, peer)) {
+        found.direct_rate = rates->direct.load(std::memory_order_relaxed);
+        found.bounce_rate = rates->bounce.load(std::memory_order_relaxed);
+        found.relay_rate = rates->relay.load(std::memory_order_relaxed);
+        found.relay_fixed_ns = rates->relay_fixed_ns.load(std::memory_order_relaxed);
+    }
+}
+
+peer_access::~peer_access() {
+    static_assert(std::is_trivially_destructible_v<kept_rates>);
+    memory_.deallocate(rates_.load(std::memory_order_relaxed), table_size() * sizeof(kept_rates));
+}
+
+error peer_access::make_room_for_rates() noexcept {
+    if (rates_.load(std::memory_order_acquire)) return {};
+    void *const place = memory_.allocate(table_size() * sizeof(kept_rates), alignof(kept_rates));
+    if (!place) return no_memory;
+    auto *const made = static_cast<kept_rates *>(place);
+    std::uninitialized_value_construct_n(made, table_size());
+    kept_rates *others = nullptr;
+    if (!rates_.compare_exchange_strong(others, made, std::memory_order_acq_rel))
+        memory_.deallocate(made, table_size() * sizeof(kept_rates));
+    return {};
+}
+
+void peer_access::keep_rates(int device, int peer, const pair_rates &rates) noexcept {
+    kept_rates &kept = *rates_of(device, peer);
+    kept.direct.store(rates.direct, std::memory_order_relaxed);
+    kept.bounce.store(rates.bounce, std::memory_order_relaxed);
+    kept.relay.store(rates.relay, std::memory_order_relaxed);
+    kept.relay_fixed_ns.store(rates.relay_fixed_ns, std::memory_order_relaxed);
 }
 
 error peer_access::enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept {

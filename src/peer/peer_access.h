@@ -12,10 +12,23 @@ namespace ferry {
 
 inline constexpr error no_access = {.status = FERRY_ERROR_PEER_ACCESS};
 
+// What a calibration has measured of copies from one device to another, in payload bytes per microsecond. 0: not
+// measured.
+struct pair_rates {
+    std::uint32_t direct = 0; // over the link between the devices
+    std::uint32_t bounce = 0; // by the driver, without access
+    std::uint32_t relay = 0;  // by ferry, without access
+    std::uint32_t relay_fixed_ns = 0;
+};
+
 class peer_access {
 public:
-    peer_access(const driver_table &cu, const device_facts *devices, device_contexts &contexts) noexcept
-        : cu_(cu), devices_(devices), contexts_(contexts) {}
+    peer_access(const driver_table &cu, const device_facts *devices, device_contexts &contexts,
+                const allocator &memory) noexcept
+        : cu_(cu), devices_(devices), contexts_(contexts), memory_(memory) {}
+    ~peer_access();
+    peer_access(const peer_access &) = delete;
+    peer_access &operator=(const peer_access &) = delete;
 
     // Asks the driver. Both devices exist and differ.
     error query_access(int device, int peer) const noexcept;
@@ -34,6 +47,11 @@ public:
     error enable(int device, int peer, const allocator &memory, const log_sink &log) noexcept;
     error disable(int device, int peer) noexcept;
 
+    // Allocates the table of rates, unless there is one.
+    error make_room_for_rates() noexcept;
+    // The table must be there. `describe` reports the rates from now on.
+    void keep_rates(int device, int peer, const pair_rates &rates) noexcept;
+
 private:
     // Returns a P2P attribute of the pair, or `unknown` where the driver does not report it.
     std::int32_t attribute(CUdevice_P2PAttribute which, int device, int peer, std::int32_t unknown) const noexcept;
@@ -46,10 +64,24 @@ private:
     error probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
                         const log_sink &log) noexcept;
 
+    // While another thread keeps new rates, a reader may see some of the old ones: both were measured.
+    struct kept_rates {
+        std::atomic<std::uint32_t> direct = 0, bounce = 0, relay = 0, relay_fixed_ns = 0;
+    };
+    std::size_t table_size() const noexcept {
+        return static_cast<std::size_t>(contexts_.count()) * static_cast<std::size_t>(contexts_.count());
+    }
+    kept_rates *rates_of(int device, int peer) const noexcept { // null: no pair was measured
+        kept_rates *const table = rates_.load(std::memory_order_acquire);
+        return table ? table + device * contexts_.count() + peer : nullptr;
+    }
+
     const driver_table &cu_;
     const device_facts *devices_;
     device_contexts &contexts_;
-    std::mutex mutex_; // one probe at a time
+    const allocator &memory_;
+    std::mutex mutex_;                          // one probe at a time
+    std::atomic<kept_rates *> rates_ = nullptr; // of all ordered pairs; few programs calibrate, so made on need
     std::atomic<std::uint32_t> failed_count_ = 0;
     std::atomic<std::uint8_t> found_[device_contexts::max_devices][device_contexts::max_devices] = {};
 };

@@ -41,7 +41,7 @@ struct ferry_instance {
     ferry::deferred_frees deferred{cu, contexts, surfaces, externals, pinned, allocator};
     std::uint64_t deferred_bytes = 0; // maximum kept on each device; 0: a share of its memory
     ferry::kernel_set kernels{cu};
-    ferry::peer_access peers{cu, devices, contexts};
+    ferry::peer_access peers{cu, devices, contexts, allocator};
     ferry::device_profiles profiles{allocator};
     ferry::address_space mappings;
     ferry::memory_pools pools{cu, devices, contexts, allocator};

@@ -179,7 +179,11 @@ NEXT(ferry_peer_info, probe, performance_rank, 24);
 NEXT(ferry_peer_info, performance_rank, native_atomics, 28);
 NEXT(ferry_peer_info, native_atomics, array_access, 32);
 NEXT(ferry_peer_info, array_access, reserved, 36);
-LAST(ferry_peer_info, reserved, 40);
+NEXT(ferry_peer_info, reserved, direct_rate, 40);
+NEXT(ferry_peer_info, direct_rate, bounce_rate, 44);
+NEXT(ferry_peer_info, bounce_rate, relay_rate, 48);
+NEXT(ferry_peer_info, relay_rate, relay_fixed_ns, 52);
+LAST(ferry_peer_info, relay_fixed_ns, 56);
 
 FIRST(ferry_multilink_options, struct_size);
 NEXT(ferry_multilink_options, struct_size, max_sms, 4);

@@ -585,6 +585,25 @@ void calibration(trial &t) {
     save();
 }
 
+void calibration_of_a_pair(trial &t) {
+    t.open();
+    if (device_count() < 2) return;
+    std::string text(16384, '\0');
+    std::uint64_t needed = 0;
+    const auto save = [&] {
+        CALL(t, ferry_profile_save, t.ferry, 0, text.data(), text.size(), &needed);
+        return text.substr(0, needed);
+    };
+    const std::string before = save();
+    const bool is_measured = CALL(t, ferry_peer_calibrate, t.ferry, 0, 1, t.error());
+    if (!is_measured && save() != before) t.add(finding::bad_output, "a failed calibration changed the profile");
+    ferry_peer_info info = {};
+    info.struct_size = sizeof info;
+    if (CALL(t, ferry_peer_get_info, t.ferry, 0, 1, &info) && (info.bounce_rate != 0) != is_measured)
+        t.add(finding::bad_output, "a calibration that %s has left %u MB/s", is_measured ? "succeeded" : "failed",
+              info.bounce_rate);
+}
+
 } // namespace
 
 const std::vector<scenario> memory_scenarios = {
@@ -603,6 +622,7 @@ const std::vector<scenario> memory_scenarios = {
     {"imports", imports},
     {"sharing with another process", sharing_with_another_process},
     {"calibration", calibration, 3, true},
+    {"calibration of a pair", calibration_of_a_pair, 6, true},
 };
 
 } // namespace ferry::test

@@ -11,7 +11,11 @@ handle_types = [] if program[-1].endswith(".exe") else ["posix_fd"] # Windows sh
 
 
 def run(*arguments):
-    return subprocess.run([*program, "--driver", "software", *arguments], check=True, capture_output=True, text=True).stdout
+    return run_all(*arguments).stdout
+
+
+def run_all(*arguments):
+    return subprocess.run([*program, "--driver", "software", *arguments], check=True, capture_output=True, text=True)
 
 
 told = json.loads(run("--json"))
@@ -32,6 +36,8 @@ for device in told["devices"]:
 assert [(peer["device"], peer["peer"]) for peer in told["peers"]] == [(0, 1), (1, 0)]
 for peer in told["peers"]:
     assert peer["can_access"] and peer["driver_can_access"] and peer["probe"] == "passed", peer
+    for rate in ["direct_gigabytes_per_second", "bounced_gigabytes_per_second", "relayed_gigabytes_per_second", "relay_fixed_ns"]:
+        assert peer[rate] is None, "nothing was measured"
 assert told["kernels"] == {"when": "at_open", "loaded": True, "contexts": 2}, told["kernels"]
 staging = told["staging"]
 assert staging["when"] == "at_open" and 1 <= staging["threads"] <= 8, staging
@@ -51,8 +57,21 @@ for words in ["driver               software", "device 1", "kernels             
     assert words in table, (words, table)
 assert "untested" in run("--no-probe") and "kernels              not loaded yet" in run("--no-probe")
 
-profile = run("--calibrate", "1")
+measured = run_all("--calibrate", "1")
+profile = measured.stdout
+title, head, *pairs = measured.stderr.splitlines()
+assert "from device 1" in title and head.split() == ["access", "direct", "bounced", "relayed"], measured.stderr
+assert len(pairs) == 1 and pairs[0].split()[:2] == ["0", "yes"], pairs
+assert all(float(rate) > 0 for rate in pairs[0].split()[2:]) and len(pairs[0].split()) == 5, pairs
 assert profile.startswith("ferry-profile 3\n") and profile.splitlines()[-1].startswith("checksum "), profile
+both = json.loads(run("--calibrate", "0", "--json"))
+assert both["profile"].startswith("ferry-profile 3\n"), both["profile"]
+for peer in both["peers"]:
+    for rate in ["direct_gigabytes_per_second", "bounced_gigabytes_per_second", "relayed_gigabytes_per_second"]:
+        assert (peer[rate] is not None and peer[rate] > 0) == (peer["device"] == 0), peer
+fact = "bounce_rate %d" % round(1000 * both["peers"][0]["bounced_gigabytes_per_second"])
+assert fact in both["profile"].splitlines(), "the profile has the rates of the pair"
+
 absent = subprocess.run([*program, "--driver", "software", "--calibrate", "7"], capture_output=True, text=True)
 assert absent.returncode != 0 and "FERRY_ERROR_DEVICE" in absent.stderr, absent
 

@@ -251,6 +251,8 @@ json to_json(const device &device) {
     return result;
 }
 
+json gigabytes_per_second(std::uint32_t rate) { return rate ? json(rate / 1000.0) : json(); }
+
 json to_json(const ferry_peer_info &info) {
     return {{"device", info.device},
             {"peer", info.peer},
@@ -259,7 +261,11 @@ json to_json(const ferry_peer_info &info) {
             {"probe", probe_text(info.probe)},
             {"performance_rank", info.performance_rank},
             {"native_atomics", info.native_atomics != 0},
-            {"array_access", info.array_access != 0}};
+            {"array_access", info.array_access != 0},
+            {"direct_gigabytes_per_second", gigabytes_per_second(info.direct_rate)},
+            {"bounced_gigabytes_per_second", gigabytes_per_second(info.bounce_rate)},
+            {"relayed_gigabytes_per_second", gigabytes_per_second(info.relay_rate)},
+            {"relay_fixed_ns", info.relay_fixed_ns ? json(info.relay_fixed_ns) : json()}};
 }
 
 // Names FERRY_KERNELS_* and FERRY_STAGING_*, which have the same values.
@@ -371,6 +377,29 @@ void print_peers(const machine &machine) {
     std::printf("\n");
 }
 
+void print_rate(std::FILE *out, std::uint32_t rate) {
+    if (rate)
+        std::fprintf(out, "%10.1f", rate / 1000.0);
+    else
+        std::fprintf(out, "%10s", "-");
+}
+
+// One line for each peer: devices are many on some machines.
+void print_rates(std::FILE *out, std::int32_t device, const std::vector<ferry_peer_info> &pairs) {
+    if (pairs.empty()) return;
+    std::fprintf(
+        out,
+        "copies to peers      (from device %d, GB/s; direct: with peer access; bounced by the driver and relayed "
+        "by ferry without)\n%5s%10s%10s%10s%10s\n",
+        device, "", "access", "direct", "bounced", "relayed");
+    for (const ferry_peer_info &pair : pairs) {
+        std::fprintf(out, "%5d%10s", pair.peer, cell(pair));
+        for (const std::uint32_t rate : {pair.direct_rate, pair.bounce_rate, pair.relay_rate})
+            print_rate(out, rate);
+        std::fprintf(out, "\n");
+    }
+}
+
 void print_staging(const machine &machine) {
     const ferry_report &report = machine.report;
     if (report.kernels_loaded)
@@ -414,9 +443,22 @@ instance_owner open(std::int32_t driver, std::int32_t staging) {
     return instance_owner(instance);
 }
 
-// Returns the profile's text. Nothing else is printed, so that the output can be redirected to a file.
-std::string measured_profile(ferry_instance *instance, std::int32_t device) {
+// Measures the device and its copies to each peer. Returns these pairs.
+std::vector<ferry_peer_info> calibrate(ferry_instance *instance, std::int32_t device) {
     check(ferry_device_calibrate(instance, device, nullptr), "ferry_device_calibrate");
+    auto report = sized<ferry_report>();
+    check(ferry_instance_get_report(instance, &report), "ferry_instance_get_report");
+    std::vector<ferry_peer_info> pairs;
+    for (std::int32_t peer = 0; peer < report.device_count; ++peer) {
+        if (peer == device) continue;
+        check(ferry_peer_calibrate(instance, device, peer, nullptr), "ferry_peer_calibrate");
+        pairs.push_back(sized<ferry_peer_info>());
+        check(ferry_peer_get_info(instance, device, peer, &pairs.back()), "ferry_peer_get_info");
+    }
+    return pairs;
+}
+
+std::string profile_of(ferry_instance *instance, std::int32_t device) {
     std::uint64_t size = 0;
     check(ferry_profile_save(instance, device, nullptr, 0, &size), "ferry_profile_save");
     std::string text(size, '\0');
@@ -437,7 +479,10 @@ int main(int argument_count, char **arguments) {
     app.add_flag("--json", as_json, "Write JSON");
     app.add_flag("--no-probe", no_probe,
                  "Do not send data between devices or load kernels; both need a context on each device");
-    app.add_option("--calibrate", calibrated, "Measure this device and write its profile, instead of the report")
+    app.add_option(
+           "--calibrate", calibrated,
+           "Measure this device and its copies to peers, and write its profile instead of the report; with --json, "
+           "write both")
         ->option_text("DEVICE")
         ->check(CLI::NonNegativeNumber);
     app.add_option("--driver", driver, "The driver to use; auto takes the software driver if there is no GPU")
@@ -446,15 +491,21 @@ int main(int argument_count, char **arguments) {
     CLI11_PARSE(app, argument_count, arguments);
     try {
         // Staging set up at open can be reported.
-        const bool is_tried = !no_probe && calibrated < 0;
+        const bool is_tried = !no_probe && (calibrated < 0 || as_json);
         const instance_owner instance = open(driver, is_tried ? FERRY_STAGING_AT_OPEN : FERRY_STAGING_LAZY);
-        if (calibrated >= 0) {
-            std::cout << measured_profile(instance.get(), calibrated);
+        std::vector<ferry_peer_info> pairs;
+        if (calibrated >= 0) pairs = calibrate(instance.get(), calibrated);
+        if (calibrated >= 0 && !as_json) {
+            // Nothing else is written to standard output, so that it can be redirected to a file.
+            std::cout << profile_of(instance.get(), calibrated);
+            print_rates(stderr, calibrated, pairs);
             return 0;
         }
         const machine found = inspect(instance.get(), !no_probe);
+        json described = as_json ? to_json(found) : json();
+        if (calibrated >= 0) described["profile"] = profile_of(instance.get(), calibrated);
         if (as_json)
-            std::cout << to_json(found).dump(2) << '\n';
+            std::cout << described.dump(2) << '\n';
         else
             print(found);
         return 0;
