@@ -900,7 +900,7 @@ typedef struct ferry_explanation {
     uint64_t relay_ns;          /* as driver_ns, for FERRY_ROUTE_RELAYED */
     int32_t relay_obstacle;     /* FERRY_OBSTACLE_*: why that cannot take it, or need not. Copies below 2 MiB are taken
                                 * only with FERRY_COPY_BY_RELAY; whether they could be is not looked at without */
-    uint32_t links;             /* for FERRY_ROUTE_MULTILINK: the host links that the copy takes; else 0 */
+    uint32_t links;             /* for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0 */
     uint64_t multilink_ns;      /* as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links */
     int32_t multilink_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it */
     uint32_t reserved;
