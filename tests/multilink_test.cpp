@@ -419,7 +419,10 @@ TEST_F(multilink, host_memory_that_is_registered_in_part_is_left_to_the_driver) 
     std::memcpy(host.data(), sent.data(), size);
     ASSERT_OK(ferry_host_register(counted.get(), host.data(), size / 2, 0, nullptr));
     driver.reset_counts();
-    EXPECT_OK(copy_async(device.address(), reinterpret_cast<std::uintptr_t>(host.data()), size, stream));
+    const auto source = reinterpret_cast<std::uintptr_t>(host.data());
+    EXPECT_EQ(explain(line(device.address(), source, size)).links, static_cast<std::uint32_t>(launches))
+        << "of the registered part";
+    EXPECT_OK(copy_async(device.address(), source, size, stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(device.read() == sent);
     ASSERT_OK(ferry_host_unregister(counted.get(), host.data()));

@@ -67,7 +67,8 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
             return failed;
         const bool is_synchronous = form == copy_form::synchronous;
         bool by_kernel = false;
-        const auto add_call = [&](memory_kind source, memory_kind destination, const copy_plan &plan) noexcept {
+        const auto add_call = [&](memory_kind source, memory_kind destination, const planned_copy &call) noexcept {
+            const copy_plan &plan = call.plan;
             const bool by_driver = plan.route == route_kind::driver;
             const blocking waits = by_driver              ? blocking_of(source, destination, form)
                                    : is_synchronous       ? blocking::until_done
@@ -80,7 +81,7 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
             if (!plan.by_copies) found.max_sms = std::max<std::uint32_t>(found.max_sms, plan.blocks);
             const bool helps = is_synchronous || plan.wait_until_read;
             if (plan.route == route_kind::multilink)
-                found.links = std::max<std::uint32_t>(found.links, prepared.facts.links);
+                found.links = std::max<std::uint32_t>(found.links, call.facts.links);
             if (is_staged && plan.links > 1) found.links = std::max<std::uint32_t>(found.links, plan.links);
             by_kernel |= plan.route == route_kind::kernel || plan.route == route_kind::multilink ||
                          (is_staged && !plan.by_copies);
@@ -94,9 +95,9 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
         const copy_site site = prepared.site(stream);
         const auto add = [&](const planned_copy &call) noexcept -> error {
             if (&call.shape == &prepared.shape)
-                add_call(source, destination, call.plan);
+                add_call(source, destination, call);
             else
-                add_call(call.shape.source.kind, call.shape.destination.kind, call.plan);
+                add_call(call.shape.source.kind, call.shape.destination.kind, call);
             return check_capture(instance, call, site);
         };
         if (error failed = for_each_planned_call(instance, prepared.planned(), site, add)) return failed;
