@@ -447,6 +447,42 @@ TEST_F(multilink, memory_of_another_context_is_left_to_the_driver) {
     EXPECT_TRUE(device.read() == sent);
 }
 
+// Access to a pool is set apart from access to the other memory of its device, where the counters lie.
+TEST_F(multilink, a_helper_without_access_to_the_counters_is_left_out) {
+    ferry_device_info info = {};
+    info.struct_size = sizeof info;
+    ASSERT_OK(ferry_device_get_info(counted.get(), 0, &info));
+    if (!info.memory_pools) GTEST_SKIP() << "the device has no pools";
+    const std::uint64_t size = 4 * megabyte;
+    const pinned_memory host(size);
+    const bytes sent = random_bytes(size, 21);
+    std::memcpy(host.data(), sent.data(), size);
+    ferry_pool_desc desc = {};
+    desc.struct_size = sizeof desc;
+    desc.location = FERRY_LOCATION_DEVICE;
+    CUmemoryPool pool = nullptr;
+    std::uint64_t memory = 0;
+    ASSERT_OK(ferry_pool_create(counted.get(), &desc, &pool, nullptr));
+    for (const std::int32_t helper : helpers)
+        ASSERT_OK(ferry_pool_set_access(counted.get(), pool, helper, FERRY_ACCESS_READ_WRITE));
+    ASSERT_OK(ferry_pool_alloc_async(counted.get(), pool, size, stream, &memory, nullptr));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(explain(line(memory, at(host), size)).links, static_cast<std::uint32_t>(launches));
+    for (const std::int32_t helper : helpers)
+        ASSERT_OK(ferry_peer_disable(counted.get(), helper, 0));
+    EXPECT_EQ(explain(line(memory, at(host), size)).multilink_obstacle, FERRY_OBSTACLE_NO_ACCESS);
+    ASSERT_OK(copy_async(memory, at(host), size, stream));
+    bytes back(size);
+    ASSERT_OK(raw().cuMemcpyDtoHAsync(back.data(), memory, size, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(back == sent);
+    for (const std::int32_t helper : helpers)
+        EXPECT_OK(ferry_context_synchronize(counted.get(), helper, nullptr)) << "the context of a helper is lost";
+    ASSERT_OK(ferry_device_free_async(counted.get(), memory, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    ASSERT_OK(ferry_pool_destroy(counted.get(), pool));
+}
+
 TEST_F(multilink, urgent_copies_use_no_engine) {
     const std::uint64_t size = 8 * megabyte;
     const pinned_memory host(size);

@@ -216,6 +216,8 @@ error link_helpers::find_ways(const shape &shape, int device, CUcontext context,
         link_way way = {of, in, 0, 0};
         obstacle why_not = find(shape.source, access::read, way, way.source);
         if (why_not == obstacle::none) why_not = find(shape.destination, access::write, way, way.destination);
+        // The counters belong to no pool, so access to the memory of a pool does not include them.
+        if (why_not == obstacle::none && !is_within_reach(cu_, station->memory)) why_not = obstacle::no_peer_access;
         if (why_not == obstacle::none) found.all[found.count++] = way;
         return why_not;
     };
