@@ -252,7 +252,8 @@ public:
     link_run(const driver_table &cu, kernel_set &kernels, lane_set &lanes, const shape &shape, const link_ways &ways,
              std::uint32_t blocks, CUstream stream, link_record &record) noexcept
         : cu_(cu), kernels_(kernels), lanes_(lanes), shape_(shape), ways_(ways), blocks_(blocks),
-          of_helper_(ways.max_blocks ? ways.max_blocks : blocks_of_a_link), stream_(stream), record_(record) {}
+          of_helper_(ways.max_blocks ? std::min<std::uint32_t>(ways.max_blocks, blocks_of_a_link) : blocks_of_a_link),
+          stream_(stream), record_(record) {}
 
     void cut(bool may_use_engine, std::uint64_t patience) noexcept {
         given_.counters = record_.counters;
