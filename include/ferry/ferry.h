@@ -2624,8 +2624,8 @@ typedef struct ferry_multilink_options {
  *                or comes twice with FERRY_FIELD_HELPERS, its number as value and its place in `index`.
  *                _PEER_ACCESS with FERRY_FIELD_HELPERS: a helper has no access, lost the probe's data, or atomics do
  *                not work over its link. _UNSUPPORTED without kernels; _LIMIT for too many helpers; _OUT_OF_MEMORY;
- *                _IN_USE after ferry_context_adopt. After an error the helpers are as before, but those ahead of a bad one
- *                keep their access.
+ *                _IN_USE after ferry_context_adopt. After an error the helpers are as before, but those ahead of a bad
+ *                one keep their access.
  * Driver:        as ferry_peer_enable; cuDeviceGetP2PAttribute, cuMemAlloc, cuEventCreate, those of ferry_host_alloc.
  */
 FERRY_API int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferry_multilink_options *options,
