@@ -206,10 +206,11 @@ error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &lau
         is_announced_there = true;
     }
     if (launch.work.by_copies) return enqueue_copies(copy, launch, stream);
+    const bool is_helped = launch.work.own_blocks < launch.work.blocks;
     const error failed = launch_ring(cu_, kernels_, launch.work.cut->kernel(), given, launch.work.own_blocks, stream);
     if (failed)
         scheduler_.withdraw(launch, by_function);
-    else
+    else if (is_helped) // else the launch may be another copy's by now
         launch_helpers(copy, launch, given);
     return failed;
 }
