@@ -19,9 +19,9 @@ constexpr std::uint64_t pair_budget_ns = 600'000'000;
 
 class pair_workspace {
 public:
-    // `near` must be current.
-    pair_workspace(const driver_table &cu, const pair_ground &ground, CUcontext near, CUcontext far) noexcept
-        : cu_(cu), ground_(ground), near_(near), far_(far), watch_(cu),
+    // `here` must be current.
+    pair_workspace(const driver_table &cu, const pair_ground &ground, CUcontext here, CUcontext there) noexcept
+        : cu_(cu), ground_(ground), near_(here), far_(there), watch_(cu),
           lanes_(cu, ground.contexts, ground.pinned, ground.devices, ground.memory) {}
     ~pair_workspace() {
         if (stream_) cu_.cuStreamSynchronize(stream_); // a copy may be in flight when another fails
@@ -137,13 +137,13 @@ private:
 error calibrate_pair(const driver_table &cu, const pair_ground &ground, measured_pair &found) noexcept {
     const relaxed_capture_mode relaxed(cu); // calibration allocates, which a capture on another thread forbids
     if (!relaxed.entered()) return relaxed.why();
-    temporary_context far(cu), near(cu);
-    if (error failed = far.make(ground.devices[ground.peer].handle)) return failed;
-    if (error failed = near.make(ground.devices[ground.device].handle)) return failed;
+    temporary_context there(cu), here(cu);
+    if (error failed = there.make(ground.devices[ground.peer].handle)) return failed;
+    if (error failed = here.make(ground.devices[ground.device].handle)) return failed;
     context_scope scope(cu);
-    if (error failed = scope.enter(near.get())) return failed;
+    if (error failed = scope.enter(here.get())) return failed;
     measured_pair measured;
-    if (error failed = pair_workspace(cu, ground, near.get(), far.get()).measure(measured)) return failed;
+    if (error failed = pair_workspace(cu, ground, here.get(), there.get()).measure(measured)) return failed;
     found = measured;
     return {};
 }

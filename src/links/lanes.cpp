@@ -130,16 +130,16 @@ void lane_set::destroy(lane &one) noexcept {
     one.owner = {};
 }
 
-error lane_set::provide_slots(lane &taken, int near) noexcept {
+error lane_set::provide_slots(lane &taken, int device) noexcept {
     if (taken.memory) return {};
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
     CUcontext primary = nullptr; // lives as long as the instance, which the program's contexts need not
-    if (error failed = contexts_.get_primary(near, primary)) return failed;
+    if (error failed = contexts_.get_primary(device, primary)) return failed;
     context_scope scope(cu_);
     if (error failed = scope.enter(primary)) return failed;
     constexpr std::uint64_t size = lane::slots * lane::largest_slot, least = lane::slots * smallest_slot;
-    if (error failed = taken.memory.allocate(cu_, pinned_, size, least, devices_[near].info.numa_node)) return failed;
+    if (error failed = taken.memory.allocate(cu_, pinned_, size, least, devices_[device].info.numa_node)) return failed;
     taken.slot_size = taken.memory.block.size / lane::slots / smallest_slot * smallest_slot;
     return {};
 }

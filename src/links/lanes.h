@@ -52,8 +52,8 @@ public:
     error take(CUcontext context, const stream_key &user, lane *&taken) noexcept;
     static void release(lane &taken) noexcept { taken.is_taken.store(false, std::memory_order_release); }
 
-    // Gives a taken lane slots in pinned memory near the device `near`, unless it has them.
-    error provide_slots(lane &taken, int near) noexcept;
+    // Gives a taken lane slots in pinned memory near the device, unless it has them.
+    error provide_slots(lane &taken, int device) noexcept;
 
     // Makes `later` wait for the work on `stream` so far. The event of `by` is used, whose context is that of `stream`.
     error join(lane &by, CUstream stream, CUstream later) noexcept;

@@ -14,11 +14,11 @@ error look_at_access(ferry_instance &instance, const shape &shape, plan_facts &f
     const auto device_of = [&](const shape_end &end) noexcept {
         return end.device < 0 ? facts.context_device : end.device;
     };
-    const auto reaches = [&](int device, const shape_end &far, bool &does) noexcept -> error {
-        const int peer = device_of(far);
+    const auto reaches = [&](int device, const shape_end &end, bool &does) noexcept -> error {
+        const int peer = device_of(end);
         const std::int32_t probed = instance.peers.probe_result(device, peer);
         if (probed == FERRY_PROBE_FAILED) return {};
-        if (far.array) {
+        if (end.array) {
             does |= instance.peers.reported(device, peer);
             return {};
         }
@@ -28,7 +28,7 @@ error look_at_access(ferry_instance &instance, const shape &shape, plan_facts &f
             if (error failed = instance.contexts.get(device, there)) return failed;
             if (error failed = scope.enter(there)) return failed;
         }
-        does |= is_within_reach(instance.cu, far.span.first);
+        does |= is_within_reach(instance.cu, end.span.first);
         return {};
     };
     bool is_reached = false;
