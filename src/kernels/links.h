@@ -41,7 +41,7 @@ FERRY_KERNEL_CODE void copy_over_links(const link_parameters &of, const block_of
     const u64 complete = of.counters + sizeof(u64);
     link_chunk chunk = once(all, [&] { return chunk_at(of, claim(of)); });
     while (chunk.size != 0) {
-        // The next claim, a round trip to the owner's device, is on its way during the copy.
+        // The next claim is in flight during the copy: it is a round trip to the owner's device.
         const u64 next = is_first(all) ? claim(of) : 0;
         by_each(all, [&](const thread_index &me) {
             copy_run<sixteen_bytes, in_flight_to_host>(chunk.destination, chunk.source, static_cast<u32>(chunk.size),

@@ -1,4 +1,4 @@
-// Copies between pinned memory and one device over the host links of several: kernels on other devices, the helpers,
+// Copies between host memory and one device over the host links of several: kernels on other devices, the helpers,
 // move a part of the bytes over their own links and access the device's memory as peers.
 #pragma once
 
@@ -59,7 +59,6 @@ public:
     // Lets copies of `device` use these helpers' links, with at most `max_blocks` blocks on each; 0: as many as pay off.
     // Loads the kernels and allocates the counters. The helpers must have access to the device's memory.
     error set(int device, std::uint64_t helpers, std::uint32_t max_blocks) noexcept;
-    bool are_set(int device) const noexcept { return helpers_[device].load(std::memory_order_acquire) != 0; }
 
     // Finds the links that a copy can take in the current context `context` of `device`.
     error find_ways(const shape &shape, int device, CUcontext context, link_ways &found) noexcept;
@@ -82,8 +81,6 @@ private:
     void release(link_station &one) noexcept;
     void drop(link_station &one) noexcept;
     link_record *take_record(int device) noexcept;
-    error launch(const gpu::link_parameters &given, const link_ways &ways, unsigned link, std::uint32_t blocks,
-                 CUstream stream) noexcept;
 
     const driver_table &cu_;
     device_contexts &contexts_;
