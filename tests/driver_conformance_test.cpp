@@ -2,6 +2,7 @@
 // and on a real GPU. Where the two differ, the software driver is wrong.
 #include "support/gate.h"
 #include "support/raw_objects.h"
+#include "support/system.h"
 #include "support/waiting_free.h"
 
 #include <algorithm>
@@ -232,6 +233,37 @@ TEST_F(driver_test, registering_twice_or_unregistering_unknown_memory_is_refused
     EXPECT_OK(raw().cuMemHostUnregister(memory.data()));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemHostGetDevicePointer(&alias, memory.data(), 0));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemHostRegister(memory.data(), 0, 0));
+}
+
+TEST_F(driver_test, the_driver_tells_its_own_host_memory_from_registered_memory) {
+    for (const unsigned flags : {0u, unsigned{CU_MEMHOSTALLOC_PORTABLE}}) {
+        void *own = nullptr;
+        unsigned told = 0;
+        ASSERT_OK(raw().cuMemHostAlloc(&own, 8192, flags));
+        EXPECT_OK(raw().cuMemHostGetFlags(&told, own));
+        EXPECT_EQ(told, flags | CU_MEMHOSTALLOC_DEVICEMAP);
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemHostUnregister(own));
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemHostRegister(own, 4096, 0));
+        EXPECT_OK(raw().cuMemFreeHost(own));
+
+        bytes memory(8192);
+        ASSERT_OK(raw().cuMemHostRegister(memory.data(), memory.size(), flags));
+        EXPECT_OK(raw().cuMemHostGetFlags(&told, memory.data()));
+        EXPECT_EQ(told, flags | CU_MEMHOSTALLOC_DEVICEMAP);
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFreeHost(memory.data()));
+        EXPECT_OK(raw().cuMemHostUnregister(memory.data()));
+    }
+}
+
+TEST_F(driver_test, the_child_of_a_fork_shares_host_memory_of_the_driver) {
+    FERRY_NEEDS_FORK();
+    void *own = nullptr;
+    ASSERT_OK(raw().cuMemHostAlloc(&own, 8192, 0));
+    auto *const at = static_cast<volatile unsigned char *>(own);
+    at[5000] = 1;
+    EXPECT_EQ(run_in_child([&] { return at[5000] == 1 ? (at[5000] = 2, 0) : 1; }), 0);
+    EXPECT_EQ(at[5000], 2);
+    EXPECT_OK(raw().cuMemFreeHost(own));
 }
 
 TEST_F(driver_test, pointer_attributes_describe_interior_addresses) {

@@ -207,7 +207,7 @@ CUresult cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
         require(begin && bytes != 0 && !(flags & ~register_flags) && add(begin, bytes, end));
         require(end <= device_window.begin || begin >= device_window.end);
         const allocation *const taken = find_overlapping(cu, begin, bytes);
-        require(!taken || taken->on_host());
+        require(!taken || taken->kind == allocation_kind::registered);
         require(!taken, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
         require(are_mapped(begin, bytes));
         record(cu, current, allocation_kind::registered, begin, bytes, flags);
@@ -217,6 +217,8 @@ CUresult cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
 CUresult cuMemHostUnregister(void *address) {
     return enter_context([&](driver &cu, context &) {
         require(address);
+        const allocation *const known = find_allocation(cu, reinterpret_cast<std::uintptr_t>(address));
+        require(!known || known->kind != allocation_kind::host); // seen on CUDA 13.0, H100
         free_exactly(
             cu, reinterpret_cast<std::uintptr_t>(address),
             [](const allocation &memory) { return memory.kind == allocation_kind::registered; },
@@ -236,7 +238,6 @@ CUresult cuMemHostGetFlags(unsigned *flags, void *address) {
     return enter_context([&](driver &cu, context &) {
         require(flags);
         const allocation &memory = find_host(cu, address);
-        require(memory.kind == allocation_kind::host);     // documented: registered memory has none
         *flags = memory.flags | CU_MEMHOSTALLOC_DEVICEMAP; // unified addressing maps everything
     });
 }

@@ -22,8 +22,11 @@ void *map(std::size_t bytes, int access, int flags) {
 
 } // namespace
 
+// Shared with the children of a fork, as the driver's own (seen on CUDA 13.0, H100).
 void *map_host_pages(std::size_t bytes, bool is_lazy) {
-    return map(bytes, PROT_READ | PROT_WRITE, is_lazy ? MAP_NORESERVE : 0);
+    const int flags = MAP_SHARED | MAP_ANONYMOUS | (is_lazy ? MAP_NORESERVE : 0);
+    void *const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    return pages == MAP_FAILED ? nullptr : pages;
 }
 
 void *reserve_host_pages(std::size_t bytes) { return map(bytes, PROT_READ | PROT_WRITE, MAP_NORESERVE); }
