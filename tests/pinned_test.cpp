@@ -140,6 +140,7 @@ TEST_F(pinned, flags_choose_who_allocates) {
                       {FERRY_HOST_NOT_PORTABLE, false},
                       {FERRY_HOST_NOT_MAPPED, false},
                       {FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE, false},
+                      {FERRY_HOST_SHARED, false},
                       {FERRY_HOST_BY_DRIVER, true},
                       {FERRY_HOST_WRITE_COMBINED, true},
                       {FERRY_HOST_WRITE_COMBINED | FERRY_HOST_NOT_PORTABLE | FERRY_HOST_NOT_MAPPED, true}};
@@ -169,6 +170,28 @@ TEST_F(pinned, flags_choose_who_allocates) {
     }
 }
 
+TEST_F(pinned, the_child_of_a_fork_shares_shared_blocks) {
+    FERRY_NEEDS_FORK();
+    for (const std::uint64_t size : {page, 3 * huge_page + page, 40 * huge_page + 5}) {
+        SCOPED_TRACE(size);
+        ferry_host_options options = new_options();
+        options.flags = FERRY_HOST_SHARED;
+        ferry_host_block block;
+        ASSERT_OK(allocate(size, options, block));
+        expect_usable(counted.get(), block.address, size);
+        auto *const bytes = static_cast<unsigned char *>(block.address);
+        bytes[0] = 1, bytes[size - 1] = 2;
+        const int read = run_in_child([&] {
+            const int found = bytes[0] * 16 + bytes[size - 1];
+            bytes[0] = 3;
+            return found;
+        });
+        EXPECT_EQ(read, 0x12);
+        EXPECT_EQ(bytes[0], 3);
+        EXPECT_OK(ferry_host_free(counted.get(), block.address));
+    }
+}
+
 TEST_F(pinned, wrong_options_are_named) {
     const auto expect = [&](std::uint64_t size, auto change, std::int32_t status, std::int32_t side,
                             std::int32_t field) {
@@ -184,7 +207,7 @@ TEST_F(pinned, wrong_options_are_named) {
     expect(
         0, [](options &) {}, FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE);
     expect(
-        1, [](options &o) { o.flags = 64; }, FERRY_ERROR_FLAGS, FERRY_SIDE_OPTIONS, FERRY_FIELD_FLAGS);
+        1, [](options &o) { o.flags = 128; }, FERRY_ERROR_FLAGS, FERRY_SIDE_OPTIONS, FERRY_FIELD_FLAGS);
     expect(
         1, [](options &o) { o.threads = 65; }, FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, FERRY_FIELD_THREADS);
     for (const std::int32_t numa : {-1, 3})
@@ -209,7 +232,7 @@ TEST_F(pinned, wrong_options_are_named) {
     block = new_block();
     EXPECT_EQ(ferry_host_alloc(nullptr, 1, nullptr, &block, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     void *address = &block;
-    EXPECT_EQ(allocate_pinned(counted.get(), 1, 64u, &address), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(allocate_pinned(counted.get(), 1, 128u, &address), FERRY_ERROR_FLAGS);
     EXPECT_EQ(address, nullptr);
     EXPECT_EQ(driver.calls("cuMemHostAlloc") + driver.calls("cuMemHostRegister"), 0);
 }

@@ -1601,6 +1601,7 @@ FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, 
 #define FERRY_HOST_NOT_MAPPED 8u      /* not mapped into devices; with unified addressing mapped anyway */
 #define FERRY_HOST_ALLOW_SMALLER 16u  /* a smaller block instead of an error: see min_size */
 #define FERRY_HOST_ALLOW_PAGEABLE 32u /* a pageable block instead of an error */
+#define FERRY_HOST_SHARED 64u         /* the children of a fork share the memory; on Linux usually in small pages */
 
 /* How to allocate host memory. All zero but struct_size means the defaults. */
 typedef struct ferry_host_options {
@@ -1638,12 +1639,15 @@ typedef struct ferry_host_block {
  * _WRITE_COMBINED and _BY_DRIVER, the driver allocates it. If the driver fails too, FERRY_HOST_ALLOW_SMALLER tries
  * half as much, and half of that, down to min_size; then FERRY_HOST_ALLOW_PAGEABLE takes the whole size unpinned.
  *
+ * The child of a fork does not have memory that ferry maps. With FERRY_HOST_SHARED it shares the memory, as it shares
+ * the driver's; ferry's own then takes longer, but still less than the driver's.
+ *
  * Blocking:      tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends threads.
  *                Waits for running work if ferry_host_free_deferred keeps more than ferry_options.deferred_bytes, or if
  *                no memory is left and it keeps some.
  * Ownership:     block->address is the caller's until ferry_host_free or ferry_host_free_deferred on the same instance.
  *                The memory stays pinned until the end of the context that it was made in: the current one, else
- *                ferry's for device 0. After a fork the child does not have the memory.
+ *                ferry's for device 0. The child of a fork must not free it.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error` (a node that
  *                does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's -1002 if it is out of
  *                memory.

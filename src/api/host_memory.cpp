@@ -18,7 +18,7 @@ error read_options(const ferry_instance &instance, std::uint64_t size, const fer
     ferry_host_options wanted = {};
     if (options)
         if (error failed = read_sized(options, wanted)) return on_side(failed, FERRY_SIDE_OPTIONS);
-    if (wanted.flags & ~(common_host_flags | FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE))
+    if (wanted.flags & ~(common_host_flags | FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE | FERRY_HOST_SHARED))
         return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, wanted.flags);
     if (wanted.threads > max_touching_threads)
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_THREADS, max_touching_threads, wanted.threads);

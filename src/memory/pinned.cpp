@@ -21,6 +21,10 @@ unsigned allocation_flags(std::uint32_t flags) noexcept {
     return register_flags(flags) | (flags & FERRY_HOST_WRITE_COMBINED ? CU_MEMHOSTALLOC_WRITECOMBINED : 0U);
 }
 
+inheritance inheritance_of(std::uint32_t flags) noexcept {
+    return flags & FERRY_HOST_SHARED ? inheritance::shared : inheritance::none;
+}
+
 void *pointer(std::uint64_t address) noexcept { return reinterpret_cast<void *>(address); }
 std::uint64_t address_of(const void *pointer) noexcept { return reinterpret_cast<std::uintptr_t>(pointer); }
 
@@ -106,7 +110,7 @@ error pinned_memory::allocate_pinned(const host_request &request, std::uint64_t 
 error pinned_memory::map_and_register(const host_request &request, std::uint64_t size, host_block &block) noexcept {
     constexpr error not_enough = to_error(CUDA_ERROR_OUT_OF_MEMORY);
     if (!is_memory_left(size)) return not_enough;
-    void *const pages = map_pages(size, request.node);
+    void *const pages = map_pages(size, request.node, inheritance_of(request.flags));
     if (!pages) return not_enough;
     touch_pages(pages, size, request.threads);
     if (CUresult result = cu_.cuMemHostRegister(pages, size, register_flags(request.flags))) {
@@ -118,7 +122,7 @@ error pinned_memory::map_and_register(const host_request &request, std::uint64_t
 }
 
 bool pinned_memory::map_pageable(const host_request &request, host_block &block) noexcept {
-    void *const pages = map_pages(request.size, request.node);
+    void *const pages = map_pages(request.size, request.node, inheritance_of(request.flags));
     if (!pages) return false;
     touch_pages(pages, 1, 1); // backs the first page; the system backs the others on first use
     block = {address_of(pages), request.size, FERRY_HOST_FROM_SYSTEM, request.owner};

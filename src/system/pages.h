@@ -11,9 +11,12 @@ inline constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
 
 std::uint64_t page_size() noexcept;
 
-// Maps `size` bytes: readable, writable, zeroed, and not inherited by the child of a fork. Returns null if the system
-// has none. The node is a preference. Touches no page.
-void *map_pages(std::uint64_t size, int node) noexcept;
+// What the child of a fork has of mapped pages. Shared pages are small where the system gives shared memory no huge ones.
+enum class inheritance { none, shared };
+
+// Maps `size` bytes: readable, writable and zeroed. Returns null if the system has none. The node is a preference.
+// Touches no page.
+void *map_pages(std::uint64_t size, int node, inheritance children) noexcept;
 void unmap_pages(void *pages, std::uint64_t size) noexcept;
 
 // Touches all pages with `threads` threads, so that the system backs the pages with memory. 0: as many threads as help.

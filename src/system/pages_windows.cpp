@@ -22,7 +22,7 @@ std::uint64_t page_size() noexcept {
 }
 
 // Pages of 4 KiB. Large pages need a privilege that few accounts have.
-void *map_pages(std::uint64_t size, int node) noexcept {
+void *map_pages(std::uint64_t size, int node, inheritance) noexcept {
     const DWORD preferred = node == any_node ? no_preferred_node : static_cast<DWORD>(node);
     return VirtualAllocExNuma(GetCurrentProcess(), nullptr, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE, preferred);
 }
