@@ -4,6 +4,7 @@
 
 #include "staging/scheduler.h"
 #include "staging/spin.h"
+#include "system/pages.h"
 #include "system/threads.h"
 
 namespace ferry {
@@ -123,9 +124,11 @@ void staging_scheduler::serve_channel(const task &found, int home, search &mine,
     const staging_channel &channel = launch.record.channels[found.block];
     std::uint64_t moved = 0, idle_since = 0;
     while (!launch.shared.is_lost.load(std::memory_order_relaxed)) {
-        const std::uint64_t before = clock_ns();
+        const std::uint64_t before = clock_ns(), faulting = faulting_ns_of_caller();
         const std::uint64_t bytes = advance(launch, found.block);
-        if (bytes != 0) note_delay(launch, clock_ns() - before, mine.slow_faults);
+        // New pages take a virtual machine longer than their bytes. The driver's own copy would be late there too.
+        if (bytes != 0)
+            note_delay(launch, clock_ns() - before - (faulting_ns_of_caller() - faulting), mine.slow_faults);
         moved += bytes;
         if (is_over()) return;
         const bool has_chunks = launch.has_chunks();

@@ -25,6 +25,8 @@ void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept;
 // Faults in memory of the program that is about to be written, on the calling thread, if the memory looks as if it had
 // never been written. Keeps the contents. One request is several times as fast as faulting page by page.
 void fault_in(void *memory, std::uint64_t size) noexcept;
+// The time that the calling thread has spent in fault_in(), ever.
+std::uint64_t faulting_ns_of_caller() noexcept;
 
 // Returns whether touching `size` bytes is safe. A system or container that runs out of memory does not refuse the
 // pages, but kills a process. True where the system does not report its free memory.

@@ -15,6 +15,7 @@
 
 #include "base/checked.h"
 #include "base/rounding.h"
+#include "system/threads.h"
 
 namespace ferry {
 
@@ -22,6 +23,8 @@ namespace {
 
 // Below this size, reading how much memory is left takes longer than obtaining the memory.
 constexpr std::uint64_t worth_asking = std::uint64_t{16} << 20;
+
+thread_local std::uint64_t faulting_ns = 0;
 
 // libc has no wrappers for mbind and get_mempolicy (node_of_page); a sandbox may forbid both.
 void prefer_node(void *pages, std::uint64_t size, int node) noexcept {
@@ -140,11 +143,15 @@ void fault_in(void *memory, std::uint64_t size) noexcept {
         return mincore(reinterpret_cast<void *>(one), page, &resident) != 0 || resident & 1;
     };
     if (is_there(end - page) && is_there(begin + (end - begin) / 2 / page * page)) return;
+    const std::uint64_t start = clock_ns();
     madvise(reinterpret_cast<void *>(begin), end - begin, MADV_POPULATE_WRITE);
+    faulting_ns += clock_ns() - start;
 #else
     (void)memory, (void)size;
 #endif
 }
+
+std::uint64_t faulting_ns_of_caller() noexcept { return faulting_ns; }
 
 bool is_memory_left(std::uint64_t size) noexcept {
     if (size < worth_asking) return true;

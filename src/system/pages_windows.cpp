@@ -30,6 +30,7 @@ void *map_pages(std::uint64_t size, int node, inheritance) noexcept {
 void unmap_pages(void *pages, std::uint64_t) noexcept { VirtualFree(pages, 0, MEM_RELEASE); }
 
 void fault_in(void *, std::uint64_t) noexcept {} // Windows has no such request, and writing faults the pages in
+std::uint64_t faulting_ns_of_caller() noexcept { return 0; }
 
 bool is_memory_left(std::uint64_t size) noexcept {
     MEMORYSTATUSEX now = {};
