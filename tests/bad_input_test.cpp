@@ -400,7 +400,7 @@ TEST_F(bad_input, structs_of_older_programs_are_accepted_and_of_newer_ones_if_th
 TEST_F(bad_input, memory_calls_refuse_unknown_flags_and_formats) {
     void *memory = nullptr;
     CUarray made = nullptr;
-    EXPECT_EQ(allocate_pinned(basic.get(), 64, 64u, &memory), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(allocate_pinned(basic.get(), 64, 128u, &memory), FERRY_ERROR_FLAGS);
     char bytes[64];
     EXPECT_EQ(ferry_host_register(basic.get(), bytes, 64, 2, nullptr), FERRY_ERROR_FLAGS);
     ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0x40, 16, 0, 0};

@@ -452,15 +452,15 @@ TEST(staged_plan, a_source_that_must_have_been_read_is_buffered_behind_other_wor
         facts.preferences.source_read = true;
         const copy_plan behind = plan_copy(there, facts);
         EXPECT_EQ(behind.route, size <= MiB ? route_kind::buffered : route_kind::staged) << size;
-        EXPECT_EQ(behind.wait_until_read, size > MiB) << size;
+        EXPECT_EQ(behind.wait_in_the_call, size > MiB) << size;
         EXPECT_FALSE(plan_for_driver(there, facts).wait_before); // the driver's call may read it early
-        EXPECT_FALSE(plan_copy(back, facts).wait_until_read);
+        EXPECT_FALSE(plan_copy(back, facts).wait_in_the_call);
         facts.is_stream_idle = true;
         const copy_plan alone = plan_copy(there, facts);
         EXPECT_EQ(alone.route, size <= MiB ? route_kind::driver : route_kind::staged) << size;
-        EXPECT_EQ(alone.wait_until_read, alone.route == route_kind::staged) << size;
+        EXPECT_EQ(alone.wait_in_the_call, alone.route == route_kind::staged) << size;
         facts.form = copy_form::synchronous;
-        EXPECT_FALSE(plan_copy(there, facts).wait_until_read);
+        EXPECT_FALSE(plan_copy(there, facts).wait_in_the_call);
     }
 }
 
@@ -487,7 +487,30 @@ TEST(staged_plan, late_staging_is_predicted_and_avoided) {
         plan_facts helped = staging_facts(at_once);
         helped.thread_delay_ns = 8 * ms;
         EXPECT_EQ(plan_copy(middle, helped).route, route_kind::staged);
-        EXPECT_EQ(staging_delay(helped, false), 0u);
+        EXPECT_EQ(staging_delay(middle, helped, false), 0u);
+    }
+}
+
+// The caller works on such copies until they are done.
+TEST(staged_plan, late_threads_do_not_count_where_the_caller_helps) {
+    constexpr std::uint64_t ms = 1'000'000;
+    for (const ends way : {ends::h2d, ends::d2h}) {
+        const shape middle = pageable_line(way, 16 * MiB);
+        plan_facts facts = staging_facts(on_a_stream);
+        facts.is_stream_idle = true;
+        facts.thread_delay_ns = 8 * ms;
+        EXPECT_EQ(plan_copy(middle, facts).route, route_kind::driver);
+        (way == ends::h2d ? facts.preferences.source_read : facts.preferences.written) = true;
+        EXPECT_EQ(plan_copy(middle, facts).route, route_kind::staged);
+        EXPECT_TRUE(plan_copy(middle, facts).wait_in_the_call);
+        EXPECT_EQ(staging_delay(middle, facts, false), 0u);
+        facts.start_delay_ns = 8 * ms;
+        EXPECT_EQ(plan_copy(middle, facts).route, route_kind::driver) << "the caller cannot start the kernel";
+        // Each flag is about its own end.
+        const shape other = pageable_line(way == ends::h2d ? ends::d2h : ends::h2d, 16 * MiB);
+        facts.start_delay_ns = 0;
+        EXPECT_EQ(plan_copy(other, facts).route, route_kind::driver);
+        EXPECT_FALSE(plan_for_staging(other, facts).wait_in_the_call);
     }
 }
 

@@ -170,7 +170,7 @@ TEST_F(routes, flags_that_contradict_each_other_or_are_undefined_are_refused) {
     const grid shape = {.width = 64, .height = 4};
     test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
     for (const std::uint32_t flags :
-         {0x10u, 0x1000u, 0x8000u, FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL,
+         {0x20u, 0x1000u, 0x8000u, FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL,
           FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_RELAY, FERRY_COPY_BY_STAGING | FERRY_COPY_BY_KERNEL,
           FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_KERNEL}) {
         ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);

@@ -1,4 +1,5 @@
-// FERRY_COPY_SOURCE_READ: when a call returns, the pageable source may be written again.
+// When an asynchronous call returns, the pageable source may be written again (FERRY_COPY_SOURCE_READ), and the pageable
+// destination is complete (FERRY_COPY_DESTINATION_WRITTEN).
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -229,6 +230,78 @@ TEST_F(source_read, without_buffers_the_driver_reads_the_source) {
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     driver.heal();
     EXPECT_TRUE(read_back(target, MiB) == data);
+}
+
+TEST_F(source_read, a_destination_that_must_be_written_is_complete_when_the_call_returns) {
+    for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{70'001}, 5 * MiB})
+        for (const bool is_behind_other_work : {false, true})
+            for (const int form : {0, 1, 2}) { // single, batch, with a ticket
+                SCOPED_TRACE(testing::Message() << size << ", " << is_behind_other_work << ", form " << form);
+                const bytes data = random_bytes(size, size);
+                const device_memory from(size);
+                EXPECT_OK(raw().cuMemcpyHtoD(from, data.data(), size));
+                bytes to(size);
+                ferry_copy_desc copy = {};
+                copy.source.address = from;
+                ferry_place_host(&copy.destination, to.data());
+                copy.width = size;
+                copy.flags = FERRY_COPY_DESTINATION_WRITTEN;
+                gate held(stream);
+                std::thread opener([&] {
+                    if (is_behind_other_work) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                    held.let_go();
+                });
+                if (!is_behind_other_work) opener.join();
+                EXPECT_EQ(explain(copy).blocks, FERRY_BLOCKS_UNTIL_DONE);
+                ferry_ticket *ticket = nullptr;
+                EXPECT_OK(form == 1
+                              ? ferry_copy_batch_async(counted.get(), &copy, 1, 0, stream, nullptr)
+                              : ferry_copy_async(counted.get(), &copy, stream, form == 2 ? &ticket : nullptr, nullptr));
+                EXPECT_TRUE(to == data);
+                EXPECT_OK(ferry_ticket_release(ticket));
+                if (opener.joinable()) opener.join();
+                EXPECT_OK(raw().cuStreamSynchronize(stream));
+            }
+}
+
+TEST_F(source_read, an_instance_may_ask_for_it_and_batches_of_pieces_wait_too) {
+    constexpr std::uint64_t count = 40, size = 50'000;
+    ferry_options options = driver.options();
+    options.copy_flags = FERRY_COPY_DESTINATION_WRITTEN;
+    const instance_owner asking = open_or_fail(options);
+    const bytes data = random_bytes(count * size, 7);
+    const device_memory from(data.size());
+    EXPECT_OK(raw().cuMemcpyHtoD(from, data.data(), data.size()));
+    std::vector<bytes> to(count, bytes(size));
+    std::vector<std::uint64_t> destinations, sources, sizes(count, size);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        destinations.push_back(reinterpret_cast<std::uintptr_t>(to[i].data()));
+        sources.push_back(from + i * size);
+    }
+    EXPECT_OK(ferry_copy_pieces_async(asking.get(), destinations.data(), sources.data(), sizes.data(), count, 0, stream,
+                                      nullptr));
+    for (std::uint64_t i = 0; i < count; ++i)
+        EXPECT_EQ(std::memcmp(to[i].data(), data.data() + i * size, size), 0) << i;
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+}
+
+TEST_F(source_read, a_destination_cannot_be_written_in_a_call_that_is_captured) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
+    const device_memory from(2 * MiB);
+    bytes to(2 * MiB);
+    ferry_copy_desc copy = {};
+    copy.source.address = from;
+    ferry_place_host(&copy.destination, to.data());
+    copy.width = to.size();
+    copy.flags = FERRY_COPY_DESTINATION_WRITTEN;
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ferry_error_info error = new_error();
+    const std::int32_t status = ferry_copy_async(counted.get(), &copy, stream, nullptr, &error);
+    EXPECT_EQ(status, FERRY_ERROR_CAPTURE);
+    EXPECT_EQ(error.value, FERRY_COPY_DESTINATION_WRITTEN);
+    EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
 }
 
 } // namespace

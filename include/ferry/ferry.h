@@ -370,6 +370,10 @@ typedef struct ferry_place {
  *              the driver, which copies it into its commands; a thousand of them waiting on a stream make the next
  *              call wait.
  *              Refused under capture (FERRY_ERROR_CAPTURE). No effect on pinned sources, copies to the host and fills.
+ * DESTINATION_WRITTEN  A pageable destination is complete when an asynchronous call returns, as after the driver's own
+ *              calls. The calling thread waits for earlier work on the stream, and helps a staged copy. The stream may
+ *              continue a moment later. Refused under capture (FERRY_ERROR_CAPTURE). No effect on other destinations, on
+ *              copies between host memory, and on fills.
  * MULTILINK    A copy between host and device memory may take the host links of the helpers that ferry_multilink_set
  *              names: kernels there move part of the bytes. Of pinned memory from 4 MiB on; of pageable memory from 32
  *              MiB on, where it is staged. No effect on other copies, in graphs, beside NO_KERNELS or a forced route
@@ -388,6 +392,7 @@ typedef struct ferry_place {
 #define FERRY_COPY_NO_KERNELS 0x2u
 #define FERRY_COPY_SOURCE_READ 0x4u
 #define FERRY_COPY_MULTILINK 0x8u
+#define FERRY_COPY_DESTINATION_WRITTEN 0x10u
 #define FERRY_COPY_BY_DRIVER 0x100u
 #define FERRY_COPY_BY_KERNEL 0x200u
 #define FERRY_COPY_BY_STAGING 0x400u
@@ -462,8 +467,8 @@ typedef struct ferry_ticket ferry_ticket;
  * per-thread one (both cast to a pointer). The context is the stream's; for those three it is found as for ferry_copy.
  * `ticket` may be NULL; otherwise *ticket reports the copy's progress.
  *
- * Blocking:      does not wait for the GPU, with two exceptions. The driver's own copies from host memory to host
- *                memory wait, and so do its copies of pageable memory that are not staged: where staging cannot serve
+ * Blocking:      does not wait for the GPU unless its flags say so (SOURCE_READ, DESTINATION_WRITTEN), with two
+ *                exceptions. The driver's own copies from host memory to host memory wait, and so do its copies of pageable memory that are not staged: where staging cannot serve
  *                (managed memory, arrays without a surface, another device's memory; see docs/staging.md), where flags
  *                exclude it, and on an idle stream where the driver is predicted to be faster: up to 1 MiB, or more
  *                while staging is late because the machine is busy. Such a call waits for earlier work on the stream
@@ -484,10 +489,10 @@ typedef struct ferry_ticket ferry_ticket;
  *                stream that is being captured, for three kinds of copy: between memory from pools of two devices,
  *                neither of which has access to the other's pool; from pageable memory to a device without staging,
  *                because the driver would read the source at the launch, before the graph's earlier nodes have run; and
- *                from pageable memory with FERRY_COPY_SOURCE_READ. With a ticket also _OUT_OF_MEMORY, _UNSUPPORTED, and
- *                _CAPTURE under any capture, because the copy may run any number of times. If the driver refuses only
- *                the event behind the copy, the copy is in flight all the same. A later call that synchronises reports
- *                later failures.
+ *                of pageable memory with FERRY_COPY_SOURCE_READ or _DESTINATION_WRITTEN. With a ticket also
+ *                _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, because the copy may run any number of
+ *                times. If the driver refuses only the event behind the copy, the copy is in flight all the same. A
+ *                later call that synchronises reports later failures.
  * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync. By a kernel or staged: cuPointerGetAttributes and
  *                cuLaunchKernel. Staged also: cuStreamIsCapturing and cuCtxGetId before; under capture and with
  *                ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. Staged on an idle
@@ -635,9 +640,10 @@ FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_de
  * for later work.
  *
  * Blocking:      does not wait for the GPU, except for copies that wait in ferry_copy_async too; for pieces that are
- *                staged together while the instance's flags have SOURCE_READ, until their sources have been read;
- *                for pieces that the driver copies one by one because kernels of others fill the device; and for the
- *                stream if the driver cannot make an event for a table (see Driver).
+ *                staged together while the instance's flags have SOURCE_READ or DESTINATION_WRITTEN, until their
+ *                sources have been read or their destinations are complete; for pieces that the driver copies one by
+ *                one because kernels of others fill the device; and for the stream if the driver cannot make an event
+ *                for a table (see Driver).
  * Ownership:     `copies` is read before return. The memory as for ferry_copy_async, until the stream has passed the
  *                batch.
  * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the parts before a part that

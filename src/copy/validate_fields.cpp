@@ -161,7 +161,8 @@ bool are_known_copy_flags(std::uint32_t flags) noexcept {
     constexpr std::uint32_t routes =
         FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING | FERRY_COPY_BY_RELAY;
     constexpr std::uint32_t known = FERRY_COPY_URGENT | FERRY_COPY_NO_KERNELS | FERRY_COPY_SOURCE_READ |
-                                    FERRY_COPY_MULTILINK | routes | max_multiprocessors;
+                                    FERRY_COPY_MULTILINK | FERRY_COPY_DESTINATION_WRITTEN | routes |
+                                    max_multiprocessors;
     if (flags & ~known) return false;
     const std::uint32_t forced = flags & routes;
     return !(forced & (forced - 1)) && !(flags & FERRY_COPY_BY_KERNEL && flags & FERRY_COPY_NO_KERNELS);

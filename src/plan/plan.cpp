@@ -100,9 +100,8 @@ struct prediction {
     bool by_copies; // how it is staged
 };
 
-// The threads of a staged copy. The caller of a synchronous one helps.
-std::uint32_t threads_at(const plan_facts &facts) noexcept {
-    return facts.staging_threads + (facts.form == copy_form::synchronous);
+std::uint32_t threads_at(const shape &shape, const plan_facts &facts) noexcept {
+    return facts.staging_threads + caller_helps(shape, facts);
 }
 
 struct staged_prediction {
@@ -117,15 +116,15 @@ staged_prediction predict_staged(const shape &shape, const plan_facts &facts, co
     const shape_end &host = is_host(shape.source.kind) ? shape.source : shape.destination;
     const bool has_gaps = shape.height > 1 && host.row_pitch != shape.width;
     const double threads =
-        std::clamp(bytes / static_cast<double>(min_chunk), 1.0, static_cast<double>(threads_at(facts)));
+        std::clamp(bytes / static_cast<double>(min_chunk), 1.0, static_cast<double>(threads_at(shape, facts)));
     const double rows_ns = has_gaps ? static_cast<double>(rows.count) * profile.staged_row_ns : 0;
     const double by_threads = (bytes * 1000 / profile.staged_thread_rate + rows_ns) / threads;
     const double by_ring = profile.staged_fixed_ns + std::max(bytes * 1000 / profile.staged_rate, by_threads) +
-                           static_cast<double>(staging_delay(facts, false));
+                           static_cast<double>(staging_delay(shape, facts, false));
     // Copies on the stream keep the link less busy than a kernel does (H200: see docs/performance.md).
     constexpr double copies_fixed_ns = 60'000, copies_rate = 33'000;
     const double by_copies = copies_fixed_ns + std::max(bytes * 1000 / copies_rate, by_threads) +
-                             static_cast<double>(staging_delay(facts, true));
+                             static_cast<double>(staging_delay(shape, facts, true));
     const bool is_kernel_meant = facts.preferences.is_urgent || facts.preferences.forced != route_kind::none;
     const bool takes_copies =
         can_stage_by_copies(shape, facts) && (needs_copies(facts) || (!is_kernel_meant && by_copies < by_ring));
@@ -199,7 +198,7 @@ copy_plan plan_for_kernel(const plan_facts &facts, std::uint16_t blocks) noexcep
 }
 
 std::uint16_t staged_blocks(const shape &shape, const plan_facts &facts) noexcept {
-    const std::uint32_t blocks = blocks_for_threads(threads_at(facts), is_host(shape.source.kind)),
+    const std::uint32_t blocks = blocks_for_threads(threads_at(shape, facts), is_host(shape.source.kind)),
                         max_blocks = facts.preferences.max_blocks;
     return static_cast<std::uint16_t>(max_blocks ? std::min(max_blocks, blocks) : blocks);
 }
@@ -244,7 +243,7 @@ copy_plan plan_for_staging(const shape &shape, const plan_facts &facts) noexcept
     copy_plan plan;
     plan.route = route_kind::staged;
     plan.synchronise_after = facts.form == copy_form::synchronous;
-    plan.wait_until_read = is_read_early(shape, facts);
+    plan.wait_in_the_call = is_read_early(shape, facts) || is_written_in_the_call(shape, facts);
     plan.by_copies = is_staged_by_copies(shape, facts);
     plan.blocks = plan.by_copies && needs_copies(facts) ? std::uint16_t{0} : staged_blocks(shape, facts);
     if (!plan.by_copies && facts.multilink == obstacle::none) plan.links = std::min(facts.links, max_staged_links);
@@ -286,7 +285,7 @@ bool is_staged(const shape &shape, const plan_facts &facts, lazy_prediction &pre
     if (facts.preferences.is_urgent) return !may_be_read || !is_sent_with_commands(shape);
     if (facts.form == copy_form::asynchronous) {
         if (!may_be_read || !facts.profile) return true;
-        if (shape.bytes() > little && staging_delay(facts, false) == 0 && !needs_copies(facts)) return true;
+        if (shape.bytes() > little && staging_delay(shape, facts, false) == 0 && !needs_copies(facts)) return true;
     }
     return facts.profile && (*predicted).staged_ns * kernel_margin < (*predicted).driver_ns;
 }

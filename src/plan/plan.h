@@ -31,10 +31,12 @@ struct copy_preferences {
     bool is_urgent = false;       // must not wait behind other copies in a copy engine's queue
     bool over_links = false;      // a large copy may take the links of other devices
     bool source_read = false;     // a pageable source has been read when an asynchronous call returns
+    bool written = false;         // a pageable destination is complete when an asynchronous call returns
     std::uint16_t max_blocks = 0; // maximum blocks, each on one SM at most; 0: as many as pay off
 
     bool any() const noexcept {
-        return forced != route_kind::none || no_kernels || is_urgent || over_links || source_read || max_blocks;
+        return forced != route_kind::none || no_kernels || is_urgent || over_links || source_read || written ||
+               max_blocks;
     }
 };
 
@@ -49,6 +51,7 @@ constexpr copy_preferences preferences_of(std::uint32_t flags) noexcept {
     preferences.is_urgent = flags & FERRY_COPY_URGENT;
     preferences.over_links = flags & FERRY_COPY_MULTILINK;
     preferences.source_read = flags & FERRY_COPY_SOURCE_READ;
+    preferences.written = flags & FERRY_COPY_DESTINATION_WRITTEN;
     preferences.max_blocks = static_cast<std::uint16_t>(flags >> FERRY_COPY_MAX_SMS_SHIFT);
     return preferences;
 }
@@ -85,12 +88,6 @@ struct plan_facts {
     const device_profile *profile = nullptr; // of the context's device
 };
 
-// How much later than predicted otherwise a staged copy would be. The caller of a synchronous copy does the work of
-// threads that are late.
-inline std::uint64_t staging_delay(const plan_facts &facts, bool by_copies) noexcept {
-    return (by_copies ? 0 : facts.start_delay_ns) + (facts.form == copy_form::asynchronous ? facts.thread_delay_ns : 0);
-}
-
 struct copy_plan {
     route_kind route = route_kind::driver;
     // An end lies on another device than the context's. The driver checks addresses against the current context, so the
@@ -105,8 +102,9 @@ struct copy_plan {
     // (seen up to 300000 bytes, CUDA 13.0, H200). So ferry first waits for that work, which may be what writes the
     // source.
     bool wait_before = false;
-    // The source must have been read when the call returns: the caller works on the staged copy until it is done.
-    bool wait_until_read = false;
+    // The call may return only when the source has been read, or the destination is complete: the caller works on the
+    // staged copy until it is done.
+    bool wait_in_the_call = false;
     // A staged copy without a kernel: copies on the stream take its place. `blocks` is 0 if a kernel could not serve.
     bool by_copies = false;
     // Why the route that the caller forces cannot serve. Such a copy must be refused.
@@ -143,6 +141,23 @@ constexpr std::uint64_t largest_buffered = std::uint64_t{1} << 20;
 // Whether the source is to be read before the call returns, even if earlier work on the stream is pending.
 inline bool is_read_early(const shape &shape, const plan_facts &facts) noexcept {
     return facts.preferences.source_read && facts.form == copy_form::asynchronous && is_read_in_the_call(shape);
+}
+
+// Whether the destination is to be complete before the call returns.
+inline bool is_written_in_the_call(const shape &shape, const plan_facts &facts) noexcept {
+    return facts.preferences.written && facts.form == copy_form::asynchronous &&
+           shape.destination.kind == memory_kind::pageable && !is_copied_as_host(shape.source.kind);
+}
+
+// Whether the calling thread works on the copy if it is staged.
+inline bool caller_helps(const shape &shape, const plan_facts &facts) noexcept {
+    return facts.form == copy_form::synchronous || is_read_early(shape, facts) || is_written_in_the_call(shape, facts);
+}
+
+// How much later than predicted otherwise a staged copy would be. A caller that helps does the work of threads that are
+// late.
+inline std::uint64_t staging_delay(const shape &shape, const plan_facts &facts, bool by_copies) noexcept {
+    return (by_copies ? 0 : facts.start_delay_ns) + (caller_helps(shape, facts) ? 0 : facts.thread_delay_ns);
 }
 
 // Shorter copies are not relayed, so that they are spared the question whether a device has access to the other end.

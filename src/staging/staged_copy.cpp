@@ -46,7 +46,7 @@ error run_staged_copy(const driver_table &cu, staging_engine &engine, const shap
                               .context = site.context,
                               .blocks = plan.blocks,
                               .is_captured = site.is_captured,
-                              .caller_helps = plan.synchronise_after || plan.wait_until_read,
+                              .caller_helps = plan.synchronise_after || plan.wait_in_the_call,
                               .is_stream_idle = site.is_stream_idle,
                               .must_start_soon = site.must_start_soon,
                               .device_end = is_host(shape.source.kind) ? &shape.destination : &shape.source,

@@ -60,9 +60,10 @@ pageable_facts facts_of(ferry_instance &instance, const pageable_copies &of, con
     facts.count = of.pieces.size();
     facts.bytes = of.bytes;
     facts.is_captured = site.is_captured;
-    facts.delay_ns = late.start_ns + (site.is_waited_for ? 0 : late.threads_ns);
     facts.threads = instance.staging_threads;
     facts.preferences = preferences_of(instance.copy_flags);
+    const bool is_awaited = of.to_device ? facts.preferences.source_read : facts.preferences.written;
+    facts.delay_ns = late.start_ns + (site.is_waited_for || is_awaited ? 0 : late.threads_ns);
     facts.profile = instance.profiles.of(request.context_device);
     return facts;
 }

@@ -382,8 +382,9 @@ private:
 
     // Whether the caller works on the staged copy until it is done.
     bool is_helped(const pageable_copies &of) const noexcept {
-        const bool is_read_early = of.to_device && preferences_of(instance_.copy_flags).source_read;
-        return !site_.is_captured && (site_.is_waited_for || is_read_early);
+        const copy_preferences preferences = preferences_of(instance_.copy_flags);
+        const bool is_awaited = of.to_device ? preferences.source_read : preferences.written;
+        return !site_.is_captured && (site_.is_waited_for || is_awaited);
     }
     bool is_staging_forced() const noexcept {
         return preferences_of(instance_.copy_flags).forced == route_kind::staged;

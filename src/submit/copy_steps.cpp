@@ -98,12 +98,16 @@ bool can_be_in_graph(const copy_plan &plan) noexcept { return !plan.by_copies ||
 // A graph reads the source at each launch.
 constexpr error read_under_capture = {FERRY_ERROR_CAPTURE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0,
                                       FERRY_COPY_SOURCE_READ};
+// And it writes the destination at each launch.
+constexpr error written_under_capture = {FERRY_ERROR_CAPTURE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0,
+                                         FERRY_COPY_DESTINATION_WRITTEN};
 
 } // namespace
 
 error check_capture(ferry_instance &instance, const planned_copy &call, const copy_site &site) noexcept {
     if (!call.facts.is_captured) return {};
-    if (call.plan.route == route_kind::buffered || call.plan.wait_until_read) return read_under_capture;
+    if (is_written_in_the_call(call.shape, call.facts)) return written_under_capture;
+    if (call.plan.route == route_kind::buffered || call.plan.wait_in_the_call) return read_under_capture;
     context_scope trial(instance.cu);
     return call.plan.route == route_kind::driver || !can_be_in_graph(call.plan)
                ? enter_for_graph(instance, call.shape, call.facts, site, trial)
@@ -216,6 +220,7 @@ error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, 
     const ranked_routes ranked = rank_routes(shape, facts);
     plan = ranked.plans[0];
     if (facts.is_captured && is_read_early(shape, facts)) return read_under_capture;
+    if (facts.is_captured && is_written_in_the_call(shape, facts)) return written_under_capture;
     if (plan.route == route_kind::buffered) {
         const address_span &source = shape.source.span;
         if (host_range_is_readable(source.first, source.last)) return {};

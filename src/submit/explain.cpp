@@ -45,7 +45,8 @@ error forecast(ferry_instance &instance, const shape &shape, const prepared_copy
     found.multilink_obstacle = static_cast<std::int32_t>(expected.multilink.why_not);
     found.relay_obstacle = static_cast<std::int32_t>(expected.relayed.why_not);
     if (found.staged_ns)
-        found.staging_delay_ns = staging_delay(all, is_pageable(shape) && plan_for_staging(shape, all).by_copies);
+        found.staging_delay_ns =
+            staging_delay(shape, all, is_pageable(shape) && plan_for_staging(shape, all).by_copies);
     return {};
 }
 
@@ -70,16 +71,17 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
         const auto add_call = [&](memory_kind source, memory_kind destination, const planned_copy &call) noexcept {
             const copy_plan &plan = call.plan;
             const bool by_driver = plan.route == route_kind::driver;
-            const blocking waits = by_driver              ? blocking_of(source, destination, form)
-                                   : is_synchronous       ? blocking::until_done
-                                   : plan.wait_until_read ? blocking::until_staged
-                                                          : blocking::no;
+            const blocking waits = by_driver                ? blocking_of(source, destination, form)
+                                   : is_synchronous         ? blocking::until_done
+                                   : !plan.wait_in_the_call ? blocking::no
+                                   : call.shape.destination.kind == memory_kind::pageable ? blocking::until_done
+                                                                                          : blocking::until_staged;
             const bool is_staged = plan.route == route_kind::staged;
             found.blocks = std::max(found.blocks, static_cast<std::int32_t>(waits));
             found.synchronises |= plan.synchronise_after || plan.wait_before;
             found.route = std::max(found.route, static_cast<std::int32_t>(plan.route));
             if (!plan.by_copies) found.max_sms = std::max<std::uint32_t>(found.max_sms, plan.blocks);
-            const bool helps = is_synchronous || plan.wait_until_read;
+            const bool helps = is_synchronous || plan.wait_in_the_call;
             if (plan.route == route_kind::multilink)
                 found.links = std::max<std::uint32_t>(found.links, call.facts.links);
             if (is_staged && plan.links > 1) found.links = std::max<std::uint32_t>(found.links, plan.links);

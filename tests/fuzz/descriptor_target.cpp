@@ -141,7 +141,8 @@ drawn_copy draw_copy(input &from, table &all) {
                                        FERRY_COPY_BY_KERNEL,
                                        FERRY_COPY_BY_STAGING,
                                        FERRY_COPY_NO_KERNELS,
-                                       FERRY_COPY_SOURCE_READ};
+                                       FERRY_COPY_SOURCE_READ,
+                                       FERRY_COPY_DESTINATION_WRITTEN};
     drawn_copy drawn;
     drawn.from = draw_place(from, all, drawn.desc.source);
     drawn.to = draw_place(from, all, drawn.desc.destination);

@@ -139,7 +139,7 @@ void refused_fill(world &w) {
         {"pattern of 3 bytes", [](auto &f) { f.pattern_size = 3; }, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_PATTERN},
         {"odd address", [](auto &f) { f.destination.address += 1; }, FERRY_ERROR_ALIGNMENT, FERRY_FIELD_ADDRESS},
         {"reserved word", [](auto &f) { f.reserved[5] = 1; }, FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED},
-        {"unknown flag", [](auto &f) { f.flags = 0x10; }, FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS},
+        {"unknown flag", [](auto &f) { f.flags = 0x20; }, FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS},
         {"null address", [](auto &f) { f.destination.address = 0; }, FERRY_ERROR_ADDRESS, FERRY_FIELD_ADDRESS},
     };
     buffer &to = any_buffer(w);
