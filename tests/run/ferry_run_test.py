@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Runs programs with and without ferry-run, on the driver that LD_LIBRARY_PATH leads to. They must do the same.
+
+ferry_run_test.py FERRY_RUN TRAPS LOOKUPS PLUGIN OWN_PRELOAD STATIC_PROGRAM [OTHER_PROGRAM ...]
+
+The other programs must succeed. Exits with 77 (skipped) where there is no driver.
+"""
+import ctypes
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ferry_run, traps, lookups, plugin, own_preload, static_program, *others = map(os.path.abspath, sys.argv[1:])
+try:
+    driver = ctypes.CDLL("libcuda.so.1")
+    version = ctypes.c_int()
+    has_driver = driver.cuInit(0) == 0
+except OSError:
+    has_driver = False
+if not has_driver:
+    print("skipped: no driver with a device")
+    sys.exit(77)
+is_software = hasattr(driver, "cuMemAlloc_v2") and not hasattr(driver, "cuDevicePrimaryCtxReset_v2")
+
+checks = 0
+
+
+def check(condition, *told):
+    global checks
+    checks += 1
+    assert condition, told
+
+
+def run(*command, **environment):
+    return subprocess.run(list(map(str, command)), env={**os.environ, **environment}, capture_output=True, text=True,
+                          timeout=120, stdin=subprocess.DEVNULL)
+
+
+def report_of(*command, options=(), **environment):
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.json"
+        done = run(ferry_run, "--quiet", "--report", file, *options, "--", *command, **environment)
+        return done, json.loads(file.read_text()), sorted(path.name for path in Path(folder).iterdir())
+
+
+# ---- Programs behave as without
+
+OPTIONS = ([], ["--all"], ["--report-only"], ["--report-only", "--all"], ["--pinned", "driver"], ["--counts-only"])
+names = run(traps).stdout.split()
+check("result-without-waiting" in names and len(names) > 10, names)
+served_by_default, served_of_all = 0, {}
+for name in names:
+    plain = run(traps, name)
+    check(plain.returncode == 0 and "0 failures" in plain.stdout, name, plain)
+    for options in OPTIONS:
+        done, report, _ = report_of(traps, name, options=options)
+        check((done.returncode, done.stdout) == (0, plain.stdout), name, options, done, plain.stdout)
+        check(report["copies"]["calls"] == report["served"]["calls"] + report["left"]["calls"], report)
+        check(report["mode"] == ("report-only" if "--report-only" in options else "serve"), report)
+        check("--report-only" not in options or report["served"]["calls"] == 0, name, report)
+        if options == []:
+            served_by_default += report["served"]["calls"]
+        if options == ["--all"]:
+            served_of_all[name] = report["served"]["calls"]
+check(served_by_default >= 20, served_by_default)
+check(all(served_of_all[name] for name in names if name not in ("reset", "errors")), served_of_all)
+_, report, _ = report_of(traps, "result-without-waiting", options=["--report-only"])
+check(report["would_serve"]["calls"] == 4, report)
+check(is_software or report["would_serve"]["predicted_saving_ns"] > 0, report)
+# With --async a program that reads its results without waiting finds others, sooner or later; one that waits does not.
+check(run(ferry_run, "--async", "--quiet", "--", traps, "source-rewritten").returncode == 0)
+
+for program in others:
+    for options in OPTIONS:
+        done = run(ferry_run, "--quiet", *options, "--", program)
+        check(done.returncode == 0, program, options, done)
+
+# A byte that is changed on the way is noticed.
+for name in ("result-without-waiting", "source-rewritten", "per-thread-streams", "narrow-rows", "batches"):
+    check(run(ferry_run, "--all", "--quiet", "--", traps, name, FERRY_RUN_FLIP="1").returncode != 0, name)
+
+# ---- Each way to the driver's functions
+
+plain, beneath = run(lookups, plugin), run(ferry_run, "--quiet", "--", lookups, plugin)
+check(plain.returncode == beneath.returncode == 0, plain, beneath)
+replaced = {"cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2_ptsz", "cuMemHostAlloc", "cuGetProcAddress", "cuGetProcAddress_v2",
+            "cuMemcpyHtoDAsync", "cuMemcpyBatchAsync", "cuMemcpyDtoH"}
+for before, after in zip(plain.stdout.splitlines(), beneath.stdout.splitlines(), strict=True):
+    is_replaced = before.endswith(": libcuda.so.1") and replaced & set(before.removesuffix(": libcuda.so.1").split())
+    expected = before.replace(": libcuda.so.1", ": libferry-run.so") if is_replaced else before
+    check(after == expected, before, after)
+check("libferry-run.so" in beneath.stdout and "plugin 0" in beneath.stdout, beneath.stdout)
+
+# A library that the program preloads itself comes first, and ferry serves behind it.
+done, report, _ = report_of(traps, "errors", options=["--all"], LD_PRELOAD=own_preload)
+check(done.returncode == 0 and "own preload: 6 copies" in done.stdout, done)
+done, report, _ = report_of(traps, "source-rewritten", LD_PRELOAD=own_preload)
+check(done.returncode == 0 and report["served"]["calls"] > 0, done, report)
+
+# ---- Reports
+
+done = run(ferry_run, "--", traps, "result-without-waiting")
+for words in ("ferry-run: run-traps", "served by ferry", "device to pageable: staged", "pageable to device: staged"):
+    check(words in done.stderr, words, done.stderr)
+check(done.stdout == "0 failures\n", done)
+parent = "import os, subprocess, sys\nfor name in sys.argv[2:]: subprocess.run([sys.argv[1], name], check=True)\nsys.exit(3)"
+done, report, files = report_of(sys.executable, "-c", parent, traps, "result-without-waiting", "narrow-rows")
+check(done.returncode == 3 and report["program"] != "run-traps" and len(files) == 3, done, report, files)
+parent = parent.replace("\n", "\nos.environ['FERRY_RUN'] = 'off'\n", 1).replace("exit(3)", "exit(0)")
+done, report, files = report_of(sys.executable, "-c", parent, traps, "result-without-waiting")
+check(done.returncode == 0 and files == ["report.json"] and report["copies"]["calls"] == 0, done, report, files)
+done, report, files = report_of(traps, "fork")
+check(files == ["report.json"], "the child made no copy", files)
+done = run(ferry_run, "--quiet", "--report", "/no/such/folder/report.json", "--", traps, "narrow-rows")
+check(done.returncode == 0 and "cannot write the report to /no/such/folder/report.json" in done.stderr, done)
+check(report_of(traps, "narrow-rows", options=["--counts-only"])[1]["copies"]["time_ns"] == 0)
+
+# ---- Bad input
+
+def expect_line(line, *command, code=0, **environment):
+    done = run(ferry_run, *command, **environment)
+    check(done.returncode == code and done.stderr.count("\n") == 1 and line in done.stderr, command, done)
+
+expect_line("no such program: no-such-program", "--", "no-such-program", code=127)
+expect_line("no such program: /etc/passwd", "--", "/etc/passwd", code=127)
+expect_line("runs without ferry: it is linked statically", "--", static_program, code=5)
+with tempfile.TemporaryDirectory() as folder:
+    # As root, a program of another user; else any program of root's that has the bit
+    script = Path(folder) / "other-user"
+    script.write_bytes(Path("/bin/true").read_bytes())
+    if os.geteuid() == 0:
+        os.chown(script, 12345, 12345)
+        script.chmod(0o755 | stat.S_ISUID)
+        expect_line("runs without ferry: it runs as another user", "--", script)
+    (Path(folder) / "libcuda.so.1").write_text("no library")
+    expect_line("has no NVIDIA driver", "--", "true", LD_LIBRARY_PATH=folder)
+    script.write_text("exit 4\n")
+    script.chmod(0o755)
+    check(run(ferry_run, "--quiet", "--", script).returncode == 4, "a script without an interpreter's name")
+check(run(ferry_run).returncode != 0)
+check(run(ferry_run, "--no-such-option", "--", "true").returncode != 0)
+check(run(ferry_run, "--quiet", "sh", "-c", "exit 6").returncode == 6, "options behind the program are the program's")
+help_text = run(ferry_run, "--help").stdout
+check(len(help_text.splitlines()) <= 24 and max(map(len, help_text.splitlines())) <= 100, help_text)
+
+print(f"{checks} checks on {'the software driver' if is_software else 'a GPU'}")

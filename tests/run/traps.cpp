@@ -1,0 +1,471 @@
+// Programs that break where a copy is completed, read or ordered otherwise than by the driver: traps NAME. Each prints
+// what it saw. ferry-run must not change a word of it.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "additions.h"
+#include "driver/table.h"
+
+#define FERRY_EXPORT(symbol, name, version, parameters, call) extern "C" CUresult symbol parameters;
+#define FERRY_EXPORT_PER_THREAD FERRY_EXPORT
+#include "exports.inc"
+
+namespace {
+
+constexpr std::size_t large = std::size_t{8} << 20;
+
+int failures = 0;
+
+void expect(int line, const char *what, bool is_true) {
+    if (is_true) return;
+    std::printf("line %d: %s\n", line, what);
+    ++failures;
+}
+#define EXPECT(condition) expect(__LINE__, #condition, condition)
+#define OK(call) EXPECT((call) == CUDA_SUCCESS)
+
+using bytes = std::vector<unsigned char>;
+
+bytes numbered(std::size_t size, unsigned seed) {
+    bytes made(size);
+    for (std::size_t i = 0; i < size; ++i)
+        made[i] = static_cast<unsigned char>(i * 7 + i / 4096 * 13 + seed);
+    return made;
+}
+
+class device_memory {
+public:
+    explicit device_memory(std::size_t size) { OK(cuMemAlloc_v2(&address_, size)); }
+    ~device_memory() { OK(cuMemFree_v2(address_)); }
+    device_memory(const device_memory &) = delete;
+    operator CUdeviceptr() const { return address_; }
+
+private:
+    CUdeviceptr address_ = 0;
+};
+
+CUstream new_stream() {
+    CUstream made = nullptr;
+    OK(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
+    return made;
+}
+
+void sleep_a_while(void *) { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
+void keep_busy(CUstream stream) { OK(cuLaunchHostFunc(stream, sleep_a_while, nullptr)); }
+
+CUcontext use_device() {
+    CUcontext context = nullptr;
+    OK(cuInit(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    return context;
+}
+
+// The result of an asynchronous copy to pageable memory is there when the call returns.
+void result_without_waiting() {
+    for (const bool is_busy : {false, true}) {
+        const bytes source = numbered(large, is_busy);
+        const device_memory memory(large);
+        const CUstream stream = new_stream();
+        bytes result(large);
+        OK(cuMemcpyHtoD_v2(memory, source.data(), large));
+        if (is_busy) keep_busy(stream);
+        OK(cuMemcpyDtoHAsync_v2(result.data(), memory, large, stream));
+        EXPECT(result == source);
+        EXPECT(cuStreamQuery(stream) == CUDA_SUCCESS);
+        OK(cuStreamDestroy_v2(stream));
+    }
+}
+
+// A pageable source belongs to the program again when the call returns.
+void source_rewritten() {
+    for (const std::size_t size : {std::size_t{1000}, std::size_t{300} << 10, large}) {
+        const bytes original = numbered(size, 3);
+        bytes source = original, result(size);
+        const device_memory memory(size);
+        const CUstream stream = new_stream();
+        keep_busy(stream);
+        OK(cuMemcpyHtoDAsync_v2(memory, source.data(), size, stream));
+        std::memset(source.data(), 0xee, size);
+        OK(cuStreamSynchronize(stream));
+        OK(cuMemcpyDtoH_v2(result.data(), memory, size));
+        EXPECT(result == original);
+        OK(cuStreamDestroy_v2(stream));
+    }
+}
+
+// Memory is allocated and freed, which waits for running work, while other threads copy.
+void free_in_another_thread() {
+    CUcontext context = nullptr;
+    OK(cuCtxGetCurrent(&context));
+    std::atomic<bool> is_over = false;
+    std::thread other([&] {
+        OK(cuCtxSetCurrent(context));
+        while (!is_over) {
+            const device_memory one(large);
+            void *pinned = nullptr;
+            OK(cuMemAllocHost_v2(&pinned, 64 << 10));
+            OK(cuMemFreeHost(pinned));
+        }
+    });
+    std::vector<std::thread> copying;
+    for (unsigned number = 0; number < 4; ++number)
+        copying.emplace_back([=] {
+            OK(cuCtxSetCurrent(context));
+            const bytes source = numbered(large, number);
+            const device_memory memory(large);
+            const CUstream stream = new_stream();
+            for (int round = 0; round < 10; ++round) {
+                bytes result(large);
+                OK(cuMemcpyHtoDAsync_v2(memory, source.data(), large, stream));
+                OK(cuMemcpyDtoHAsync_v2(result.data(), memory, large, stream));
+                EXPECT(result == source);
+            }
+            OK(cuStreamDestroy_v2(stream));
+        });
+    for (std::thread &one : copying)
+        one.join();
+    is_over = true;
+    other.join();
+}
+
+void graph_capture() {
+    const device_memory memory(large), copied(large);
+    const CUstream stream = new_stream();
+    void *up = nullptr, *down = nullptr;
+    CUgraph graph = nullptr;
+    CUgraphExec runnable = nullptr;
+    OK(cuMemAllocHost_v2(&up, large));
+    OK(cuMemAllocHost_v2(&down, large));
+    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuMemcpyHtoDAsync_v2(memory, up, large, stream));
+    OK(cuMemsetD2D8Async(memory, 64, 5, 4, 1000, stream));
+    OK(cuMemcpyDtoDAsync_v2(copied, memory, large, stream));
+    OK(cuMemcpyDtoHAsync_v2(down, copied, large, stream));
+    // A copy outside the capture meanwhile
+    const bytes other = numbered(large, 9);
+    bytes result(large);
+    const device_memory elsewhere(large);
+    const CUstream free_stream = new_stream();
+    OK(cuMemcpyHtoDAsync_v2(elsewhere, other.data(), large, free_stream));
+    OK(cuMemcpyDtoHAsync_v2(result.data(), elsewhere, large, free_stream));
+    EXPECT(result == other);
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiateWithFlags(&runnable, graph, 0));
+    for (unsigned round = 0; round < 3; ++round) {
+        bytes expected = numbered(large, round);
+        std::memcpy(up, expected.data(), large);
+        std::memset(down, 0, large);
+        OK(cuGraphLaunch(runnable, stream));
+        OK(cuStreamSynchronize(stream));
+        for (std::size_t i = 0; i < 1000; ++i)
+            std::memset(expected.data() + 64 * i, 5, 4);
+        EXPECT(std::memcmp(down, expected.data(), large) == 0);
+    }
+    OK(cuGraphExecDestroy(runnable));
+    OK(cuGraphDestroy(graph));
+    OK(cuMemFreeHost(up));
+    OK(cuMemFreeHost(down));
+    OK(cuStreamDestroy_v2(stream));
+    OK(cuStreamDestroy_v2(free_stream));
+}
+
+// The legacy stream waits for a blocking stream. The thread's own does not.
+void per_thread_streams() {
+    const bytes source = numbered(large, 1);
+    bytes result(large);
+    const device_memory memory(large);
+    CUstream blocking = nullptr;
+    OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    std::atomic<bool> is_released = false;
+    OK(cuLaunchHostFunc(
+        blocking,
+        [](void *released) {
+            while (!*static_cast<std::atomic<bool> *>(released))
+                std::this_thread::yield();
+        },
+        &is_released));
+    OK(cuMemcpyHtoDAsync_v2_ptsz(memory, source.data(), large, nullptr));
+    OK(cuMemcpyDtoHAsync_v2_ptsz(result.data(), memory, large, nullptr));
+    EXPECT(result == source);
+    std::memset(result.data(), 0, large);
+    OK(cuMemcpyDtoH_v2_ptds(result.data(), memory, large));
+    EXPECT(result == source);
+    EXPECT(cuStreamQuery(blocking) == CUDA_ERROR_NOT_READY);
+    is_released = true;
+    OK(cuMemcpyDtoH_v2(result.data(), memory, large));
+    EXPECT(cuStreamQuery(blocking) == CUDA_SUCCESS);
+    OK(cuStreamDestroy_v2(blocking));
+}
+
+// Nobody waits: the driver and ferry end with the process.
+void exit_with_copies_in_flight() {
+    static const bytes source = numbered(8 * large, 1);
+    static bytes result(large);
+    CUdeviceptr memory = 0;
+    void *pinned = nullptr;
+    OK(cuMemAlloc_v2(&memory, 8 * large));
+    OK(cuMemAllocHost_v2(&pinned, large));
+    for (int i = 0; i < 4; ++i) {
+        const CUstream stream = new_stream();
+        OK(cuMemcpyHtoDAsync_v2(memory, source.data(), source.size(), stream));
+        OK(cuMemcpyDtoHAsync_v2(pinned, memory, large, stream));
+    }
+    std::printf("%d failures\n", failures);
+    std::exit(failures);
+}
+
+// The driver ends with the parent's fork for the child, which must not hang, and the parent goes on.
+void fork_after_use() {
+    const bytes source = numbered(large, 4);
+    bytes result(large);
+    const device_memory memory(large);
+    OK(cuMemcpyHtoD_v2(memory, source.data(), large));
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool has_failed = cuMemcpyDtoH_v2(result.data(), memory, large) != CUDA_SUCCESS;
+        std::exit(has_failed ? 7 : 8);
+    }
+    int status = 0;
+    EXPECT(waitpid(child, &status, 0) == child);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    OK(cuMemcpyDtoH_v2(result.data(), memory, large));
+    EXPECT(result == source);
+}
+
+// Pinned memory answers as the driver's own does.
+void pinned_memory() {
+    for (const unsigned flags : {0U, unsigned{CU_MEMHOSTALLOC_PORTABLE}, unsigned{CU_MEMHOSTALLOC_DEVICEMAP}}) {
+        const std::size_t size = 4 * large + 100;
+        void *memory = nullptr;
+        OK(cuMemHostAlloc(&memory, size, flags));
+        auto *const at = static_cast<unsigned char *>(memory);
+        const auto address = reinterpret_cast<CUdeviceptr>(memory);
+        unsigned told = 99, type = 0;
+        CUdeviceptr start = 0, device = 0;
+        std::size_t range = 0;
+        OK(cuMemHostGetFlags(&told, memory));
+        OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address + size - 1));
+        OK(cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address + size / 2));
+        OK(cuPointerGetAttribute(&range, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address + size / 2));
+        OK(cuMemHostGetDevicePointer_v2(&device, memory, 0));
+        std::printf("flags %u type %u range %d %zu device address %d past the end %d\n", told, type, start == address,
+                    range, device == address,
+                    cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address + size));
+        std::printf("unregister %d\n", cuMemHostUnregister(memory));
+        std::printf("free inside %d\n", cuMemFreeHost(at + 4096));
+        std::printf("register %d\n", cuMemHostRegister_v2(memory, 4096, 0));
+        at[0] = 1;
+        const pid_t child = fork(); // shares the memory
+        if (child == 0) _exit(at[0] == 1 ? (at[0] = 2, 0) : 1);
+        int status = 0;
+        EXPECT(waitpid(child, &status, 0) == child && status == 0);
+        EXPECT(at[0] == 2);
+        const bytes source = numbered(size, flags);
+        bytes result(size);
+        const device_memory there(size);
+        std::memcpy(memory, source.data(), size);
+        OK(cuMemcpyHtoD_v2(there, memory, size));
+        OK(cuMemcpyDtoH_v2(result.data(), there, size));
+        EXPECT(result == source);
+        std::printf("free %d\n", cuMemFreeHost(memory));
+        std::printf("free again %d\n", cuMemFreeHost(memory));
+    }
+    void *memory = nullptr;
+    std::printf("no place %d\n", cuMemHostAlloc(nullptr, 4 * large, 0));
+    std::printf("wrong flags %d\n", cuMemHostAlloc(&memory, 4 * large, 0xff));
+}
+
+// Narrow rows, which ferry copies and fills by kernels.
+void narrow_rows() {
+    constexpr std::size_t rows = 20000, width = 12, pitch = 32;
+    const bytes source = numbered(rows * pitch, 5);
+    bytes expected = source, result(rows * pitch);
+    const device_memory from(rows * pitch), to(rows * pitch);
+    OK(cuMemcpyHtoD_v2(from, source.data(), source.size()));
+    OK(cuMemsetD8_v2(to, 0xcc, source.size()));
+    CUDA_MEMCPY2D copy = {};
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = from, copy.dstDevice = to;
+    copy.srcPitch = copy.dstPitch = pitch;
+    copy.srcXInBytes = copy.dstXInBytes = 4;
+    copy.WidthInBytes = width, copy.Height = rows;
+    OK(cuMemcpy2D_v2(&copy));
+    OK(cuMemsetD2D32_v2(to + 20, pitch, 0x04030201, 2, rows));
+    for (std::size_t i = 0; i < rows; ++i) {
+        unsigned char *const row = expected.data() + i * pitch;
+        std::memset(row, 0xcc, 4);
+        std::memset(row + 16, 0xcc, 16);
+        const unsigned char pattern[] = {1, 2, 3, 4, 1, 2, 3, 4};
+        std::memcpy(row + 20, pattern, sizeof pattern);
+    }
+    OK(cuMemcpyDtoH_v2(result.data(), to, result.size()));
+    EXPECT(result == expected);
+    // From pageable rows into a column on the device, and back
+    std::memset(expected.data(), 0, expected.size());
+    OK(cuMemsetD8_v2(to, 0, expected.size()));
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = source.data();
+    OK(cuMemcpy2DAsync_v2(&copy, CU_STREAM_LEGACY));
+    OK(cuMemcpyDtoH_v2(result.data(), to, result.size()));
+    for (std::size_t i = 0; i < rows; ++i)
+        std::memcpy(expected.data() + i * pitch + 4, source.data() + i * pitch + 4, width);
+    EXPECT(result == expected);
+}
+
+void batches() {
+    constexpr std::size_t count = 2000, piece = 256;
+    const bytes source = numbered(2 * count * piece, 6);
+    bytes result(source.size()), expected(source.size());
+    const device_memory from(source.size()), to(source.size());
+    const CUstream stream = new_stream();
+    for (const int version : {12080, 13000}) {
+        void *function = nullptr;
+        OK(cuGetProcAddress_v2("cuMemcpyBatchAsync", &function, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, nullptr));
+        OK(cuMemcpyHtoD_v2(from, source.data(), source.size()));
+        OK(cuMemsetD8_v2(to, 0, source.size()));
+        OK(cuCtxSynchronize());
+        std::memset(expected.data(), 0, expected.size());
+        std::vector<CUdeviceptr> destinations, sources;
+        std::vector<std::size_t> sizes(count, piece);
+        for (std::size_t i = 0; i < count; ++i) {
+            destinations.push_back(to + 2 * i * piece);
+            sources.push_back(from + (count - i) * piece);
+            std::memcpy(expected.data() + 2 * i * piece, source.data() + (count - i) * piece, piece);
+        }
+        CUmemcpyAttributes attributes = {};
+        attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+        std::size_t first = 0, failed = 0;
+        const auto run = [&](CUstream on) {
+            if (version == 13000)
+                return reinterpret_cast<PFN_cuMemcpyBatchAsync_v13000>(function)(
+                    destinations.data(), sources.data(), sizes.data(), count, &attributes, &first, 1, on);
+            return reinterpret_cast<PFN_cuMemcpyBatchAsync_v12080>(function)(
+                destinations.data(), sources.data(), sizes.data(), count, &attributes, &first, 1, &failed, on);
+        };
+        OK(run(stream));
+        OK(cuStreamSynchronize(stream));
+        OK(cuMemcpyDtoH_v2(result.data(), to, result.size()));
+        EXPECT(result == expected);
+        std::printf("on the legacy stream %d", run(nullptr));
+        sizes[5] = 0;
+        std::printf(", with an empty piece %d\n", run(stream));
+    }
+    // Boxes of bytes
+    OK(cuMemsetD8_v2(to, 0, source.size()));
+    OK(cuCtxSynchronize());
+    std::memset(expected.data(), 0, expected.size());
+    std::vector<CUDA_MEMCPY3D_BATCH_OP> boxes(500);
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+        CUDA_MEMCPY3D_BATCH_OP &one = boxes[i];
+        one.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+        one.src.type = one.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+        one.src.op.ptr.ptr = from + i * 1024;
+        one.dst.op.ptr.ptr = to + i * 1024;
+        one.src.op.ptr.rowLength = one.dst.op.ptr.rowLength = 64;
+        one.extent = {16, 8, 1};
+        for (std::size_t row = 0; row < 8; ++row)
+            std::memcpy(expected.data() + i * 1024 + row * 64, source.data() + i * 1024 + row * 64, 16);
+    }
+    OK(cuMemcpy3DBatchAsync_v2(boxes.size(), boxes.data(), 0, stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuMemcpyDtoH_v2(result.data(), to, result.size()));
+    EXPECT(result == expected);
+    OK(cuStreamDestroy_v2(stream));
+}
+
+// The driver's own results for calls that it refuses.
+void errors() {
+    const bytes source(large);
+    bytes result(large);
+    const device_memory memory(large);
+    const auto told = [](const char *what, CUresult got) { std::printf("%s: %d\n", what, got); };
+    told("null source", cuMemcpyHtoD_v2(memory, nullptr, large));
+    told("null destination", cuMemcpyDtoH_v2(nullptr, memory, large));
+    told("past the end", cuMemcpyHtoD_v2(memory + large / 2, source.data(), large));
+    told("past the end on a stream", cuMemcpyDtoHAsync_v2(result.data(), memory + large / 2, large, nullptr));
+    told("no device memory", cuMemcpyHtoD_v2(4096, source.data(), large));
+    told("nothing", cuMemcpyHtoD_v2(memory, source.data(), 0));
+    told("nothing nowhere", cuMemcpyHtoD_v2(0, nullptr, 0));
+    told("fill past the end", cuMemsetD8_v2(memory + large / 2, 0, large));
+    told("fill misaligned", cuMemsetD32_v2(memory + 1, 0, 16));
+    told("fill with overlapping rows", cuMemsetD2D8_v2(memory, 16, 0, 32, 30000));
+    CUDA_MEMCPY2D box = {};
+    box.srcMemoryType = CU_MEMORYTYPE_HOST, box.srcHost = source.data(), box.srcPitch = 16;
+    box.dstMemoryType = CU_MEMORYTYPE_DEVICE, box.dstDevice = memory, box.dstPitch = 32;
+    box.WidthInBytes = 32, box.Height = 100000;
+    told("pitch below width", cuMemcpy2D_v2(&box));
+    box.srcPitch = 32, box.Height = 1 << 20;
+    told("box past the end", cuMemcpy2DAsync_v2(&box, nullptr));
+    box.Height = 0;
+    told("no rows", cuMemcpy2D_v2(&box));
+    told("null box", cuMemcpy2D_v2(nullptr));
+    CUcontext current = nullptr;
+    OK(cuCtxPopCurrent_v2(&current));
+    told("without a context", cuMemcpyHtoD_v2(memory, source.data(), large));
+    told("fill without a context", cuMemsetD8_v2(memory, 0, large));
+    OK(cuCtxPushCurrent_v2(current));
+}
+
+// Resets the device between copies. The software driver has no reset.
+void reset() {
+    using reset_function = CUresult (*)(CUdevice);
+    void *function = nullptr;
+    cuGetProcAddress_v2("cuDevicePrimaryCtxReset", &function, 11000, CU_GET_PROC_ADDRESS_DEFAULT, nullptr);
+    for (unsigned round = 0; function && round < 3; ++round) {
+        const bytes source = numbered(large, round);
+        bytes result(large);
+        void *pinned = nullptr;
+        {
+            const device_memory memory(large);
+            OK(cuMemcpyHtoD_v2(memory, source.data(), large));
+            OK(cuMemcpyDtoHAsync_v2(result.data(), memory, large, nullptr));
+            OK(cuMemHostAlloc(&pinned, 2 * large, 0));
+        }
+        EXPECT(result == source);
+        OK(reinterpret_cast<reset_function>(function)(0));
+        use_device();
+        std::printf("free of pinned memory after the reset: %d\n", cuMemFreeHost(pinned));
+    }
+}
+
+struct trap {
+    const char *name;
+    void (*run)();
+};
+constexpr trap traps[] = {{"result-without-waiting", result_without_waiting},
+                          {"source-rewritten", source_rewritten},
+                          {"free-in-another-thread", free_in_another_thread},
+                          {"graph-capture", graph_capture},
+                          {"per-thread-streams", per_thread_streams},
+                          {"exit-with-copies-in-flight", exit_with_copies_in_flight},
+                          {"fork", fork_after_use},
+                          {"pinned-memory", pinned_memory},
+                          {"narrow-rows", narrow_rows},
+                          {"batches", batches},
+                          {"errors", errors},
+                          {"reset", reset}};
+
+} // namespace
+
+int main(int count, char **arguments) {
+    if (count == 1)
+        for (const trap &one : traps)
+            std::puts(one.name);
+    for (const trap &one : traps)
+        if (count == 2 && std::strcmp(arguments[1], one.name) == 0) {
+            use_device();
+            one.run();
+            std::printf("%d failures\n", failures);
+        }
+    return failures != 0;
+}

@@ -1,0 +1,234 @@
+// The driver's batches. ferry makes thousands of small pieces in one launch.
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "exported.h"
+#include "serve.h"
+
+using namespace ferry_run;
+
+namespace {
+
+// The driver refuses these itself, or ferry has no such thing.
+bool is_usual(CUmemcpySrcAccessOrder order) noexcept {
+    return order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM || order == CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
+}
+bool is_default_legacy(CUstream stream) noexcept { return !stream || stream == CU_STREAM_LEGACY; }
+
+template <class Copies>
+bool any_pageable_destination(const driver &on, std::size_t count, const Copies &destination) noexcept {
+    for (std::size_t i = 0; i < count; ++i)
+        if (const CUdeviceptr address = destination(i); address && !on.memory_type(address)) return true;
+    return false;
+}
+
+// Pieces that are taken together are worth it; others the driver makes one by one as fast.
+template <class Explain, class Copy, class Destination>
+verdict serve_batch(CUstream stream, std::size_t count, const Explain &explain, const Copy &copy,
+                    const Destination &destination) noexcept {
+    verdict found = {outcome::as_batch, traffic::batch};
+    const driver *const on = the_driver();
+    if (!on) return {outcome::no_ferry, traffic::batch};
+    if (!may_enqueue(*on, stream, found.what)) return found;
+    const copying_instance ferry;
+    if (!ferry.get()) return {outcome::no_ferry, traffic::batch};
+    ferry_batch_explanation plan = {};
+    plan.struct_size = sizeof plan;
+    if (explain(ferry.get(), plan) != FERRY_SUCCESS) return {outcome::refused, traffic::batch};
+    const std::uint64_t together = plan.kernels.copies + plan.staged.copies + plan.broadcasts.copies;
+    if (!together && !the_settings().takes_all) return {outcome::driver_is_fastest, traffic::batch};
+    if (the_settings().mode == mode::report_only) return {outcome::report_only_kernel, traffic::batch};
+    if (copy(ferry.get()) != FERRY_SUCCESS) return {outcome::refused, traffic::batch};
+    found.what = outcome::as_batch;
+    const bool may_be_pageable = plan.staged.copies || plan.singles.copies;
+    if (may_be_pageable && !the_settings().leaves_async && any_pageable_destination(*on, count, destination)) {
+        const relaxed_captures relaxed(*on);
+        found.result = ferry.wait_for(stream);
+    }
+    if (the_settings().flips_a_byte && on->memory_type(destination(0)) == CU_MEMORYTYPE_DEVICE)
+        on->cuMemsetD8Async(destination(0), 0xa5, 1, stream);
+    return found;
+}
+
+template <class Serve, class Real>
+CUresult run(entry function, std::uint64_t bytes, const Serve &serve, const Real &real) noexcept {
+    const std::uint64_t start = the_settings().times ? clock_ns() : 0;
+    verdict found;
+    {
+        const inside_ferry inside;
+        found = serve();
+    }
+    const CUresult result = is_served(found.what) ? found.result : real();
+    note({function, found.kind, found.what, bytes, start ? clock_ns() - start : 0});
+    return result;
+}
+
+// ---- Lines
+
+struct lines {
+    CUstream stream;
+    const CUdeviceptr *to, *from;
+    const size_t *sizes;
+    size_t count;
+    const CUmemcpyAttributes *attributes;
+    const size_t *first_of;
+    size_t attribute_count;
+
+    bool is_valid() const noexcept {
+        if (!count || !to || !from || !sizes || !attributes || !first_of || !attribute_count) return false;
+        if (is_default_legacy(stream) || attribute_count > count || first_of[0] != 0) return false;
+        for (size_t i = 0; i < attribute_count; ++i)
+            if (!is_usual(attributes[i].srcAccessOrder) || (i && first_of[i] <= first_of[i - 1]) ||
+                first_of[i] >= count)
+                return false;
+        for (size_t i = 0; i < count; ++i)
+            if (!to[i] || !from[i] || !sizes[i]) return false;
+        return true;
+    }
+
+    std::uint64_t bytes() const noexcept {
+        std::uint64_t sum = 0;
+        for (size_t i = 0; sizes && i < count; ++i)
+            sum += sizes[i];
+        return sum;
+    }
+
+    verdict serve() const noexcept {
+        static_assert(sizeof(CUdeviceptr) == sizeof(uint64_t) && sizeof(size_t) == sizeof(uint64_t));
+        if (!is_valid()) return {outcome::unserved_call, traffic::batch};
+        const auto *const destinations = reinterpret_cast<const uint64_t *>(to);
+        const auto *const sources = reinterpret_cast<const uint64_t *>(from);
+        return serve_batch(
+            stream, count,
+            [&](ferry_instance *ferry, ferry_batch_explanation &plan) {
+                return ferry_copy_pieces_explain_async(ferry, destinations, sources, sizes, count, 0, stream, &plan,
+                                                       nullptr);
+            },
+            [&](ferry_instance *ferry) {
+                return ferry_copy_pieces_async(ferry, destinations, sources, sizes, count, 0, stream, nullptr);
+            },
+            [&](size_t i) { return to[i]; });
+    }
+};
+
+template <entry self, class... Arguments> CUresult run_lines(const lines &asked, Arguments... arguments) noexcept {
+    const auto real = [&] { return call_real<self>(arguments...); };
+    if (!is_on() || is_inside()) return real();
+    return run(
+        self, asked.bytes(), [&] { return asked.serve(); }, real);
+}
+
+// ---- Boxes
+
+struct boxes {
+    CUstream stream;
+    const CUDA_MEMCPY3D_BATCH_OP *all;
+    size_t count;
+    unsigned long long flags;
+
+    // Extents and pitches count elements: of an array's at either end, else bytes.
+    static std::uint64_t element_of(ferry_instance *ferry, const CUmemcpy3DOperand &operand) noexcept {
+        if (operand.type != CU_MEMCPY_OPERAND_TYPE_ARRAY) return 1;
+        ferry_array_desc desc = {};
+        desc.struct_size = sizeof desc;
+        uint32_t element = 0;
+        return ferry_array_get_info(ferry, operand.op.array.array, &desc, &element) == FERRY_SUCCESS ? element : 0;
+    }
+
+    static bool describe(const CUmemcpy3DOperand &operand, std::uint64_t element, const CUextent3D &extent,
+                         ferry_place &place) noexcept {
+        place.device = FERRY_DEVICE_UNKNOWN;
+        if (operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+            place.kind = FERRY_KIND_ARRAY;
+            place.array = operand.op.array.array;
+            place.x = operand.op.array.offset.x * element;
+            place.y = operand.op.array.offset.y;
+            place.z = operand.op.array.offset.z;
+            return true;
+        }
+        if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return false;
+        place.kind = FERRY_KIND_ANY;
+        place.address = operand.op.ptr.ptr;
+        if (extent.height > 1 || extent.depth > 1) place.row_pitch = operand.op.ptr.rowLength * element;
+        if (extent.depth > 1) place.slice_height = operand.op.ptr.layerHeight;
+        return place.address != 0;
+    }
+
+    bool describe(ferry_instance *ferry, const CUDA_MEMCPY3D_BATCH_OP &one, ferry_copy_desc &copy) const noexcept {
+        const std::uint64_t element = std::max(element_of(ferry, one.src), element_of(ferry, one.dst));
+        if (!is_usual(one.srcAccessOrder) || !element) return false;
+        if (!one.extent.width || !one.extent.height || !one.extent.depth) return false;
+        copy.width = one.extent.width * element;
+        copy.height = one.extent.height;
+        copy.depth = one.extent.depth;
+        return describe(one.src, element, one.extent, copy.source) &&
+               describe(one.dst, element, one.extent, copy.destination);
+    }
+
+    bool describe_all(ferry_copy_desc *copies) const noexcept {
+        const copying_instance ferry;
+        bool are_described = ferry.get() != nullptr;
+        for (size_t i = 0; are_described && i < count; ++i)
+            are_described = describe(ferry.get(), all[i], copies[i]);
+        return are_described;
+    }
+
+    std::uint64_t bytes() const noexcept { // as if all elements were bytes
+        std::uint64_t sum = 0;
+        for (size_t i = 0; all && i < count; ++i)
+            sum += std::uint64_t{all[i].extent.width} * all[i].extent.height * all[i].extent.depth;
+        return sum;
+    }
+
+    verdict serve() const noexcept {
+        if (!the_driver()) return {outcome::no_ferry, traffic::batch};
+        if (!count || !all || flags || is_default_legacy(stream)) return {outcome::unserved_call, traffic::batch};
+        const std::unique_ptr<ferry_copy_desc[]> copies(new (std::nothrow) ferry_copy_desc[count]());
+        if (!copies) return {outcome::unserved_call, traffic::batch};
+        if (!describe_all(copies.get())) return {outcome::unserved_call, traffic::batch};
+        return serve_batch(
+            stream, count,
+            [&](ferry_instance *ferry, ferry_batch_explanation &plan) {
+                return ferry_copy_batch_explain_async(ferry, copies.get(), count, 0, stream, &plan, nullptr);
+            },
+            [&](ferry_instance *ferry) {
+                return ferry_copy_batch_async(ferry, copies.get(), count, 0, stream, nullptr);
+            },
+            [&](size_t i) { return CUdeviceptr{copies[i].destination.address}; });
+    }
+};
+
+template <entry self, class... Arguments> CUresult run_boxes(const boxes &asked, Arguments... arguments) noexcept {
+    const auto real = [&] { return call_real<self>(arguments...); };
+    if (!is_on() || is_inside()) return real();
+    return run(
+        self, asked.bytes(), [&] { return asked.serve(); }, real);
+}
+
+CUstream own(CUstream stream) noexcept { return stream ? stream : CU_STREAM_PER_THREAD; }
+
+} // namespace
+
+#define FERRY_RUN_LINE_BATCH(symbol, stream_of, fail_index_parameter, fail_index)                                      \
+    FERRY_RUN_EXPORTED symbol(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count,                         \
+                              CUmemcpyAttributes *attributes, size_t *first_of,                                        \
+                              size_t attribute_count fail_index_parameter, CUstream stream) {                          \
+        return run_lines<entry::symbol>({stream_of, to, from, sizes, count, attributes, first_of, attribute_count},    \
+                                        to, from, sizes, count, attributes, first_of, attribute_count fail_index,      \
+                                        stream);                                                                       \
+    }
+#define FERRY_RUN_BOX_BATCH(symbol, stream_of, fail_index_parameter, fail_index)                                       \
+    FERRY_RUN_EXPORTED symbol(size_t count, CUDA_MEMCPY3D_BATCH_OP *all fail_index_parameter,                          \
+                              unsigned long long flags, CUstream stream) {                                             \
+        return run_boxes<entry::symbol>({stream_of, all, count, flags}, count, all fail_index, flags, stream);         \
+    }
+#define FERRY_RUN_COMMA ,
+FERRY_RUN_LINE_BATCH(cuMemcpyBatchAsync, stream, FERRY_RUN_COMMA size_t *failed, FERRY_RUN_COMMA failed)
+FERRY_RUN_LINE_BATCH(cuMemcpyBatchAsync_ptsz, own(stream), FERRY_RUN_COMMA size_t *failed, FERRY_RUN_COMMA failed)
+FERRY_RUN_LINE_BATCH(cuMemcpyBatchAsync_v2, stream, , )
+FERRY_RUN_LINE_BATCH(cuMemcpyBatchAsync_v2_ptsz, own(stream), , )
+FERRY_RUN_BOX_BATCH(cuMemcpy3DBatchAsync, stream, FERRY_RUN_COMMA size_t *failed, FERRY_RUN_COMMA failed)
+FERRY_RUN_BOX_BATCH(cuMemcpy3DBatchAsync_ptsz, own(stream), FERRY_RUN_COMMA size_t *failed, FERRY_RUN_COMMA failed)
+FERRY_RUN_BOX_BATCH(cuMemcpy3DBatchAsync_v2, stream, , )
+FERRY_RUN_BOX_BATCH(cuMemcpy3DBatchAsync_v2_ptsz, own(stream), , )

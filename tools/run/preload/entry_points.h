@@ -1,0 +1,51 @@
+// The entry points of libcuda.so.1 that this library replaces, and the functions of that library behind them.
+#pragma once
+
+#include <atomic>
+
+#include "driver/table.h"
+
+// Signatures that ferry itself does not call. Pointers to structs that only the program and the driver know are void.
+using PFN_cuCtxCreate_v11040 = CUresult (*)(CUcontext *, void *, int, unsigned, CUdevice);
+using PFN_cuCtxCreate_v12050 = CUresult (*)(CUcontext *, void *, unsigned, CUdevice);
+using PFN_cuDevicePrimaryCtxReset_v7000 = CUresult (*)(CUdevice);
+using PFN_cuDevicePrimaryCtxReset_v11000 = CUresult (*)(CUdevice);
+
+namespace ferry_run {
+
+enum class entry : unsigned {
+#define FERRY_RUN_ENTRY(symbol, name, version) symbol,
+#include "entry_points.inc"
+#undef FERRY_RUN_ENTRY
+    count
+};
+
+// The real functions. Null until find_real() has found libcuda.so.1 in the process.
+extern std::atomic<void *> real_functions[static_cast<unsigned>(entry::count)];
+// Fills real_functions if libcuda.so.1 is loaded. Returns whether it is.
+bool find_real() noexcept;
+// What replaces a function of libcuda.so.1: the function itself if nothing does.
+void *substitute_for(void *real) noexcept;
+
+const char *symbol_of(entry one) noexcept;
+
+template <entry one> struct type_of;
+#define FERRY_RUN_ENTRY(symbol, name, version)                                                                         \
+    template <> struct type_of<entry::symbol> { using type = PFN_##name##_v##version; };
+#include "entry_points.inc"
+#undef FERRY_RUN_ENTRY
+
+// Calls the real function. A program can hold a symbol of this library before libcuda.so.1 is loaded only as a weak
+// reference, or by RTLD_NEXT.
+template <entry one, class... Arguments> CUresult call_real(Arguments... arguments) noexcept {
+    void *function = real_functions[static_cast<unsigned>(one)].load(std::memory_order_acquire);
+    if (!function && find_real()) function = real_functions[static_cast<unsigned>(one)].load(std::memory_order_acquire);
+    return function ? reinterpret_cast<typename type_of<one>::type>(function)(arguments...)
+                    : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+// Looks a function of the driver up as cuGetProcAddress does, in its form for the legacy default stream. Null if the
+// driver has none. This is what ferry gets as ferry_options.get_proc.
+void *find_driver_function(void *user, const char *name, int version) noexcept;
+
+} // namespace ferry_run

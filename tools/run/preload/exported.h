@@ -1,0 +1,13 @@
+// The functions that this library exports in place of libcuda.so.1's.
+#pragma once
+
+#include <type_traits>
+
+#include "entry_points.h"
+
+#define FERRY_RUN_EXPORTED extern "C" __attribute__((visibility("default"))) CUresult
+
+#define FERRY_RUN_ENTRY(symbol, name, version)                                                                         \
+    extern "C" std::remove_pointer_t<PFN_##name##_v##version> symbol __attribute__((visibility("default")));
+#include "entry_points.inc"
+#undef FERRY_RUN_ENTRY

@@ -1,0 +1,98 @@
+// The driver's fills. ferry fills narrow rows faster.
+#include <cstring>
+
+#include "exported.h"
+#include "serve.h"
+
+using namespace ferry_run;
+
+namespace {
+
+// `value_size` bytes of `value`, `width` times in each row.
+struct rectangle {
+    CUstream stream;
+    CUdeviceptr address;
+    std::uint64_t pitch;
+    unsigned value, value_size;
+    std::uint64_t width, height;
+
+    std::uint64_t bytes() const noexcept { return width * value_size * height; }
+};
+
+verdict fill(const rectangle &asked) noexcept {
+    const inside_ferry inside;
+    const driver *const on = the_driver();
+    if (!on) return {outcome::no_ferry, traffic::fill};
+    unsigned is_managed = 0;
+    on->cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, asked.address);
+    CUdevice device = CU_DEVICE_INVALID;
+    if (on->memory_type(asked.address) != CU_MEMORYTYPE_DEVICE || is_managed || on->is_synchronised(asked.address))
+        return {outcome::other_memory, traffic::fill};
+    if (on->cuCtxGetDevice(&device) != CUDA_SUCCESS || on->device_of(asked.address) != device)
+        return {outcome::other_context, traffic::fill};
+    if (asked.height > 1 && asked.pitch < asked.width * asked.value_size) return {outcome::refused, traffic::fill};
+    if (outcome why; !may_enqueue(*on, asked.stream, why)) return {why, traffic::fill};
+    if (the_settings().mode == mode::report_only) return {outcome::report_only_kernel, traffic::fill};
+    ferry_fill_desc fill = {};
+    ferry_place place;
+    ferry_place_device_pitched(&place, FERRY_DEVICE_UNKNOWN, asked.address, asked.height > 1 ? asked.pitch : 0, 0);
+    ferry_fill_desc_init(&fill, &place, asked.width * asked.value_size, asked.height, 1, &asked.value,
+                         asked.value_size);
+    const copying_instance ferry;
+    if (!ferry.get()) return {outcome::no_ferry, traffic::fill};
+    const int32_t status = ferry_fill_async(ferry.get(), &fill, asked.stream, nullptr);
+    if (status != FERRY_SUCCESS) return {outcome::refused, traffic::fill};
+    if (the_settings().flips_a_byte)
+        on->cuMemsetD8Async(asked.address, static_cast<unsigned char>(asked.value ^ 0xff), 1, asked.stream);
+    return {outcome::filled, traffic::fill};
+}
+
+template <entry self, class... Arguments> CUresult run(const rectangle &asked, Arguments... arguments) noexcept {
+    const auto real = [&] { return call_real<self>(arguments...); };
+    if (!is_on() || is_inside()) return real();
+    const std::uint64_t start = the_settings().times ? clock_ns() : 0, bytes = asked.bytes();
+    const bool is_narrow = asked.height > 1 && bytes >= worth_a_kernel && bytes / asked.height <= widest_narrow_row;
+    verdict found = {outcome::small, traffic::fill};
+    if (asked.height <= 1) found.what = outcome::driver_is_fastest;
+    if (bytes && (is_narrow || the_settings().takes_all)) found = fill(asked);
+    const CUresult result = is_served(found.what) ? found.result : real();
+    note({self, found.kind, found.what, bytes, start ? clock_ns() - start : 0});
+    return result;
+}
+
+CUstream own(CUstream stream) noexcept { return stream ? stream : CU_STREAM_PER_THREAD; }
+
+} // namespace
+
+// A line and a rectangle of one type of value, synchronous and on a stream, each for both default streams.
+#define FERRY_RUN_FILL(symbol, stream_of, type, parameters, arguments, pitch, height)                                  \
+    FERRY_RUN_EXPORTED symbol parameters {                                                                             \
+        return run<entry::symbol>({stream_of, at, pitch, value, sizeof(type), width, height},                          \
+                                  FERRY_RUN_LIST arguments);                                                           \
+    }
+#define FERRY_RUN_LIST(...) __VA_ARGS__
+#define FERRY_RUN_FILLS(bits, type)                                                                                    \
+    FERRY_RUN_FILL(cuMemsetD##bits##_v2, nullptr, type, (CUdeviceptr at, type value, size_t width),                    \
+                   (at, value, width), 0, 1)                                                                           \
+    FERRY_RUN_FILL(cuMemsetD##bits##_v2_ptds, own(nullptr), type, (CUdeviceptr at, type value, size_t width),          \
+                   (at, value, width), 0, 1)                                                                           \
+    FERRY_RUN_FILL(cuMemsetD##bits##Async, stream, type, (CUdeviceptr at, type value, size_t width, CUstream stream),  \
+                   (at, value, width, stream), 0, 1)                                                                   \
+    FERRY_RUN_FILL(cuMemsetD##bits##Async_ptsz, own(stream), type,                                                     \
+                   (CUdeviceptr at, type value, size_t width, CUstream stream), (at, value, width, stream), 0, 1)      \
+    FERRY_RUN_FILL(cuMemsetD2D##bits##_v2, nullptr, type,                                                              \
+                   (CUdeviceptr at, size_t pitch, type value, size_t width, size_t height),                            \
+                   (at, pitch, value, width, height), pitch, height)                                                   \
+    FERRY_RUN_FILL(cuMemsetD2D##bits##_v2_ptds, own(nullptr), type,                                                    \
+                   (CUdeviceptr at, size_t pitch, type value, size_t width, size_t height),                            \
+                   (at, pitch, value, width, height), pitch, height)                                                   \
+    FERRY_RUN_FILL(cuMemsetD2D##bits##Async, stream, type,                                                             \
+                   (CUdeviceptr at, size_t pitch, type value, size_t width, size_t height, CUstream stream),           \
+                   (at, pitch, value, width, height, stream), pitch, height)                                           \
+    FERRY_RUN_FILL(cuMemsetD2D##bits##Async_ptsz, own(stream), type,                                                   \
+                   (CUdeviceptr at, size_t pitch, type value, size_t width, size_t height, CUstream stream),           \
+                   (at, pitch, value, width, height, stream), pitch, height)
+
+FERRY_RUN_FILLS(8, unsigned char)
+FERRY_RUN_FILLS(16, unsigned short)
+FERRY_RUN_FILLS(32, unsigned)

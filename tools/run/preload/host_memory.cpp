@@ -1,0 +1,145 @@
+// Pinned memory. ferry's is several times as fast to allocate. It is registered memory: a few calls tell that apart
+// from memory of the driver's, so they are replaced too.
+#include <algorithm>
+#include <pthread.h>
+
+#include "exported.h"
+#include "serve.h"
+
+using namespace ferry_run;
+
+namespace {
+
+// The driver's own allocations of fewer bytes take less than the threads that ferry would start.
+constexpr std::uint64_t worth_allocating = std::uint64_t{8} << 20;
+
+struct block {
+    std::uint64_t begin, end;
+};
+
+// The blocks that ferry allocated, sorted by address.
+class block_set {
+public:
+    bool add(const block &added) noexcept {
+        pthread_mutex_lock(&mutex_);
+        const bool has_room = count_ < max_blocks;
+        if (has_room) {
+            block *const at = first_behind(added.begin);
+            std::copy_backward(at, all_ + count_, all_ + count_ + 1);
+            *at = added;
+            ++count_;
+        }
+        pthread_mutex_unlock(&mutex_);
+        return has_room;
+    }
+    // Whether a block begins at the address; with `inside` also whether it lies in one.
+    bool contains(std::uint64_t address, bool inside = false) noexcept {
+        pthread_mutex_lock(&mutex_);
+        const block *const at = first_behind(address);
+        const bool is_known = at != all_ && (at[-1].begin == address || (inside && address < at[-1].end));
+        pthread_mutex_unlock(&mutex_);
+        return is_known;
+    }
+    bool remove(std::uint64_t address) noexcept {
+        pthread_mutex_lock(&mutex_);
+        block *const at = first_behind(address);
+        const bool is_known = at != all_ && at[-1].begin == address;
+        if (is_known) {
+            std::copy(at, all_ + count_, at - 1);
+            --count_;
+        }
+        pthread_mutex_unlock(&mutex_);
+        return is_known;
+    }
+
+private:
+    block *first_behind(std::uint64_t address) noexcept {
+        return std::upper_bound(all_, all_ + count_, address,
+                                [](std::uint64_t one, const block &other) { return one < other.begin; });
+    }
+
+    static constexpr unsigned max_blocks = 1U << 14; // of 8 MiB and more: 128 GiB at least
+    pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+    block all_[max_blocks] = {};
+    unsigned count_ = 0;
+};
+block_set blocks;
+
+std::uint64_t number(const void *address) noexcept { return reinterpret_cast<std::uintptr_t>(address); }
+
+verdict allocate(void **address, std::size_t bytes, unsigned flags) noexcept {
+    const inside_ferry inside;
+    constexpr traffic kind = traffic::pinned_allocation;
+    constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+    if (!address || flags & ~known) return {outcome::unserved_call, kind}; // write-combined memory is the driver's
+    const driver *const on = the_driver();
+    CUcontext current = nullptr;
+    if (!on) return {outcome::no_ferry, kind};
+    if (on->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current) return {outcome::other_context, kind};
+    ferry_instance *const ferry = allocating_instance();
+    if (!ferry) return {outcome::no_ferry, kind};
+    ferry_host_options options = {};
+    options.struct_size = sizeof options;
+    options.flags = (flags & CU_MEMHOSTALLOC_PORTABLE ? 0 : FERRY_HOST_NOT_PORTABLE) |
+                    (the_settings().pins_privately ? 0 : FERRY_HOST_SHARED);
+    ferry_host_block made = {};
+    made.struct_size = sizeof made;
+    if (ferry_host_alloc(ferry, bytes, &options, &made, nullptr) != FERRY_SUCCESS) return {outcome::refused, kind};
+    if (made.origin == FERRY_HOST_FROM_MAPPING && !blocks.add({number(made.address), number(made.address) + bytes})) {
+        ferry_host_free(ferry, made.address);
+        return {outcome::refused, kind};
+    }
+    *address = made.address;
+    return {outcome::allocated, kind};
+}
+
+template <entry self, class... Arguments>
+CUresult run_allocation(void **address, std::size_t bytes, unsigned flags, Arguments... arguments) noexcept {
+    const auto real = [&] { return call_real<self>(arguments...); };
+    if (!is_on() || is_inside()) return real();
+    const std::uint64_t start = the_settings().times ? clock_ns() : 0;
+    verdict found = {bytes < worth_allocating ? outcome::small : outcome::driver_is_fastest,
+                     traffic::pinned_allocation};
+    if (bytes >= worth_allocating && the_settings().mode == mode::report_only) found.what = outcome::report_only_other;
+    if (bytes >= worth_allocating && the_settings().pins) found = allocate(address, bytes, flags);
+    const CUresult result = is_served(found.what) ? found.result : real();
+    note({self, found.kind, found.what, bytes, start ? clock_ns() - start : 0});
+    return result;
+}
+
+} // namespace
+
+FERRY_RUN_EXPORTED cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
+    return run_allocation<entry::cuMemHostAlloc>(address, bytes, flags, address, bytes, flags);
+}
+
+FERRY_RUN_EXPORTED cuMemAllocHost_v2(void **address, size_t bytes) {
+    return run_allocation<entry::cuMemAllocHost_v2>(address, bytes, 0, address, bytes);
+}
+
+FERRY_RUN_EXPORTED cuMemFreeHost(void *address) {
+    // Also where ferry-run has become off meanwhile: the memory is ferry's.
+    forget_pinned();
+    ferry_instance *const ferry = !is_inside() && blocks.contains(number(address)) ? allocating_instance() : nullptr;
+    if (!ferry || !may_serve.load(std::memory_order_relaxed)) return call_real<entry::cuMemFreeHost>(address);
+    const inside_ferry inside;
+    // Memory whose context has ended is still mapped, but the driver does not know it any more: its call says so.
+    ferry_address_info info = {};
+    info.struct_size = sizeof info;
+    const int32_t status = ferry_address_get_info(ferry, number(address), &info);
+    const bool is_pinned = status == FERRY_SUCCESS && info.memory == FERRY_MEMORY_PINNED;
+    if (!blocks.remove(number(address))) return call_real<entry::cuMemFreeHost>(address);
+    const int32_t freed = ferry_host_free(ferry, address);
+    return is_pinned ? to_result(freed) : call_real<entry::cuMemFreeHost>(address);
+}
+
+// The driver registers and unregisters only memory that is not its own.
+FERRY_RUN_EXPORTED cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags) {
+    if (!is_inside() && blocks.contains(number(address), true)) return CUDA_ERROR_INVALID_VALUE;
+    return call_real<entry::cuMemHostRegister_v2>(address, bytes, flags);
+}
+FERRY_RUN_EXPORTED cuMemHostUnregister(void *address) {
+    forget_pinned();
+    if (!is_inside() && blocks.contains(number(address))) return CUDA_ERROR_INVALID_VALUE;
+    return call_real<entry::cuMemHostUnregister>(address);
+}

@@ -1,0 +1,168 @@
+// The look-ups that lead programs to the driver: dlsym, dlvsym and cuGetProcAddress. Each first asks the real function,
+// and replaces what that returns only where it is a function of libcuda.so.1 that this library replaces.
+#include "dynamic_symbols.h"
+#include "entry_points.h"
+#include "exported.h"
+#include "settings.h"
+
+#include <cstring>
+#include <dlfcn.h>
+#include <pthread.h>
+
+namespace ferry_run {
+
+namespace {
+
+using dlsym_function = void *(*)(void *, const char *);
+using dlvsym_function = void *(*)(void *, const char *, const char *);
+
+std::atomic<dlsym_function> next_dlsym = nullptr;
+std::atomic<dlvsym_function> next_dlvsym = nullptr;
+
+template <class Function> Function find_once(std::atomic<Function> &kept, const char *name) noexcept {
+    Function function = kept.load(std::memory_order_acquire);
+    if (!function) {
+        function = reinterpret_cast<Function>(find_next_definition(name));
+        kept.store(function, std::memory_order_release);
+    }
+    return function;
+}
+
+struct replacement {
+    const char *symbol;
+    void *substitute;
+};
+const replacement replacements[] = {
+#define FERRY_RUN_ENTRY(symbol, name, version) {#symbol, reinterpret_cast<void *>(&::symbol)},
+#include "entry_points.inc"
+#undef FERRY_RUN_ENTRY
+};
+
+const replacement *find_replacement(const char *name) noexcept {
+    if (name[0] != 'c' || name[1] != 'u') return nullptr;
+    if (name[2] < 'A' || name[2] > 'Z') return nullptr; // another library's, such as cudnnCreate
+    for (const replacement &one : replacements)
+        if (std::strcmp(one.symbol, name) == 0) return &one;
+    return nullptr;
+}
+
+// The program gets what it would get without this library, or the substitute for it. A library that asks for the next
+// definition after itself is a layer of its own between the program and the driver: it gets the real function.
+void *replace(const char *name, void *found, void *handle) noexcept {
+    if (!found || handle == RTLD_NEXT || !is_on()) return found;
+    // The process's own scope has this library's symbols in front of the driver's, which may not be in it at all.
+    if (found == find_replacement(name)->substitute) found = find_once(next_dlsym, "dlsym")(RTLD_NEXT, name);
+    return found && find_real() ? substitute_for(found) : found;
+}
+
+void *replaced_dlsym(void *handle, const char *name) noexcept {
+    return replace(name, find_once(next_dlsym, "dlsym")(handle, name), handle);
+}
+
+void *replaced_dlvsym(void *handle, const char *name, const char *version) noexcept {
+    return replace(name, find_once(next_dlvsym, "dlvsym")(handle, name, version), handle);
+}
+
+} // namespace
+
+std::atomic<void *> real_functions[static_cast<unsigned>(entry::count)];
+
+bool find_real() noexcept {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static std::atomic<bool> is_found = false;
+    if (is_found.load(std::memory_order_acquire)) return true;
+    pthread_mutex_lock(&mutex);
+    if (!is_found.load(std::memory_order_relaxed)) {
+        // The reference is kept: the functions stay valid if the program unloads the library.
+        void *const library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+        const auto find = find_once(next_dlsym, "dlsym");
+        for (const replacement &one : replacements)
+            if (library)
+                real_functions[&one - replacements].store(find(library, one.symbol), std::memory_order_release);
+        is_found.store(library != nullptr, std::memory_order_release);
+    }
+    pthread_mutex_unlock(&mutex);
+    return is_found.load(std::memory_order_acquire);
+}
+
+void *substitute_for(void *real) noexcept {
+    for (const replacement &one : replacements)
+        if (real_functions[&one - replacements].load(std::memory_order_relaxed) == real) return one.substitute;
+    return real;
+}
+
+const char *symbol_of(entry one) noexcept { return replacements[static_cast<unsigned>(one)].symbol; }
+
+void *find_driver_function(void *, const char *name, int version) noexcept {
+    void *function = nullptr;
+    CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    const CUresult result = call_real<entry::cuGetProcAddress_v2>(
+        name, &function, version, cuuint64_t{CU_GET_PROC_ADDRESS_LEGACY_STREAM}, &found);
+    return result == CUDA_SUCCESS && found == CU_GET_PROC_ADDRESS_SUCCESS ? function : nullptr;
+}
+
+} // namespace ferry_run
+
+using namespace ferry_run;
+
+// These return where the stubs below go on: at the real function, which then sees the program as its caller, or at the
+// replaced one. Names that are not replaced always go to the real one: RTLD_NEXT depends on the caller.
+extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlsym_target(void *handle, const char *name) {
+    const bool is_replaced = name && handle != RTLD_NEXT && find_replacement(name);
+    return is_replaced ? reinterpret_cast<void *>(&replaced_dlsym)
+                       : reinterpret_cast<void *>(find_once(next_dlsym, "dlsym"));
+}
+extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlvsym_target(void *handle, const char *name) {
+    const bool is_replaced = name && handle != RTLD_NEXT && find_replacement(name);
+    return is_replaced ? reinterpret_cast<void *>(&replaced_dlvsym)
+                       : reinterpret_cast<void *>(find_once(next_dlvsym, "dlvsym"));
+}
+
+// A jump with the arguments, the stack and the return address that the program passed. A compiler promises no such call.
+#if defined(__x86_64__)
+#define FERRY_RUN_STUB(symbol)                                                                                         \
+    asm(".text\n.globl " #symbol "\n.type " #symbol ", @function\n" #symbol ":\n"                                      \
+        ".cfi_startproc\n"                                                                                             \
+        "endbr64\n"                                                                                                    \
+        "push %rdi\n.cfi_adjust_cfa_offset 8\n"                                                                        \
+        "push %rsi\n.cfi_adjust_cfa_offset 8\n"                                                                        \
+        "push %rdx\n.cfi_adjust_cfa_offset 8\n"                                                                        \
+        "call ferry_run_" #symbol "_target\n"                                                                          \
+        "pop %rdx\n.cfi_adjust_cfa_offset -8\n"                                                                        \
+        "pop %rsi\n.cfi_adjust_cfa_offset -8\n"                                                                        \
+        "pop %rdi\n.cfi_adjust_cfa_offset -8\n"                                                                        \
+        "jmp *%rax\n"                                                                                                  \
+        ".cfi_endproc\n.size " #symbol ", .-" #symbol "\n");
+#elif defined(__aarch64__)
+#define FERRY_RUN_STUB(symbol)                                                                                         \
+    asm(".text\n.globl " #symbol "\n.type " #symbol ", %function\n" #symbol ":\n"                                      \
+        ".cfi_startproc\n"                                                                                             \
+        "hint #34\n" /* bti c */                                                                                       \
+        "stp x29, x30, [sp, #-48]!\n.cfi_adjust_cfa_offset 48\n.cfi_rel_offset x30, 8\n"                               \
+        "stp x0, x1, [sp, #16]\n"                                                                                      \
+        "str x2, [sp, #32]\n"                                                                                          \
+        "bl ferry_run_" #symbol "_target\n"                                                                            \
+        "mov x16, x0\n"                                                                                                \
+        "ldp x0, x1, [sp, #16]\n"                                                                                      \
+        "ldr x2, [sp, #32]\n"                                                                                          \
+        "ldp x29, x30, [sp], #48\n.cfi_adjust_cfa_offset -48\n.cfi_restore x30\n"                                      \
+        "br x16\n"                                                                                                     \
+        ".cfi_endproc\n.size " #symbol ", .-" #symbol "\n");
+#else
+#error "ferry-run knows x86-64 and 64-bit Arm"
+#endif
+FERRY_RUN_STUB(dlsym)
+FERRY_RUN_STUB(dlvsym)
+
+FERRY_RUN_EXPORTED cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags) {
+    const CUresult result = call_real<entry::cuGetProcAddress>(name, function, version, flags);
+    if (result == CUDA_SUCCESS && function && *function && is_on()) *function = substitute_for(*function);
+    return result;
+}
+
+FERRY_RUN_EXPORTED cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
+                                       CUdriverProcAddressQueryResult *status) {
+    const CUresult result = call_real<entry::cuGetProcAddress_v2>(name, function, version, flags, status);
+    if (result == CUDA_SUCCESS && function && *function && is_on()) *function = substitute_for(*function);
+    return result;
+}

@@ -1,0 +1,146 @@
+#include "record.h"
+
+#include <cstring>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <time.h>
+#include <unwind.h>
+
+#include "settings.h"
+
+namespace ferry_run {
+
+namespace {
+
+constexpr unsigned kinds = static_cast<unsigned>(traffic::count), results = static_cast<unsigned>(outcome::count);
+
+struct cell {
+    std::atomic<std::uint64_t> calls, bytes, time_ns, saved_ns;
+};
+
+// Threads share these by number, so that two threads seldom write to one cache line.
+constexpr unsigned shard_count = 16;
+struct alignas(64) shard {
+    cell cells[kinds][results][size_classes];
+};
+shard shards[shard_count];
+
+unsigned own_shard() noexcept {
+    static std::atomic<unsigned> next = 0;
+    thread_local unsigned number = 0; // plus one
+    if (!number) number = next.fetch_add(1, std::memory_order_relaxed) % shard_count + 1;
+    return number - 1;
+}
+
+void add(std::atomic<std::uint64_t> &sum, std::uint64_t more) noexcept {
+    if (more) sum.fetch_add(more, std::memory_order_relaxed);
+}
+
+// ---- Slow calls
+
+pthread_mutex_t sites_mutex = PTHREAD_MUTEX_INITIALIZER;
+call_site sites[max_sites];
+unsigned site_count = 0;
+
+// The file names of CUDA's own libraries, through which programs call the driver.
+bool is_part_of_cuda(const char *path) noexcept {
+    const char *const slash = std::strrchr(path, '/');
+    const char *const name = slash ? slash + 1 : path;
+    for (const char *prefix : {"libferry-run.so", "libcudart.so", "libcuda.so"})
+        if (std::strncmp(name, prefix, std::strlen(prefix)) == 0) return true;
+    return false;
+}
+
+struct walk {
+    const void *nearest = nullptr;
+    unsigned frames = 0;
+};
+
+_Unwind_Reason_Code look_at_frame(_Unwind_Context *frame, void *argument) {
+    auto &done = *static_cast<walk *>(argument);
+    const auto *const at = reinterpret_cast<const void *>(_Unwind_GetIP(frame));
+    Dl_info module;
+    if (++done.frames > 24 || !at) return _URC_END_OF_STACK;
+    if (!dladdr(at, &module) || !module.dli_fname || is_part_of_cuda(module.dli_fname)) return _URC_NO_REASON;
+    done.nearest = at;
+    return _URC_END_OF_STACK;
+}
+
+void note_site(const noted_call &call) noexcept {
+    walk done;
+    _Unwind_Backtrace(look_at_frame, &done);
+    const bool served = is_served(call.result);
+    pthread_mutex_lock(&sites_mutex);
+    unsigned i = 0;
+    while (i < site_count &&
+           !(sites[i].function == call.function && sites[i].caller == done.nearest && sites[i].is_served == served))
+        ++i;
+    if (i == site_count && site_count < max_sites) sites[site_count++] = {call.function, served, done.nearest, {}};
+    if (i < max_sites) {
+        tally &sum = sites[i].calls;
+        ++sum.calls;
+        sum.bytes += call.bytes;
+        sum.time_ns += call.time_ns;
+        sum.saved_ns += call.saved_ns;
+    }
+    pthread_mutex_unlock(&sites_mutex);
+}
+
+} // namespace
+
+unsigned size_class_of(std::uint64_t bytes) noexcept {
+    unsigned found = 0;
+    for (std::uint64_t bound = 4096; found + 1 < size_classes && bytes >= bound; bound *= 16)
+        ++found;
+    return found;
+}
+
+std::uint64_t clock_ns() noexcept {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+void note(const noted_call &call) noexcept {
+    cell &mine =
+        shards[own_shard()]
+            .cells[static_cast<unsigned>(call.kind)][static_cast<unsigned>(call.result)][size_class_of(call.bytes)];
+    mine.calls.fetch_add(1, std::memory_order_relaxed);
+    add(mine.bytes, call.bytes);
+    add(mine.time_ns, call.time_ns);
+    add(mine.saved_ns, call.saved_ns);
+    if (call.time_ns >= slow_ns) note_site(call);
+}
+
+tally read_tally(traffic kind, outcome result, unsigned size_class) noexcept {
+    tally sum;
+    for (const shard &one : shards) {
+        const cell &from = one.cells[static_cast<unsigned>(kind)][static_cast<unsigned>(result)][size_class];
+        sum.calls += from.calls.load(std::memory_order_relaxed);
+        sum.bytes += from.bytes.load(std::memory_order_relaxed);
+        sum.time_ns += from.time_ns.load(std::memory_order_relaxed);
+        sum.saved_ns += from.saved_ns.load(std::memory_order_relaxed);
+    }
+    return sum;
+}
+
+unsigned read_sites(call_site (&copied)[max_sites]) noexcept {
+    pthread_mutex_lock(&sites_mutex);
+    const unsigned count = site_count;
+    std::memcpy(copied, sites, count * sizeof *sites);
+    pthread_mutex_unlock(&sites_mutex);
+    return count;
+}
+
+void forget_all() noexcept {
+    for (shard &one : shards)
+        for (auto &of_kind : one.cells)
+            for (auto &of_result : of_kind)
+                for (cell &each : of_result)
+                    for (auto *sum : {&each.calls, &each.bytes, &each.time_ns, &each.saved_ns})
+                        sum->store(0, std::memory_order_relaxed);
+    pthread_mutex_init(&sites_mutex, nullptr); // another thread may have held it at the fork
+    site_count = 0;
+}
+
+} // namespace ferry_run

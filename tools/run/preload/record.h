@@ -1,0 +1,90 @@
+// What the program's calls were, how long they took, and who made them. Any thread may add; nothing blocks but the note
+// of a slow call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "entry_points.h"
+
+namespace ferry_run {
+
+// What a call copies, by the memory at both ends. Ends of small calls are not looked up: they are named by the call.
+enum class traffic : unsigned {
+    pageable_to_device,
+    device_to_pageable,
+    pinned_to_device,
+    device_to_pinned,
+    host_to_device, // small
+    device_to_host, // small
+    on_device,
+    between_devices,
+    other, // host to host, managed memory, unknown ends
+    batch,
+    fill,
+    pinned_allocation,
+    count
+};
+
+// What became of a call: served by ferry, by route, or left to the driver, with the reason.
+enum class outcome : unsigned {
+    staged,
+    by_kernel,
+    buffered,
+    relayed,
+    by_driver_route, // ferry made the driver's call: only with --all
+    filled,
+    as_batch,
+    allocated,
+    first_reason,
+    small = first_reason,
+    driver_is_fastest,
+    captured,
+    other_memory,       // managed memory, or ends of other kinds than the call names
+    other_context,      // no context is current, or another one than the stream's
+    refused,            // ferry refuses it, and so may the driver
+    unserved_call,      // a form of the call that ferry has not
+    no_ferry,           // ferry could not be opened
+    report_only_staged, // --report-only: what ferry would have done
+    report_only_kernel,
+    report_only_other,
+    count
+};
+inline bool is_served(outcome one) noexcept { return one < outcome::first_reason; }
+
+inline constexpr unsigned size_classes = 7; // below 4 KiB, 64 KiB, 1 MiB, 16 MiB, 256 MiB, 4 GiB, and above
+unsigned size_class_of(std::uint64_t bytes) noexcept;
+
+struct tally {
+    std::uint64_t calls = 0, bytes = 0, time_ns = 0, saved_ns = 0;
+};
+
+// One call. `saved_ns`: the predicted time of the driver's way less that of ferry's.
+struct noted_call {
+    entry function;
+    traffic kind;
+    outcome result;
+    std::uint64_t bytes = 0, time_ns = 0, saved_ns = 0;
+};
+void note(const noted_call &call) noexcept;
+
+std::uint64_t clock_ns() noexcept;
+
+// ---- For the report
+
+tally read_tally(traffic kind, outcome result, unsigned size_class) noexcept;
+
+// Calls of at least slow_ns are noted by who made them: the module nearest to the call that is not part of CUDA.
+inline constexpr std::uint64_t slow_ns = 500'000;
+struct call_site {
+    entry function;
+    bool is_served;
+    const void *caller;
+    tally calls;
+};
+inline constexpr unsigned max_sites = 256;
+unsigned read_sites(call_site (&sites)[max_sites]) noexcept;
+
+void forget_all() noexcept; // in the child of a fork
+
+} // namespace ferry_run

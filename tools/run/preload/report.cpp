@@ -1,0 +1,261 @@
+// What is told at exit: a summary for people on standard error, and a JSON file.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <dlfcn.h>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "record.h"
+#include "settings.h"
+
+namespace ferry_run {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr const char *kind_names[] = {"pageable to device",
+                                      "device to pageable",
+                                      "pinned to device",
+                                      "device to pinned",
+                                      "host to device",
+                                      "device to host",
+                                      "on a device",
+                                      "between devices",
+                                      "other",
+                                      "batches",
+                                      "fills",
+                                      "pinned allocations"};
+static_assert(std::size(kind_names) == static_cast<std::size_t>(traffic::count));
+
+constexpr const char *result_names[] = {"staged",
+                                        "by a kernel",
+                                        "buffered",
+                                        "relayed",
+                                        "by the driver's call",
+                                        "filled",
+                                        "as a batch",
+                                        "allocated",
+                                        "small",
+                                        "the driver is as fast",
+                                        "captured in a graph",
+                                        "other memory",
+                                        "another context, or none",
+                                        "ferry refuses it",
+                                        "a form that ferry has not",
+                                        "ferry could not be opened",
+                                        "ferry would stage it",
+                                        "ferry would use a kernel",
+                                        "ferry would serve it"};
+static_assert(std::size(result_names) == static_cast<std::size_t>(outcome::count));
+
+constexpr const char *size_names[size_classes] = {"below 4 KiB",   "below 64 KiB", "below 1 MiB",   "below 16 MiB",
+                                                  "below 256 MiB", "below 4 GiB",  "4 GiB and more"};
+
+void add(tally &to, const tally &more) {
+    to.calls += more.calls;
+    to.bytes += more.bytes;
+    to.time_ns += more.time_ns;
+    to.saved_ns += more.saved_ns;
+}
+
+struct line {
+    traffic kind;
+    outcome result;
+    unsigned size;
+    tally sum;
+};
+
+std::vector<line> read_lines() {
+    std::vector<line> lines;
+    for (unsigned kind = 0; kind < static_cast<unsigned>(traffic::count); ++kind)
+        for (unsigned result = 0; result < static_cast<unsigned>(outcome::count); ++result)
+            for (unsigned size = 0; size < size_classes; ++size) {
+                const line one = {static_cast<traffic>(kind), static_cast<outcome>(result), size,
+                                  read_tally(static_cast<traffic>(kind), static_cast<outcome>(result), size)};
+                if (one.sum.calls) lines.push_back(one);
+            }
+    return lines;
+}
+
+template <class Accept> tally sum_of(const std::vector<line> &lines, const Accept &accept) {
+    tally sum;
+    for (const line &one : lines)
+        if (accept(one)) add(sum, one.sum);
+    return sum;
+}
+
+// Copies and fills; allocations have no bytes that travel.
+bool is_copy(const line &one) { return one.kind != traffic::pinned_allocation; }
+bool would_serve(const line &one) {
+    return one.result == outcome::report_only_staged || one.result == outcome::report_only_kernel ||
+           one.result == outcome::report_only_other;
+}
+
+std::string program_name() {
+    char path[4096];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0) return "?";
+    path[length] = '\0';
+    const char *const slash = std::strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+std::string module_at(const void *address) {
+    Dl_info found;
+    if (!address || !dladdr(address, &found) || !found.dli_fname || !*found.dli_fname) return "?";
+    const char *const slash = std::strrchr(found.dli_fname, '/');
+    return slash ? slash + 1 : found.dli_fname;
+}
+
+// ---- Text
+
+std::string quantity(double value, const char *const (&units)[4]) {
+    unsigned unit = 0;
+    for (; value >= 1000 && unit < 3; ++unit)
+        value /= 1000;
+    char text[32];
+    std::snprintf(text, sizeof text, "%.*f %s", value < 10 ? 2 : value < 100 ? 1 : 0, value, units[unit]);
+    return text;
+}
+std::string bytes_text(std::uint64_t bytes) { return quantity(static_cast<double>(bytes), {"B", "kB", "MB", "GB"}); }
+std::string time_text(std::uint64_t ns) { return quantity(static_cast<double>(ns), {"ns", "us", "ms", "s"}); }
+
+std::string row(const char *name, const tally &sum) {
+    char text[160];
+    const double rate = sum.time_ns ? static_cast<double>(sum.bytes) / static_cast<double>(sum.time_ns) : 0;
+    std::snprintf(text, sizeof text, "  %-36s %10llu %10s %10s", name, static_cast<unsigned long long>(sum.calls),
+                  bytes_text(sum.bytes).c_str(), sum.time_ns ? time_text(sum.time_ns).c_str() : "-");
+    std::string whole = text;
+    if (rate > 0) {
+        std::snprintf(text, sizeof text, " %9.2f GB/s", rate);
+        whole += text;
+    }
+    return whole + "\n";
+}
+
+struct module_calls {
+    std::string module;
+    const char *function;
+    bool is_served;
+    tally calls;
+};
+
+// The call sites with the most time, sites of one module and function together.
+std::vector<module_calls> read_modules() {
+    static call_site sites[max_sites];
+    const unsigned count = read_sites(sites);
+    std::vector<module_calls> modules;
+    for (unsigned i = 0; i < count; ++i) {
+        const module_calls one = {module_at(sites[i].caller), symbol_of(sites[i].function), sites[i].is_served,
+                                  sites[i].calls};
+        const auto same = std::find_if(modules.begin(), modules.end(), [&](const module_calls &known) {
+            return known.module == one.module && known.function == one.function && known.is_served == one.is_served;
+        });
+        if (same == modules.end())
+            modules.push_back(one);
+        else
+            add(same->calls, one.calls);
+    }
+    std::sort(modules.begin(), modules.end(), [](const module_calls &one, const module_calls &other) {
+        return one.calls.time_ns > other.calls.time_ns;
+    });
+    return modules;
+}
+
+std::string summary_of(const std::vector<line> &lines) {
+    const tally all = sum_of(lines, is_copy);
+    const tally served = sum_of(lines, [](const line &one) { return is_copy(one) && is_served(one.result); });
+    const tally wanted = sum_of(lines, would_serve);
+    std::string text = "ferry-run: " + program_name() + " (process " + std::to_string(getpid()) + ")\n";
+    char head[128];
+    std::snprintf(head, sizeof head, "  %-36s %10s %10s %10s %14s\n", "", "calls", "bytes", "in calls", "");
+    text += head;
+    text += row("copies and fills", all);
+    text += row("served by ferry", served);
+    for (unsigned kind = 0; kind < std::size(kind_names); ++kind)
+        for (unsigned result = 0; result < std::size(result_names); ++result) {
+            const tally sum = sum_of(lines, [&](const line &one) {
+                return static_cast<unsigned>(one.kind) == kind && static_cast<unsigned>(one.result) == result;
+            });
+            if (!sum.calls) continue;
+            const bool served_here = is_served(static_cast<outcome>(result));
+            const std::string name =
+                std::string(kind_names[kind]) + (served_here ? ": " : ", left: ") + result_names[result];
+            text += row(name.c_str(), sum);
+        }
+    if (served.saved_ns) text += "  predicted to have saved " + time_text(served.saved_ns) + "\n";
+    if (wanted.saved_ns) text += "  ferry is predicted to save " + time_text(wanted.saved_ns) + "\n";
+    const std::vector<module_calls> modules = read_modules();
+    if (!modules.empty()) text += "  slowest callers (calls of 0.5 ms and more)\n";
+    for (std::size_t i = 0; i < modules.size() && i < 5; ++i)
+        text += row((modules[i].module + " " + modules[i].function + (modules[i].is_served ? " (ferry)" : "")).c_str(),
+                    modules[i].calls);
+    return text;
+}
+
+// ---- JSON
+
+json to_json(const tally &sum) {
+    return {
+        {"calls", sum.calls}, {"bytes", sum.bytes}, {"time_ns", sum.time_ns}, {"predicted_saving_ns", sum.saved_ns}};
+}
+
+std::string json_of(const std::vector<line> &lines) {
+    json report = {{"program", program_name()},
+                   {"process", getpid()},
+                   {"mode", the_settings().mode == mode::report_only ? "report-only" : "serve"}};
+    report["copies"] = to_json(sum_of(lines, is_copy));
+    report["served"] = to_json(sum_of(lines, [](const line &one) { return is_copy(one) && is_served(one.result); }));
+    report["left"] = to_json(sum_of(lines, [](const line &one) { return is_copy(one) && !is_served(one.result); }));
+    report["would_serve"] = to_json(sum_of(lines, would_serve));
+    report["calls"] = json::array();
+    for (const line &one : lines) {
+        json entry = {{"kind", kind_names[static_cast<unsigned>(one.kind)]},
+                      {"outcome", result_names[static_cast<unsigned>(one.result)]},
+                      {"served", is_served(one.result)},
+                      {"size", size_names[one.size]}};
+        entry.update(to_json(one.sum));
+        report["calls"].push_back(entry);
+    }
+    report["slow_callers"] = json::array();
+    for (const module_calls &one : read_modules()) {
+        json entry = {{"module", one.module}, {"function", one.function}, {"served", one.is_served}};
+        entry.update(to_json(one.calls));
+        report["slow_callers"].push_back(entry);
+    }
+    return report.dump(2) + "\n";
+}
+
+void write_file(const std::string &text) {
+    // The process that ferry-run became has the plain name; others append their number.
+    std::string name = the_settings().report;
+    if (getpid() != the_settings().first_process) name += "." + std::to_string(getpid());
+    std::FILE *const file = std::fopen(name.c_str(), "we");
+    const bool is_written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    if ((file && std::fclose(file) != 0) || !is_written)
+        std::fprintf(stderr, "ferry-run: cannot write the report to %s\n", name.c_str());
+}
+
+// Runs after the program's own exit handlers. Processes that made no such call say nothing.
+__attribute__((destructor)) void tell() {
+    if (the_settings().mode == mode::off) return;
+    try {
+        const std::vector<line> lines = read_lines();
+        if (!lines.empty() && !the_settings().is_quiet) {
+            const std::string text = summary_of(lines);
+            if (write(STDERR_FILENO, text.data(), text.size()) < 0) return; // the program closed it
+        }
+        if (the_settings().report && (!lines.empty() || getpid() == the_settings().first_process))
+            write_file(json_of(lines));
+    } catch (...) { // out of memory
+    }
+}
+
+} // namespace
+
+} // namespace ferry_run

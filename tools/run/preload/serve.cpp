@@ -1,0 +1,181 @@
+#include "serve.h"
+
+#include <algorithm>
+
+namespace ferry_run {
+
+namespace {
+
+bool is_default(CUstream stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) <= 2; }
+
+// The driver looks addresses up in the current context, and ferry in the stream's.
+bool has_own_context(const driver &on, CUstream stream) noexcept {
+    CUcontext current = nullptr, owner = nullptr;
+    if (on.cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current) return false;
+    return is_default(stream) || (on.cuStreamGetCtx(stream, &owner) == CUDA_SUCCESS && owner == current);
+}
+
+bool is_captured(const driver &on, CUstream stream) noexcept {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return on.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// A line between memory that the driver reads and writes itself goes at the speed of the link or of the memory.
+bool is_fast_line(const driver &on, const request &asked, const ferry_copy_desc &copy, traffic &kind) noexcept {
+    const CUdeviceptr from = copy.source.address, to = copy.destination.address;
+    if (asked.source == end::device && asked.destination == end::host) {
+        if (!on.is_pinned(to)) return false;
+        kind = traffic::device_to_pinned;
+        return true;
+    }
+    if (asked.source == end::host && asked.destination == end::device) {
+        if (!on.is_pinned(from)) return false;
+        kind = traffic::pinned_to_device;
+        return true;
+    }
+    const auto is_on_device = [&](end one, CUdeviceptr address) {
+        return one == end::device || on.memory_type(address) == CU_MEMORYTYPE_DEVICE;
+    };
+    const bool from_device = is_on_device(asked.source, from), to_device = is_on_device(asked.destination, to);
+    if (from_device && to_device) {
+        kind = traffic::on_device;
+        if (on.device_count == 1 || on.device_of(from) == on.device_of(to)) return true;
+        kind = traffic::between_devices;
+        return false;
+    }
+    if (to_device && on.is_pinned(from)) kind = traffic::pinned_to_device;
+    if (from_device && on.is_pinned(to)) kind = traffic::device_to_pinned;
+    return kind == traffic::pinned_to_device || kind == traffic::device_to_pinned;
+}
+
+bool matches(end one, int32_t memory) noexcept {
+    switch (one) {
+    case end::host:
+        return memory == FERRY_MEMORY_PAGEABLE || memory == FERRY_MEMORY_PINNED;
+    case end::device:
+        return memory == FERRY_MEMORY_DEVICE;
+    case end::array:
+        return memory == FERRY_MEMORY_ARRAY;
+    case end::any:
+        return memory != FERRY_MEMORY_MANAGED;
+    }
+    return false;
+}
+
+traffic kind_of(const ferry_explanation &plan) noexcept {
+    const auto is_host = [](int32_t memory) {
+        return memory == FERRY_MEMORY_PAGEABLE || memory == FERRY_MEMORY_PINNED;
+    };
+    const bool from_host = is_host(plan.source_memory), to_host = is_host(plan.destination_memory);
+    if (from_host && to_host) return traffic::other;
+    if (from_host)
+        return plan.source_memory == FERRY_MEMORY_PAGEABLE ? traffic::pageable_to_device : traffic::pinned_to_device;
+    if (to_host)
+        return plan.destination_memory == FERRY_MEMORY_PAGEABLE ? traffic::device_to_pageable
+                                                                : traffic::device_to_pinned;
+    return plan.source_device == plan.destination_device ? traffic::on_device : traffic::between_devices;
+}
+
+struct way {
+    outcome served, reported;
+    std::uint64_t time_ns; // predicted
+};
+
+way way_of(const ferry_explanation &plan) noexcept {
+    switch (plan.route) {
+    case FERRY_ROUTE_STAGED:
+        return {outcome::staged, outcome::report_only_staged, plan.staged_ns};
+    case FERRY_ROUTE_KERNEL:
+        return {outcome::by_kernel, outcome::report_only_kernel, plan.kernel_ns};
+    case FERRY_ROUTE_BUFFERED:
+        return {outcome::buffered, outcome::report_only_other, plan.driver_ns};
+    case FERRY_ROUTE_RELAYED:
+        return {outcome::relayed, outcome::report_only_other, plan.relay_ns};
+    default:
+        return {outcome::by_driver_route, outcome::driver_is_fastest, plan.driver_ns};
+    }
+}
+
+// Changes a byte of the copy, so that a program which compares its bytes notices.
+void flip_a_byte(const driver &on, const request &asked, const ferry_copy_desc &copy, bool is_complete) noexcept {
+    const ferry_place &from = copy.source, &to = copy.destination;
+    const auto first_byte = [](const ferry_place &place) {
+        return place.address + place.x + place.row_pitch * (place.y + place.slice_height * place.z);
+    };
+    if (to.array) return;
+    if (on.memory_type(to.address) != CU_MEMORYTYPE_DEVICE) {
+        // Not the byte that the copy to the device changed
+        if (is_complete) *reinterpret_cast<unsigned char *>(first_byte(to) + (copy.width > 1)) ^= 0xff;
+        return;
+    }
+    const bool is_readable = !from.array && on.memory_type(from.address) != CU_MEMORYTYPE_DEVICE;
+    const unsigned char old = is_readable ? *reinterpret_cast<const unsigned char *>(first_byte(from)) : 0;
+    on.cuMemsetD8Async(first_byte(to), static_cast<unsigned char>(old ^ 0xff), 1, asked.stream);
+}
+
+// Whether the program may expect the bytes at its own end when the call returns.
+bool is_awaited(const request &asked, const ferry_explanation &plan) noexcept {
+    if (plan.destination_memory == FERRY_MEMORY_PAGEABLE) return !(asked.is_async && the_settings().leaves_async);
+    const bool has_host_end = plan.source_memory == FERRY_MEMORY_PAGEABLE ||
+                              plan.source_memory == FERRY_MEMORY_PINNED ||
+                              plan.destination_memory == FERRY_MEMORY_PINNED;
+    return !asked.is_async && has_host_end; // the driver's synchronous copies on a device do not wait either
+}
+
+verdict copy_by_ferry(const driver &on, const copying_instance &ferry, const request &asked,
+                      const ferry_copy_desc &copy, const ferry_explanation &plan) noexcept {
+    const way taken = way_of(plan);
+    verdict found = {taken.served, kind_of(plan)};
+    if (plan.driver_ns > taken.time_ns) found.saved_ns = plan.driver_ns - taken.time_ns;
+    if (the_settings().mode == mode::report_only) {
+        found.what = taken.reported;
+        return found;
+    }
+    const bool is_complete = is_awaited(asked, plan);
+    const relaxed_captures relaxed(on);
+    if (ferry_copy_async(ferry.get(), &copy, asked.stream, nullptr, nullptr) != FERRY_SUCCESS)
+        return {outcome::refused, found.kind}; // the driver's call gives the program the driver's own error
+    // The last byte may arrive a moment before the stream is idle. After the driver's call it is.
+    if (is_complete) found.result = ferry.wait_for(asked.stream);
+    if (the_settings().flips_a_byte) flip_a_byte(on, asked, copy, is_complete);
+    return found;
+}
+
+} // namespace
+
+bool may_enqueue(const driver &on, CUstream stream, outcome &why) noexcept {
+    why = has_own_context(on, stream) ? outcome::captured : outcome::other_context;
+    return why == outcome::captured && !is_captured(on, stream);
+}
+
+verdict serve(const request &asked, ferry_copy_desc &copy) noexcept {
+    const inside_ferry inside;
+    traffic kind = kind_by_name(asked);
+    const driver *const on = the_driver();
+    if (!on) return {outcome::no_ferry, kind};
+    if (asked.is_line && !the_settings().takes_all && is_fast_line(*on, asked, copy, kind))
+        return {outcome::driver_is_fastest, kind};
+    if (outcome why; !may_enqueue(*on, asked.stream, why)) return {why, kind};
+    if (on->is_synchronised(copy.source.address) || on->is_synchronised(copy.destination.address))
+        return {outcome::other_memory, kind};
+
+    const copying_instance ferry;
+    if (!ferry.get()) return {outcome::no_ferry, kind};
+    // What the driver's calls promise. In synchronous calls, too, the calling thread helps then.
+    const bool is_left_async = asked.is_async && the_settings().leaves_async;
+    copy.flags = FERRY_COPY_SOURCE_READ | (is_left_async ? 0U : FERRY_COPY_DESTINATION_WRITTEN);
+    ferry_explanation plan = {};
+    plan.struct_size = sizeof plan;
+    if (ferry_copy_explain_async(ferry.get(), &copy, asked.stream, &plan, nullptr) != FERRY_SUCCESS)
+        return {outcome::refused, kind};
+    kind = kind_of(plan);
+    if (!matches(asked.source, plan.source_memory) || !matches(asked.destination, plan.destination_memory) ||
+        kind == traffic::other)
+        return {outcome::other_memory, kind};
+    const bool is_by_driver = plan.route == FERRY_ROUTE_DRIVER;
+    if (plan.route == FERRY_ROUTE_NONE || (is_by_driver && !the_settings().takes_all))
+        return {outcome::driver_is_fastest, kind};
+    return copy_by_ferry(*on, ferry, asked, copy, plan);
+}
+
+} // namespace ferry_run

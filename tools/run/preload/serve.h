@@ -1,0 +1,72 @@
+// One copy from the program's call to ferry, or to the driver.
+#pragma once
+
+#include "driver.h"
+#include "record.h"
+#include "settings.h"
+
+namespace ferry_run {
+
+// What the call's name or its struct says about an end.
+enum class end : unsigned char { host, device, array, any };
+
+struct request {
+    entry function;
+    CUstream stream;
+    bool is_async;
+    bool is_line; // of linear memory at both ends
+    end source, destination;
+    std::uint64_t bytes, rows;
+};
+
+// A copy of fewer bytes that are not scattered is as fast by the driver: ferry stages pageable memory from here on, and
+// reads it in the call.
+inline constexpr std::uint64_t worth_staging = (std::uint64_t{1} << 20) + 1;
+// Narrow rows are worth a look from here on.
+inline constexpr std::uint64_t worth_a_kernel = std::uint64_t{32} << 10;
+inline constexpr std::uint64_t widest_narrow_row = 4096;
+
+inline traffic kind_by_name(const request &asked) noexcept {
+    if (asked.source == end::host && asked.destination != end::host) return traffic::host_to_device;
+    if (asked.destination == end::host && asked.source != end::host) return traffic::device_to_host;
+    return asked.source == end::any || asked.destination == end::any || asked.source == end::host ? traffic::other
+                                                                                                  : traffic::on_device;
+}
+
+inline bool is_worth_looking(const request &asked) noexcept {
+    if (asked.bytes >= worth_staging || the_settings().takes_all) return true;
+    return asked.rows > 1 && asked.bytes >= worth_a_kernel && asked.bytes / asked.rows <= widest_narrow_row;
+}
+
+struct verdict {
+    outcome what;
+    traffic kind;
+    CUresult result = CUDA_SUCCESS; // of a call that ferry served
+    std::uint64_t saved_ns = 0;
+};
+
+// Serves the copy, or says why the driver must.
+verdict serve(const request &asked, ferry_copy_desc &copy) noexcept;
+
+// Whether the program's thread is in a state in which ferry can make its calls on this stream; `why` if not.
+bool may_enqueue(const driver &on, CUstream stream, outcome &why) noexcept;
+
+// `describe` fills a zeroed descriptor, or returns false if ferry has no such copy. `real` makes the program's call.
+template <class Describe, class Real>
+CUresult pass_on(const request &asked, const Describe &describe, const Real &real) noexcept {
+    if (!is_on() || is_inside()) return real();
+    const std::uint64_t start = the_settings().times ? clock_ns() : 0;
+    verdict found = {outcome::small, kind_by_name(asked)};
+    if (is_worth_looking(asked)) {
+        ferry_copy_desc copy = {};
+        if (describe(copy))
+            found = serve(asked, copy);
+        else
+            found.what = outcome::unserved_call;
+    }
+    const CUresult result = is_served(found.what) ? found.result : real();
+    note({asked.function, found.kind, found.what, asked.bytes, start ? clock_ns() - start : 0, found.saved_ns});
+    return result;
+}
+
+} // namespace ferry_run

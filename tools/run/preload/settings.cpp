@@ -1,0 +1,52 @@
+#include "settings.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "../variables.h"
+
+namespace ferry_run {
+
+namespace {
+
+bool is_set(const char *variable) noexcept {
+    const char *const value = std::getenv(variable);
+    return value && *value;
+}
+
+bool equals(const char *variable, const char *wanted) noexcept {
+    const char *const value = std::getenv(variable);
+    return value && std::strcmp(value, wanted) == 0;
+}
+
+settings read() noexcept {
+    settings found;
+    found.mode = equals(variables::mode, "off")      ? mode::off
+                 : equals(variables::mode, "report") ? mode::report_only
+                                                     : mode::serve;
+    found.leaves_async = is_set(variables::async);
+    found.takes_all = is_set(variables::all);
+    found.times = !is_set(variables::no_times);
+    found.flips_a_byte = is_set(variables::flip);
+    found.is_quiet = is_set(variables::quiet);
+    found.pins = !equals(variables::pinned, "driver") && found.mode == mode::serve;
+    found.pins_privately = equals(variables::pinned, "private");
+    // The program may change its environment: the text is kept.
+    if (is_set(variables::report)) found.report = strdup(std::getenv(variables::report));
+    if (is_set(variables::process)) found.first_process = std::strtol(std::getenv(variables::process), nullptr, 10);
+    return found;
+}
+
+// Before the program can change its environment for its children
+__attribute__((constructor)) void read_early() { the_settings(); }
+
+} // namespace
+
+std::atomic<bool> may_serve = true;
+
+const settings &the_settings() noexcept {
+    static const settings read_once = read();
+    return read_once;
+}
+
+} // namespace ferry_run

@@ -1,0 +1,31 @@
+// What ferry-run asks of this library, passed in environment variables (../variables.h) and read once.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace ferry_run {
+
+enum class mode { off, report_only, serve };
+
+struct settings {
+    ferry_run::mode mode = mode::serve;
+    bool leaves_async = false; // --async: a call need not complete a pageable destination before it returns
+    bool takes_all = false;    // --all: also copies that the driver makes as fast
+    bool times = true;         // measures each call
+    bool flips_a_byte = false; // damages each copy, to show that a test notices
+    bool is_quiet = false;     // no summary
+    bool pins = true;          // serves pinned allocations
+    bool pins_privately = false;
+    const char *report = nullptr; // the file of the JSON report
+    long first_process = 0;       // the process that ferry-run became: it has the report's plain name
+};
+
+const settings &the_settings() noexcept;
+
+// False once a process is the child of a fork whose parent has used the driver: the child has no driver.
+extern std::atomic<bool> may_serve;
+
+inline bool is_on() noexcept { return the_settings().mode != mode::off && may_serve.load(std::memory_order_relaxed); }
+
+} // namespace ferry_run
