@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs programs with and without ferry-run, on the driver that LD_LIBRARY_PATH leads to. They must do the same.
 
-ferry_run_test.py FERRY_RUN TRAPS LOOKUPS PLUGIN OWN_PRELOAD STATIC_PROGRAM [OTHER_PROGRAM ...]
+ferry_run_test.py FERRY_RUN TRAPS LOOKUPS PLUGIN OWN_PRELOAD OLD_DRIVER STATIC_PROGRAM [OTHER_PROGRAM ...]
 
 The other programs must succeed. Exits with 77 (skipped) where there is no driver.
 """
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ferry_run, traps, lookups, plugin, own_preload, static_program, *others = map(os.path.abspath, sys.argv[1:])
+ferry_run, traps, lookups, plugin, own_preload, old_driver, static_program, *others = map(os.path.abspath, sys.argv[1:])
 try:
     driver = ctypes.CDLL("libcuda.so.1")
     version = ctypes.c_int()
@@ -138,6 +138,8 @@ with tempfile.TemporaryDirectory() as folder:
         expect_line("runs without ferry: it runs as another user", "--", script)
     (Path(folder) / "libcuda.so.1").write_text("no library")
     expect_line("has no NVIDIA driver", "--", "true", LD_LIBRARY_PATH=folder)
+    (Path(folder) / "libcuda.so.1").write_bytes(Path(old_driver).read_bytes())
+    expect_line("is for CUDA 11.8, and ferry needs 12.0 or newer", "--", "true", LD_LIBRARY_PATH=folder)
     script.write_text("exit 4\n")
     script.chmod(0o755)
     check(run(ferry_run, "--quiet", "--", script).returncode == 4, "a script without an interpreter's name")
