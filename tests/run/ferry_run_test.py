@@ -104,7 +104,7 @@ check(done.returncode == 0 and report["served"]["calls"] > 0, done, report)
 # ---- Reports
 
 done = run(ferry_run, "--", traps, "result-without-waiting")
-for words in ("ferry-run: run-traps", "served by ferry", "device to pageable: staged", "pageable to device: staged"):
+for words in ("ferry-run: run-traps", "served by ferry", "below 16 MiB", "device to pageable: staged", "pageable to device: staged"):
     check(words in done.stderr, words, done.stderr)
 check(done.stdout == "0 failures\n", done)
 parent = "import os, subprocess, sys\nfor name in sys.argv[2:]: subprocess.run([sys.argv[1], name], check=True)\nsys.exit(3)"

@@ -177,6 +177,10 @@ std::string summary_of(const std::vector<line> &lines) {
     text += head;
     text += row("copies and fills", all);
     text += row("served by ferry", served);
+    for (unsigned size = 0; size < size_classes; ++size)
+        if (const tally sum = sum_of(lines, [&](const line &one) { return is_copy(one) && one.size == size; });
+            sum.calls)
+            text += row(size_names[size], sum);
     for (unsigned kind = 0; kind < std::size(kind_names); ++kind)
         for (unsigned result = 0; result < std::size(result_names); ++result) {
             const tally sum = sum_of(lines, [&](const line &one) {
