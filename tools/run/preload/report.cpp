@@ -128,7 +128,7 @@ std::string time_text(std::uint64_t ns) { return quantity(static_cast<double>(ns
 std::string row(const char *name, const tally &sum) {
     char text[160];
     const double rate = sum.time_ns ? static_cast<double>(sum.bytes) / static_cast<double>(sum.time_ns) : 0;
-    std::snprintf(text, sizeof text, "  %-36s %10llu %10s %10s", name, static_cast<unsigned long long>(sum.calls),
+    std::snprintf(text, sizeof text, "  %-46s %10llu %10s %10s", name, static_cast<unsigned long long>(sum.calls),
                   bytes_text(sum.bytes).c_str(), sum.time_ns ? time_text(sum.time_ns).c_str() : "-");
     std::string whole = text;
     if (rate > 0) {
@@ -173,7 +173,7 @@ std::string summary_of(const std::vector<line> &lines) {
     const tally wanted = sum_of(lines, would_serve);
     std::string text = "ferry-run: " + program_name() + " (process " + std::to_string(getpid()) + ")\n";
     char head[128];
-    std::snprintf(head, sizeof head, "  %-36s %10s %10s %10s %14s\n", "", "calls", "bytes", "in calls", "");
+    std::snprintf(head, sizeof head, "  %-46s %10s %10s %10s %14s\n", "", "calls", "bytes", "in calls", "");
     text += head;
     text += row("copies and fills", all);
     text += row("served by ferry", served);
