@@ -36,6 +36,15 @@ asm(".symver old_dlsym, dlsym@GLIBC_2.2.5\n.symver old_dlvsym, dlvsym@GLIBC_2.2.
 
 int main(int, char **arguments) {
     told("before the driver", "cuMemcpyHtoD_v2", dlsym(RTLD_DEFAULT, "cuMemcpyHtoD_v2"));
+    if (arguments[1] && arguments[2]) {
+        void *const linked = dlopen(arguments[2], RTLD_NOW | RTLD_LOCAL);
+        const auto find =
+            linked ? reinterpret_cast<void *(*)(const char *)>(dlsym(linked, "find_by_default")) : nullptr;
+        told("from a library that is linked to the driver", "cuMemcpyHtoD_v2",
+             find ? find("cuMemcpyHtoD_v2") : nullptr);
+        told("from a library that is linked to the driver", "cuNoSuchThing", find ? find("cuNoSuchThing") : nullptr);
+        told("from the program all the same", "cuMemcpyHtoD_v2", dlsym(RTLD_DEFAULT, "cuMemcpyHtoD_v2"));
+    }
     void *const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!driver) return 77;
     for (const char *name : {"cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2_ptsz", "cuMemHostAlloc", "cuMemAlloc_v2",

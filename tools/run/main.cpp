@@ -16,6 +16,7 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <ferry/ferry.h>
@@ -62,6 +63,8 @@ std::optional<std::string> why_not(const std::string &path) {
     const bool changes_user = found.st_mode & S_ISUID && found.st_uid != geteuid();
     const bool changes_group = found.st_mode & S_ISGID && found.st_gid != getegid();
     if (changes_user || changes_group) return "it runs as another user or group (setuid)";
+    if (geteuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0)
+        return "it has capabilities of its own (setcap)";
     std::ifstream file(path, std::ios::binary);
     ElfW(Ehdr) header = {};
     if (!file.read(reinterpret_cast<char *>(&header), sizeof header) ||
@@ -141,6 +144,8 @@ int run(const options &given) {
     const std::optional<std::string> library = find_library();
     std::optional<std::string> obstacle = why_not(*path);
     if (!obstacle) obstacle = why_no_driver();
+    if (library && library->find_first_of(" :") != std::string::npos)
+        obstacle = "the path of libferry-run.so has a space or a colon, which LD_PRELOAD cannot name: " + *library;
     if (!obstacle && !library) obstacle = "libferry-run.so is not installed beside ferry-run";
     if (obstacle) {
         say(name + " runs without ferry: " + *obstacle);
@@ -168,7 +173,7 @@ int main(int argument_count, char **arguments) {
                  "ferry-run");
     app.get_formatter()->column_width(28);
     app.set_version_flag("--version", FERRY_RUN_VERSION);
-    app.add_flag("--report-only", given.only_reports, "Change nothing; tell what ferry would have done");
+    app.add_flag("--report-only", given.only_reports, "Make each call as before; tell what ferry would have done");
     app.add_option("--report", given.report, "Write a report as JSON; other processes append their number")
         ->option_text("FILE");
     app.add_flag("--quiet", given.is_quiet, "No summary on standard error");

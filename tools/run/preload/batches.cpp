@@ -14,23 +14,26 @@ namespace {
 bool is_usual(CUmemcpySrcAccessOrder order) noexcept {
     return order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM || order == CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
 }
+bool has_hint(const CUmemLocation &hint) noexcept { return hint.type != CUmemLocationType{} || hint.id != 0; }
 bool is_default_legacy(CUstream stream) noexcept { return !stream || stream == CU_STREAM_LEGACY; }
 
-template <class Copies>
-bool any_pageable_destination(const driver &on, std::size_t count, const Copies &destination) noexcept {
+// ferry would read a pageable source, and write a pageable destination, after the call has returned.
+template <class End> bool is_any_pageable(const driver &on, std::size_t count, const End &end) noexcept {
     for (std::size_t i = 0; i < count; ++i)
-        if (const CUdeviceptr address = destination(i); address && !on.memory_type(address)) return true;
+        if (const CUdeviceptr address = end(i); address && !on.memory_type(address)) return true;
     return false;
 }
 
 // Pieces that are taken together are worth it; others the driver makes one by one as fast.
-template <class Explain, class Copy, class Destination>
-verdict serve_batch(CUstream stream, std::size_t count, const Explain &explain, const Copy &copy,
+template <class Explain, class Copy, class Source, class Destination>
+verdict serve_batch(CUstream stream, std::size_t count, const Explain &explain, const Copy &copy, const Source &source,
                     const Destination &destination) noexcept {
     verdict found = {outcome::as_batch, traffic::batch};
     const driver *const on = the_driver();
     if (!on) return {outcome::no_ferry, traffic::batch};
     if (!may_enqueue(*on, stream, found.what)) return found;
+    if (is_any_pageable(*on, count, source) || is_any_pageable(*on, count, destination))
+        return {outcome::other_memory, traffic::batch};
     const copying_instance ferry;
     if (!ferry.get()) return {outcome::no_ferry, traffic::batch};
     ferry_batch_explanation plan = {};
@@ -41,18 +44,13 @@ verdict serve_batch(CUstream stream, std::size_t count, const Explain &explain, 
     if (the_settings().mode == mode::report_only) return {outcome::report_only_kernel, traffic::batch};
     if (copy(ferry.get()) != FERRY_SUCCESS) return {outcome::refused, traffic::batch};
     found.what = outcome::as_batch;
-    const bool may_be_pageable = plan.staged.copies || plan.singles.copies;
-    if (may_be_pageable && !the_settings().leaves_async && any_pageable_destination(*on, count, destination)) {
-        const relaxed_captures relaxed(*on);
-        found.result = ferry.wait_for(stream);
-    }
     if (the_settings().flips_a_byte && on->memory_type(destination(0)) == CU_MEMORYTYPE_DEVICE)
         on->cuMemsetD8Async(destination(0), 0xa5, 1, stream);
     return found;
 }
 
 template <class Serve, class Real>
-CUresult run(entry function, std::uint64_t bytes, const Serve &serve, const Real &real) noexcept {
+CUresult run(entry function, std::uint64_t bytes, const Serve &serve, const Real &real) {
     const std::uint64_t start = the_settings().times ? clock_ns() : 0;
     verdict found;
     {
@@ -79,8 +77,8 @@ struct lines {
         if (!count || !to || !from || !sizes || !attributes || !first_of || !attribute_count) return false;
         if (is_default_legacy(stream) || attribute_count > count || first_of[0] != 0) return false;
         for (size_t i = 0; i < attribute_count; ++i)
-            if (!is_usual(attributes[i].srcAccessOrder) || (i && first_of[i] <= first_of[i - 1]) ||
-                first_of[i] >= count)
+            if (!is_usual(attributes[i].srcAccessOrder) || attributes[i].flags || has_hint(attributes[i].srcLocHint) ||
+                has_hint(attributes[i].dstLocHint) || (i && first_of[i] <= first_of[i - 1]) || first_of[i] >= count)
                 return false;
         for (size_t i = 0; i < count; ++i)
             if (!to[i] || !from[i] || !sizes[i]) return false;
@@ -108,11 +106,11 @@ struct lines {
             [&](ferry_instance *ferry) {
                 return ferry_copy_pieces_async(ferry, destinations, sources, sizes, count, 0, stream, nullptr);
             },
-            [&](size_t i) { return to[i]; });
+            [&](size_t i) { return from[i]; }, [&](size_t i) { return to[i]; });
     }
 };
 
-template <entry self, class... Arguments> CUresult run_lines(const lines &asked, Arguments... arguments) noexcept {
+template <entry self, class... Arguments> CUresult run_lines(const lines &asked, Arguments... arguments) {
     const auto real = [&] { return call_real<self>(arguments...); };
     if (!is_on() || is_inside()) return real();
     return run(
@@ -142,24 +140,27 @@ struct boxes {
         if (operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
             place.kind = FERRY_KIND_ARRAY;
             place.array = operand.op.array.array;
-            place.x = operand.op.array.offset.x * element;
             place.y = operand.op.array.offset.y;
             place.z = operand.op.array.offset.z;
-            return true;
+            return !__builtin_mul_overflow(operand.op.array.offset.x, element, &place.x);
         }
         if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return false;
         place.kind = FERRY_KIND_ANY;
         place.address = operand.op.ptr.ptr;
-        if (extent.height > 1 || extent.depth > 1) place.row_pitch = operand.op.ptr.rowLength * element;
-        if (extent.depth > 1) place.slice_height = operand.op.ptr.layerHeight;
+        const size_t row_length = operand.op.ptr.rowLength, layer_height = operand.op.ptr.layerHeight;
+        if (has_hint(operand.op.ptr.locHint)) return false;
+        if ((row_length && row_length < extent.width) || (layer_height && layer_height < extent.height)) return false;
+        if (extent.depth > 1) place.slice_height = layer_height;
+        if ((extent.height > 1 || extent.depth > 1) && __builtin_mul_overflow(row_length, element, &place.row_pitch))
+            return false;
         return place.address != 0;
     }
 
     bool describe(ferry_instance *ferry, const CUDA_MEMCPY3D_BATCH_OP &one, ferry_copy_desc &copy) const noexcept {
         const std::uint64_t element = std::max(element_of(ferry, one.src), element_of(ferry, one.dst));
-        if (!is_usual(one.srcAccessOrder) || !element) return false;
+        if (!is_usual(one.srcAccessOrder) || one.flags || !element) return false;
         if (!one.extent.width || !one.extent.height || !one.extent.depth) return false;
-        copy.width = one.extent.width * element;
+        if (__builtin_mul_overflow(one.extent.width, element, &copy.width)) return false;
         copy.height = one.extent.height;
         copy.depth = one.extent.depth;
         return describe(one.src, element, one.extent, copy.source) &&
@@ -195,11 +196,12 @@ struct boxes {
             [&](ferry_instance *ferry) {
                 return ferry_copy_batch_async(ferry, copies.get(), count, 0, stream, nullptr);
             },
+            [&](size_t i) { return CUdeviceptr{copies[i].source.address}; },
             [&](size_t i) { return CUdeviceptr{copies[i].destination.address}; });
     }
 };
 
-template <entry self, class... Arguments> CUresult run_boxes(const boxes &asked, Arguments... arguments) noexcept {
+template <entry self, class... Arguments> CUresult run_boxes(const boxes &asked, Arguments... arguments) {
     const auto real = [&] { return call_real<self>(arguments...); };
     if (!is_on() || is_inside()) return real();
     return run(

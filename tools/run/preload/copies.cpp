@@ -106,10 +106,11 @@ template <> struct box_fields<CUDA_MEMCPY2D> {
     static std::uint64_t destination_z(const CUDA_MEMCPY2D &) noexcept { return 0; }
     static bool has_levels(const CUDA_MEMCPY2D &) noexcept { return false; }
 };
-bool have_contexts(const CUDA_MEMCPY3D_PEER &call) noexcept {
+bool has_only_known_fields(const CUDA_MEMCPY3D &call) noexcept { return !call.reserved0 && !call.reserved1; }
+bool has_only_known_fields(const CUDA_MEMCPY3D_PEER &call) noexcept {
     return is_context(call.srcContext) && is_context(call.dstContext);
 }
-template <class Call> bool have_contexts(const Call &) noexcept { return true; }
+bool has_only_known_fields(const CUDA_MEMCPY2D &) noexcept { return true; }
 
 template <class Call> struct box {
     const Call *call;
@@ -120,15 +121,16 @@ template <class Call> struct box {
         if (!call) return;
         asked.source = end_of(call->srcMemoryType);
         asked.destination = end_of(call->dstMemoryType);
-        asked.rows = call->Height * depth_of(*call);
-        asked.bytes = call->WidthInBytes * asked.rows;
+        if (__builtin_mul_overflow(call->Height, depth_of(*call), &asked.rows) ||
+            __builtin_mul_overflow(call->WidthInBytes, asked.rows, &asked.bytes))
+            asked.bytes = 0; // the driver refuses it
     }
 
     // Where ferry and the driver read a field differently, the driver makes the copy: an extent of 0, a pitch or height
     // of 0 that is needed, a level.
     bool operator()(ferry_copy_desc &copy) const noexcept {
         using fields = box_fields<Call>;
-        if (!call || !asked.bytes || fields::has_levels(*call) || !have_contexts(*call)) return false;
+        if (!call || !asked.bytes || fields::has_levels(*call) || !has_only_known_fields(*call)) return false;
         copy.width = call->WidthInBytes;
         copy.height = call->Height;
         copy.depth = depth_of(*call);
@@ -163,7 +165,7 @@ private:
 };
 template <class Call> box(CUstream, bool, const Call *) -> box<Call>;
 
-template <entry self, class Copy, class... Arguments> CUresult run(Copy copy, Arguments... arguments) noexcept {
+template <entry self, class Copy, class... Arguments> CUresult run(Copy copy, Arguments... arguments) {
     copy.asked.function = self;
     return pass_on(copy.asked, copy, [&] { return call_real<self>(arguments...); });
 }

@@ -23,6 +23,8 @@ std::atomic<ferry_instance *> allocating = nullptr;
 
 pthread_rwlock_t copying_lock = PTHREAD_RWLOCK_INITIALIZER; // shared while the instance is used
 ferry_instance *copying = nullptr;
+std::atomic<int> is_pausing = 0;                    // resets that wait or run
+std::atomic<unsigned long long> prepared[256] = {}; // ids of contexts
 
 struct pinned_range {
     CUdeviceptr begin, end;
@@ -49,6 +51,7 @@ bool find(driver &made) noexcept {
            resolve(made.cuPointerGetAttribute, "cuPointerGetAttribute", 4000) &&
            resolve(made.cuStreamGetCtx, "cuStreamGetCtx", 9020) &&
            resolve(made.cuStreamIsCapturing, "cuStreamIsCapturing", 10000) &&
+           resolve(made.cuStreamQuery, "cuStreamQuery", 2000) &&
            resolve(made.cuMemsetD8Async, "cuMemsetD8Async", 3020) &&
            resolve(made.cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", 10010) &&
            made.cuDeviceGetCount(&made.device_count) == CUDA_SUCCESS;
@@ -118,6 +121,14 @@ int driver::device_of(CUdeviceptr address) const noexcept {
     return cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS ? device : -1;
 }
 
+CUresult driver::settle(CUstream stream) const noexcept {
+    constexpr std::uint64_t moment_ns = 1'000'000;
+    CUresult result = cuStreamQuery(stream);
+    for (const std::uint64_t start = clock_ns(); result == CUDA_ERROR_NOT_READY && clock_ns() - start < moment_ns;)
+        result = cuStreamQuery(stream);
+    return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
+}
+
 bool driver::is_synchronised(CUdeviceptr address) const noexcept {
     unsigned value = 0;
     return cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address) == CUDA_SUCCESS && value;
@@ -140,7 +151,9 @@ relaxed_captures::~relaxed_captures() { on_.cuThreadExchangeStreamCaptureMode(&m
 // ---- ferry
 
 copying_instance::copying_instance() noexcept {
+    if (is_pausing) return; // rather than wait for the reset, which may wait for this thread's work
     pthread_rwlock_rdlock(&copying_lock);
+    is_locked_ = true;
     if (!copying && !is_ferry_refused) {
         pthread_rwlock_unlock(&copying_lock);
         pthread_rwlock_wrlock(&copying_lock);
@@ -150,7 +163,9 @@ copying_instance::copying_instance() noexcept {
     }
     instance_ = copying;
 }
-copying_instance::~copying_instance() { pthread_rwlock_unlock(&copying_lock); }
+copying_instance::~copying_instance() {
+    if (is_locked_) pthread_rwlock_unlock(&copying_lock);
+}
 
 CUresult copying_instance::wait_for(CUstream stream) const noexcept {
     ferry_ticket *ticket = nullptr;
@@ -162,11 +177,15 @@ CUresult copying_instance::wait_for(CUstream stream) const noexcept {
 
 CUresult copying_instance::pause(CUresult (*call)(CUdevice), CUdevice device) noexcept {
     const inside_ferry inside;
+    ++is_pausing;
     pthread_rwlock_wrlock(&copying_lock);
     ferry_close(copying);
     copying = nullptr;
+    for (std::atomic<unsigned long long> &one : prepared) // the next instance is prepared anew
+        one = 0;
     const CUresult result = call(device);
     pthread_rwlock_unlock(&copying_lock);
+    --is_pausing;
     return result;
 }
 
@@ -180,8 +199,15 @@ ferry_instance *allocating_instance() noexcept {
 }
 
 bool is_inside() noexcept { return depth != 0; }
-inside_ferry::inside_ferry() noexcept { ++depth; }
-inside_ferry::~inside_ferry() { --depth; }
+// A thread that is cancelled amid ferry's work would leave locks behind.
+inside_ferry::inside_ferry() noexcept {
+    ++depth;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
+}
+inside_ferry::~inside_ferry() {
+    pthread_setcancelstate(cancel_state_, nullptr);
+    --depth;
+}
 
 CUresult to_result(int32_t status) noexcept {
     if (status == FERRY_SUCCESS) return CUDA_SUCCESS;
@@ -198,7 +224,6 @@ namespace {
 // Loads ferry's kernels into a context of the program's and pins memory for it, while no work runs there. Later both
 // would wait for running work, and that may wait for the program.
 void prepare(CUcontext context, CUdevice device) noexcept {
-    static std::atomic<unsigned long long> prepared[256]; // ids of contexts
     static std::atomic<unsigned> next = 0;
     if (!is_on() || is_inside()) return;
     const inside_ferry inside;
@@ -215,7 +240,7 @@ void prepare(CUcontext context, CUdevice device) noexcept {
 }
 
 template <entry self, class... Arguments>
-CUresult make_context(CUcontext *context, CUdevice device, Arguments... arguments) noexcept {
+CUresult make_context(CUcontext *context, CUdevice device, Arguments... arguments) {
     const CUresult result = call_real<self>(arguments...);
     if (result == CUDA_SUCCESS && context) prepare(*context, device);
     return result;

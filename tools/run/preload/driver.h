@@ -19,6 +19,7 @@ struct driver {
     PFN_cuPointerGetAttribute_v4000 cuPointerGetAttribute = nullptr;
     PFN_cuStreamGetCtx_v9020 cuStreamGetCtx = nullptr;
     PFN_cuStreamIsCapturing_v10000 cuStreamIsCapturing = nullptr;
+    PFN_cuStreamQuery_v2000 cuStreamQuery = nullptr;
     PFN_cuMemsetD8Async_v3020 cuMemsetD8Async = nullptr;
     PFN_cuThreadExchangeStreamCaptureMode_v10010 cuThreadExchangeStreamCaptureMode = nullptr;
 
@@ -27,6 +28,8 @@ struct driver {
     // Whether the address lies in pinned memory. Remembers where it was found until the program frees pinned memory.
     bool is_pinned(CUdeviceptr address) const noexcept;
     int device_of(CUdeviceptr address) const noexcept; // -1: not known
+    // Waits a moment for a stream that is about to become idle; others may give it work meanwhile.
+    CUresult settle(CUstream stream) const noexcept;
     // Whether the program asked for calls that wait for each copy of this memory.
     bool is_synchronised(CUdeviceptr address) const noexcept;
 };
@@ -38,7 +41,7 @@ void forget_pinned() noexcept;
 const driver *the_driver() noexcept;
 
 // The instance that copies. It is closed when the program resets a device: ferry's own memory ends with the device's
-// context. While this object exists, no reset begins.
+// context. While this object has an instance, no reset begins.
 class copying_instance {
 public:
     copying_instance() noexcept;
@@ -46,7 +49,8 @@ public:
     copying_instance(const copying_instance &) = delete;
     copying_instance &operator=(const copying_instance &) = delete;
 
-    ferry_instance *get() const noexcept { return instance_; } // null: ferry cannot be opened
+    // Null where ferry cannot be opened, and during a reset.
+    ferry_instance *get() const noexcept { return instance_; }
 
     // Closes the instance, makes a call that ends a device's context, and lets others open the instance again.
     static CUresult pause(CUresult (*call)(CUdevice), CUdevice device) noexcept;
@@ -55,7 +59,8 @@ public:
     CUresult wait_for(CUstream stream) const noexcept;
 
 private:
-    ferry_instance *instance_;
+    ferry_instance *instance_ = nullptr;
+    bool is_locked_ = false;
 };
 
 // The instance that allocates pinned memory. It is never closed, so it can free its blocks at any time.
@@ -69,6 +74,9 @@ public:
     ~inside_ferry();
     inside_ferry(const inside_ferry &) = delete;
     inside_ferry &operator=(const inside_ferry &) = delete;
+
+private:
+    int cancel_state_ = 0;
 };
 
 // While it exists, the thread's captures forbid none of the calls that ferry makes to wait for a copy.

@@ -35,11 +35,13 @@ template <entry one> struct type_of;
 #include "entry_points.inc"
 #undef FERRY_RUN_ENTRY
 
-// Calls the real function. A program can hold a symbol of this library before libcuda.so.1 is loaded only as a weak
-// reference, or by RTLD_NEXT.
-template <entry one, class... Arguments> CUresult call_real(Arguments... arguments) noexcept {
-    void *function = real_functions[static_cast<unsigned>(one)].load(std::memory_order_acquire);
-    if (!function && find_real()) function = real_functions[static_cast<unsigned>(one)].load(std::memory_order_acquire);
+// The next definition behind this library, where libcuda.so.1 is not loaded: a program's own stub, say. Null if none.
+void *find_next(entry one) noexcept;
+
+template <entry one, class... Arguments> CUresult call_real(Arguments... arguments) {
+    std::atomic<void *> &known = real_functions[static_cast<unsigned>(one)];
+    void *function = known.load(std::memory_order_acquire);
+    if (!function) function = find_real() ? known.load(std::memory_order_acquire) : find_next(one);
     return function ? reinterpret_cast<typename type_of<one>::type>(function)(arguments...)
                     : CUDA_ERROR_NOT_INITIALIZED;
 }

@@ -16,7 +16,13 @@ struct rectangle {
     unsigned value, value_size;
     std::uint64_t width, height;
 
-    std::uint64_t bytes() const noexcept { return width * value_size * height; }
+    // 0 where the product does not fit, which the driver refuses.
+    std::uint64_t bytes() const noexcept {
+        std::uint64_t product = 0;
+        const bool is_over = __builtin_mul_overflow(width, std::uint64_t{value_size}, &product) ||
+                             __builtin_mul_overflow(product, height, &product);
+        return is_over ? 0 : product;
+    }
 };
 
 verdict fill(const rectangle &asked) noexcept {
@@ -47,7 +53,7 @@ verdict fill(const rectangle &asked) noexcept {
     return {outcome::filled, traffic::fill};
 }
 
-template <entry self, class... Arguments> CUresult run(const rectangle &asked, Arguments... arguments) noexcept {
+template <entry self, class... Arguments> CUresult run(const rectangle &asked, Arguments... arguments) {
     const auto real = [&] { return call_real<self>(arguments...); };
     if (!is_on() || is_inside()) return real();
     const std::uint64_t start = the_settings().times ? clock_ns() : 0, bytes = asked.bytes();

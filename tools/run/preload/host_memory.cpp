@@ -67,6 +67,12 @@ block_set blocks;
 
 std::uint64_t number(const void *address) noexcept { return reinterpret_cast<std::uintptr_t>(address); }
 
+// Whether the program passes memory that ferry allocated: its beginning, or with `inside` any of it. In the child of a
+// fork nothing is asked, because another thread may have held the lock.
+bool is_of_ferry(const void *address, bool inside = false) noexcept {
+    return may_serve.load(std::memory_order_relaxed) && !is_inside() && blocks.contains(number(address), inside);
+}
+
 verdict allocate(void **address, std::size_t bytes, unsigned flags) noexcept {
     const inside_ferry inside;
     constexpr traffic kind = traffic::pinned_allocation;
@@ -94,7 +100,7 @@ verdict allocate(void **address, std::size_t bytes, unsigned flags) noexcept {
 }
 
 template <entry self, class... Arguments>
-CUresult run_allocation(void **address, std::size_t bytes, unsigned flags, Arguments... arguments) noexcept {
+CUresult run_allocation(void **address, std::size_t bytes, unsigned flags, Arguments... arguments) {
     const auto real = [&] { return call_real<self>(arguments...); };
     if (!is_on() || is_inside()) return real();
     const std::uint64_t start = the_settings().times ? clock_ns() : 0;
@@ -120,26 +126,28 @@ FERRY_RUN_EXPORTED cuMemAllocHost_v2(void **address, size_t bytes) {
 FERRY_RUN_EXPORTED cuMemFreeHost(void *address) {
     // Also where ferry-run has become off meanwhile: the memory is ferry's.
     forget_pinned();
-    ferry_instance *const ferry = !is_inside() && blocks.contains(number(address)) ? allocating_instance() : nullptr;
-    if (!ferry || !may_serve.load(std::memory_order_relaxed)) return call_real<entry::cuMemFreeHost>(address);
+    ferry_instance *const ferry = is_of_ferry(address) ? allocating_instance() : nullptr;
+    if (!ferry) return call_real<entry::cuMemFreeHost>(address);
     const inside_ferry inside;
     // Memory whose context has ended is still mapped, but the driver does not know it any more: its call says so.
     ferry_address_info info = {};
     info.struct_size = sizeof info;
     const int32_t status = ferry_address_get_info(ferry, number(address), &info);
-    const bool is_pinned = status == FERRY_SUCCESS && info.memory == FERRY_MEMORY_PINNED;
+    const bool is_gone = status == FERRY_SUCCESS && info.memory != FERRY_MEMORY_PINNED;
     if (!blocks.remove(number(address))) return call_real<entry::cuMemFreeHost>(address);
+    // First, because the address may be another block's once it is unmapped
+    const CUresult refused = is_gone ? call_real<entry::cuMemFreeHost>(address) : CUDA_SUCCESS;
     const int32_t freed = ferry_host_free(ferry, address);
-    return is_pinned ? to_result(freed) : call_real<entry::cuMemFreeHost>(address);
+    return is_gone ? refused : to_result(freed);
 }
 
 // The driver registers and unregisters only memory that is not its own.
 FERRY_RUN_EXPORTED cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags) {
-    if (!is_inside() && blocks.contains(number(address), true)) return CUDA_ERROR_INVALID_VALUE;
+    if (is_of_ferry(address, true)) return CUDA_ERROR_INVALID_VALUE;
     return call_real<entry::cuMemHostRegister_v2>(address, bytes, flags);
 }
 FERRY_RUN_EXPORTED cuMemHostUnregister(void *address) {
     forget_pinned();
-    if (!is_inside() && blocks.contains(number(address))) return CUDA_ERROR_INVALID_VALUE;
+    if (is_of_ferry(address)) return CUDA_ERROR_INVALID_VALUE;
     return call_real<entry::cuMemHostUnregister>(address);
 }

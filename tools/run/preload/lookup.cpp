@@ -7,7 +7,7 @@
 
 #include <cstring>
 #include <dlfcn.h>
-#include <pthread.h>
+#include <link.h>
 
 namespace ferry_run {
 
@@ -46,44 +46,56 @@ const replacement *find_replacement(const char *name) noexcept {
     return nullptr;
 }
 
-// The program gets what it would get without this library, or the substitute for it. A library that asks for the next
-// definition after itself is a layer of its own between the program and the driver: it gets the real function.
-void *replace(const char *name, void *found, void *handle) noexcept {
-    if (!found || handle == RTLD_NEXT || !is_on()) return found;
-    // The process's own scope has this library's symbols in front of the driver's, which may not be in it at all.
-    if (found == find_replacement(name)->substitute) found = find_once(next_dlsym, "dlsym")(RTLD_NEXT, name);
-    return found && find_real() ? substitute_for(found) : found;
-}
+// The program gets what it would get without this library, or the substitute for it.
+void *replace(void *found) noexcept { return found && is_on() && find_real() ? substitute_for(found) : found; }
 
 void *replaced_dlsym(void *handle, const char *name) noexcept {
-    return replace(name, find_once(next_dlsym, "dlsym")(handle, name), handle);
+    return replace(find_once(next_dlsym, "dlsym")(handle, name));
 }
 
 void *replaced_dlvsym(void *handle, const char *name, const char *version) noexcept {
-    return replace(name, find_once(next_dlvsym, "dlvsym")(handle, name, version), handle);
+    return replace(find_once(next_dlvsym, "dlvsym")(handle, name, version));
+}
+
+void *find_nothing(void *, const char *name) noexcept {
+    return find_once(next_dlsym, "dlsym")(RTLD_NEXT, name); // sets dlerror's text
+}
+
+// Whether the caller's own look-up by RTLD_DEFAULT would find the symbol without this library: in the process's scope
+// behind this library, or in the scope of the library that the caller is in.
+bool is_in_scope_of(const void *caller, const char *name) noexcept {
+    const auto find = find_once(next_dlsym, "dlsym");
+    if (find(RTLD_NEXT, name)) return true;
+    Dl_info info;
+    link_map *library = nullptr;
+    if (!dladdr1(caller, &info, reinterpret_cast<void **>(&library), RTLD_DL_LINKMAP) || !library) return false;
+    if (!library->l_name || !*library->l_name) return false; // the program itself
+    void *const handle = dlopen(library->l_name, RTLD_LAZY | RTLD_NOLOAD);
+    const bool is_found = handle && find(handle, name);
+    if (handle) dlclose(handle);
+    return is_found;
 }
 
 } // namespace
 
 std::atomic<void *> real_functions[static_cast<unsigned>(entry::count)];
 
+// Without a lock: dlopen takes the loader's own, which a thread in a constructor may hold while it waits for this one.
+// Threads that come at once store the same values.
 bool find_real() noexcept {
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     static std::atomic<bool> is_found = false;
     if (is_found.load(std::memory_order_acquire)) return true;
-    pthread_mutex_lock(&mutex);
-    if (!is_found.load(std::memory_order_relaxed)) {
-        // The reference is kept: the functions stay valid if the program unloads the library.
-        void *const library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-        const auto find = find_once(next_dlsym, "dlsym");
-        for (const replacement &one : replacements)
-            if (library)
-                real_functions[&one - replacements].store(find(library, one.symbol), std::memory_order_release);
-        is_found.store(library != nullptr, std::memory_order_release);
-    }
-    pthread_mutex_unlock(&mutex);
-    return is_found.load(std::memory_order_acquire);
+    // The reference is kept: the functions stay valid if the program unloads the library.
+    void *const library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (!library) return false;
+    const auto find = find_once(next_dlsym, "dlsym");
+    for (const replacement &one : replacements)
+        real_functions[&one - replacements].store(find(library, one.symbol), std::memory_order_release);
+    is_found.store(true, std::memory_order_release);
+    return true;
 }
+
+void *find_next(entry one) noexcept { return find_once(next_dlsym, "dlsym")(RTLD_NEXT, symbol_of(one)); }
 
 void *substitute_for(void *real) noexcept {
     for (const replacement &one : replacements)
@@ -106,14 +118,18 @@ void *find_driver_function(void *, const char *name, int version) noexcept {
 using namespace ferry_run;
 
 // These return where the stubs below go on: at the real function, which then sees the program as its caller, or at the
-// replaced one. Names that are not replaced always go to the real one: RTLD_NEXT depends on the caller.
-extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlsym_target(void *handle, const char *name) {
+// replaced one. RTLD_NEXT and RTLD_DEFAULT depend on the caller, so they go to the real one: RTLD_DEFAULT finds this
+// library's symbol first, where the caller's scope has the driver's.
+extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlsym_target(void *handle, const char *name,
+                                                                                    const void *caller) {
     const bool is_replaced = name && handle != RTLD_NEXT && find_replacement(name);
-    return is_replaced ? reinterpret_cast<void *>(&replaced_dlsym)
-                       : reinterpret_cast<void *>(find_once(next_dlsym, "dlsym"));
+    if (is_replaced && handle != RTLD_DEFAULT) return reinterpret_cast<void *>(&replaced_dlsym);
+    if (is_replaced && !is_in_scope_of(caller, name)) return reinterpret_cast<void *>(&find_nothing);
+    return reinterpret_cast<void *>(find_once(next_dlsym, "dlsym"));
 }
-extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlvsym_target(void *handle, const char *name) {
-    const bool is_replaced = name && handle != RTLD_NEXT && find_replacement(name);
+extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlvsym_target(void *handle, const char *name,
+                                                                                     const void *) {
+    const bool is_replaced = name && handle != RTLD_NEXT && handle != RTLD_DEFAULT && find_replacement(name);
     return is_replaced ? reinterpret_cast<void *>(&replaced_dlvsym)
                        : reinterpret_cast<void *>(find_once(next_dlvsym, "dlvsym"));
 }
@@ -127,6 +143,7 @@ extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlvsym_ta
         "push %rdi\n.cfi_adjust_cfa_offset 8\n"                                                                        \
         "push %rsi\n.cfi_adjust_cfa_offset 8\n"                                                                        \
         "push %rdx\n.cfi_adjust_cfa_offset 8\n"                                                                        \
+        "mov 24(%rsp), %rdx\n"                                                                                         \
         "call ferry_run_" #symbol "_target\n"                                                                          \
         "pop %rdx\n.cfi_adjust_cfa_offset -8\n"                                                                        \
         "pop %rsi\n.cfi_adjust_cfa_offset -8\n"                                                                        \
@@ -141,6 +158,7 @@ extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlvsym_ta
         "stp x29, x30, [sp, #-48]!\n.cfi_adjust_cfa_offset 48\n.cfi_rel_offset x30, 8\n"                               \
         "stp x0, x1, [sp, #16]\n"                                                                                      \
         "str x2, [sp, #32]\n"                                                                                          \
+        "mov x2, x30\n"                                                                                                \
         "bl ferry_run_" #symbol "_target\n"                                                                            \
         "mov x16, x0\n"                                                                                                \
         "ldp x0, x1, [sp, #16]\n"                                                                                      \

@@ -1,7 +1,6 @@
 #include "record.h"
 
 #include <cstring>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
 #include <unwind.h>
@@ -24,6 +23,7 @@ struct alignas(64) shard {
     cell cells[kinds][results][size_classes];
 };
 shard shards[shard_count];
+std::atomic<bool> is_any_noted = false;
 
 unsigned own_shard() noexcept {
     static std::atomic<unsigned> next = 0;
@@ -42,40 +42,32 @@ pthread_mutex_t sites_mutex = PTHREAD_MUTEX_INITIALIZER;
 call_site sites[max_sites];
 unsigned site_count = 0;
 
-// The file names of CUDA's own libraries, through which programs call the driver.
-bool is_part_of_cuda(const char *path) noexcept {
-    const char *const slash = std::strrchr(path, '/');
-    const char *const name = slash ? slash + 1 : path;
-    for (const char *prefix : {"libferry-run.so", "libcudart.so", "libcuda.so"})
-        if (std::strncmp(name, prefix, std::strlen(prefix)) == 0) return true;
-    return false;
-}
-
 struct walk {
-    const void *nearest = nullptr;
+    call_site &site;
     unsigned frames = 0;
 };
 
-_Unwind_Reason_Code look_at_frame(_Unwind_Context *frame, void *argument) {
+_Unwind_Reason_Code note_frame(_Unwind_Context *frame, void *argument) {
     auto &done = *static_cast<walk *>(argument);
     const auto *const at = reinterpret_cast<const void *>(_Unwind_GetIP(frame));
-    Dl_info module;
-    if (++done.frames > 24 || !at) return _URC_END_OF_STACK;
-    if (!dladdr(at, &module) || !module.dli_fname || is_part_of_cuda(module.dli_fname)) return _URC_NO_REASON;
-    done.nearest = at;
-    return _URC_END_OF_STACK;
+    if (!at || done.frames == call_site::max_frames) return _URC_END_OF_STACK;
+    done.site.frames[done.frames++] = at;
+    return _URC_NO_REASON;
 }
 
 void note_site(const noted_call &call) noexcept {
-    walk done;
-    _Unwind_Backtrace(look_at_frame, &done);
-    const bool served = is_served(call.result);
+    call_site one = {call.function, is_served(call.result), {}, {}};
+    walk done = {one};
+    _Unwind_Backtrace(note_frame, &done);
+    const auto is_same = [&](const call_site &known) {
+        return known.function == one.function && known.is_served == one.is_served &&
+               std::memcmp(known.frames, one.frames, sizeof one.frames) == 0;
+    };
     pthread_mutex_lock(&sites_mutex);
     unsigned i = 0;
-    while (i < site_count &&
-           !(sites[i].function == call.function && sites[i].caller == done.nearest && sites[i].is_served == served))
+    while (i < site_count && !is_same(sites[i]))
         ++i;
-    if (i == site_count && site_count < max_sites) sites[site_count++] = {call.function, served, done.nearest, {}};
+    if (i == site_count && site_count < max_sites) sites[site_count++] = one;
     if (i < max_sites) {
         tally &sum = sites[i].calls;
         ++sum.calls;
@@ -102,6 +94,7 @@ std::uint64_t clock_ns() noexcept {
 }
 
 void note(const noted_call &call) noexcept {
+    if (!is_any_noted.load(std::memory_order_relaxed)) is_any_noted.store(true, std::memory_order_relaxed);
     cell &mine =
         shards[own_shard()]
             .cells[static_cast<unsigned>(call.kind)][static_cast<unsigned>(call.result)][size_class_of(call.bytes)];
@@ -133,6 +126,7 @@ unsigned read_sites(call_site (&copied)[max_sites]) noexcept {
 }
 
 void forget_all() noexcept {
+    if (!is_any_noted.exchange(false)) return;
     for (shard &one : shards)
         for (auto &of_kind : one.cells)
             for (auto &of_result : of_kind)

@@ -74,12 +74,15 @@ std::uint64_t clock_ns() noexcept;
 
 tally read_tally(traffic kind, outcome result, unsigned size_class) noexcept;
 
-// Calls of at least slow_ns are noted by who made them: the module nearest to the call that is not part of CUDA.
+// Calls of at least slow_ns are noted with the addresses that they came from, nearest first. What library an address is
+// in is looked up at exit: the look-up takes the loader's lock.
 inline constexpr std::uint64_t slow_ns = 500'000;
 struct call_site {
+    static constexpr unsigned max_frames = 16;
+
     entry function;
     bool is_served;
-    const void *caller;
+    const void *frames[max_frames];
     tally calls;
 };
 inline constexpr unsigned max_sites = 256;

@@ -1,9 +1,12 @@
 // What is told at exit: a summary for people on standard error, and a JSON file.
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
 #include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -46,8 +49,8 @@ constexpr const char *result_names[] = {"staged",
                                         "other memory",
                                         "another context, or none",
                                         "ferry refuses it",
-                                        "a form that ferry has not",
-                                        "ferry could not be opened",
+                                        "a form not supported",
+                                        "ferry is not open",
                                         "ferry would stage it",
                                         "ferry would use a kernel",
                                         "ferry would serve it"};
@@ -105,11 +108,27 @@ std::string program_name() {
     return slash ? slash + 1 : path;
 }
 
+// The libraries through which programs call the driver.
+bool is_part_of_cuda(const std::string &name) {
+    for (const char *prefix : {"libferry-run.so", "libcudart.so", "libcuda.so"})
+        if (name.starts_with(prefix)) return true;
+    return false;
+}
+
 std::string module_at(const void *address) {
     Dl_info found;
-    if (!address || !dladdr(address, &found) || !found.dli_fname || !*found.dli_fname) return "?";
+    if (!dladdr(address, &found) || !found.dli_fname || !*found.dli_fname) return "";
     const char *const slash = std::strrchr(found.dli_fname, '/');
     return slash ? slash + 1 : found.dli_fname;
+}
+
+// The nearest module that is not part of CUDA.
+std::string module_of(const call_site &site) {
+    for (const void *frame : site.frames) {
+        const std::string name = frame ? module_at(frame) : "";
+        if (!name.empty() && !is_part_of_cuda(name)) return name;
+    }
+    return "?";
 }
 
 // ---- Text
@@ -151,7 +170,7 @@ std::vector<module_calls> read_modules() {
     const unsigned count = read_sites(sites);
     std::vector<module_calls> modules;
     for (unsigned i = 0; i < count; ++i) {
-        const module_calls one = {module_at(sites[i].caller), symbol_of(sites[i].function), sites[i].is_served,
+        const module_calls one = {module_of(sites[i]), symbol_of(sites[i].function), sites[i].is_served,
                                   sites[i].calls};
         const auto same = std::find_if(modules.begin(), modules.end(), [&](const module_calls &known) {
             return known.module == one.module && known.function == one.function && known.is_served == one.is_served;
@@ -232,7 +251,7 @@ std::string json_of(const std::vector<line> &lines) {
         entry.update(to_json(one.calls));
         report["slow_callers"].push_back(entry);
     }
-    return report.dump(2) + "\n";
+    return report.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 void write_file(const std::string &text) {
@@ -245,18 +264,34 @@ void write_file(const std::string &text) {
         std::fprintf(stderr, "ferry-run: cannot write the report to %s\n", name.c_str());
 }
 
+// Standard error as the process began with it. A program may have closed it and opened something else in its place.
+struct stat error_at_start = {};
+__attribute__((constructor)) void remember_error() { fstat(STDERR_FILENO, &error_at_start); }
+
+// Nobody may be reading any more, which must not end the process.
+void write_summary(const std::string &text) {
+    struct stat now = {};
+    if (fstat(STDERR_FILENO, &now) != 0 || now.st_dev != error_at_start.st_dev || now.st_ino != error_at_start.st_ino)
+        return;
+    sigset_t pipe, before;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    const bool is_closed = write(STDERR_FILENO, text.data(), text.size()) < 0 && errno == EPIPE;
+    constexpr timespec at_once = {};
+    if (is_closed && !sigismember(&before, SIGPIPE)) sigtimedwait(&pipe, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 // Runs after the program's own exit handlers. Processes that made no such call say nothing.
 __attribute__((destructor)) void tell() {
     if (the_settings().mode == mode::off) return;
     try {
         const std::vector<line> lines = read_lines();
-        if (!lines.empty() && !the_settings().is_quiet) {
-            const std::string text = summary_of(lines);
-            if (write(STDERR_FILENO, text.data(), text.size()) < 0) return; // the program closed it
-        }
+        if (!lines.empty() && !the_settings().is_quiet) write_summary(summary_of(lines));
         if (the_settings().report && (!lines.empty() || getpid() == the_settings().first_process))
             write_file(json_of(lines));
-    } catch (...) { // out of memory
+    } catch (const std::exception &) { // out of memory
     }
 }
 

@@ -135,8 +135,8 @@ verdict copy_by_ferry(const driver &on, const copying_instance &ferry, const req
     const relaxed_captures relaxed(on);
     if (ferry_copy_async(ferry.get(), &copy, asked.stream, nullptr, nullptr) != FERRY_SUCCESS)
         return {outcome::refused, found.kind}; // the driver's call gives the program the driver's own error
-    // The last byte may arrive a moment before the stream is idle. After the driver's call it is.
-    if (is_complete) found.result = ferry.wait_for(asked.stream);
+    // An asynchronous copy's bytes are there; its stream may go on a moment later than after the driver's call.
+    if (is_complete) found.result = asked.is_async ? on.settle(asked.stream) : ferry.wait_for(asked.stream);
     if (the_settings().flips_a_byte) flip_a_byte(on, asked, copy, is_complete);
     return found;
 }
@@ -161,9 +161,10 @@ verdict serve(const request &asked, ferry_copy_desc &copy) noexcept {
 
     const copying_instance ferry;
     if (!ferry.get()) return {outcome::no_ferry, kind};
-    // What the driver's calls promise. In synchronous calls, too, the calling thread helps then.
-    const bool is_left_async = asked.is_async && the_settings().leaves_async;
-    copy.flags = FERRY_COPY_SOURCE_READ | (is_left_async ? 0U : FERRY_COPY_DESTINATION_WRITTEN);
+    // What the driver's calls promise. The calling thread helps then. A synchronous copy reads its source only after
+    // earlier work, and SOURCE_READ could read a small one before.
+    if (asked.is_async || asked.bytes >= worth_staging) copy.flags |= FERRY_COPY_SOURCE_READ;
+    if (!asked.is_async || !the_settings().leaves_async) copy.flags |= FERRY_COPY_DESTINATION_WRITTEN;
     ferry_explanation plan = {};
     plan.struct_size = sizeof plan;
     if (ferry_copy_explain_async(ferry.get(), &copy, asked.stream, &plan, nullptr) != FERRY_SUCCESS)
@@ -172,6 +173,9 @@ verdict serve(const request &asked, ferry_copy_desc &copy) noexcept {
     if (!matches(asked.source, plan.source_memory) || !matches(asked.destination, plan.destination_memory) ||
         kind == traffic::other)
         return {outcome::other_memory, kind};
+    // The driver orders these with the work of both devices, and ferry with that of its stream.
+    const bool is_legacy = !asked.stream || asked.stream == CU_STREAM_LEGACY;
+    if (kind == traffic::between_devices && (!asked.is_async || is_legacy)) return {outcome::driver_is_fastest, kind};
     const bool is_by_driver = plan.route == FERRY_ROUTE_DRIVER;
     if (plan.route == FERRY_ROUTE_NONE || (is_by_driver && !the_settings().takes_all))
         return {outcome::driver_is_fastest, kind};

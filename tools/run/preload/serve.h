@@ -19,8 +19,7 @@ struct request {
     std::uint64_t bytes, rows;
 };
 
-// A copy of fewer bytes that are not scattered is as fast by the driver: ferry stages pageable memory from here on, and
-// reads it in the call.
+// The driver copies fewer bytes as fast, unless they are scattered. From here on ferry stages pageable memory.
 inline constexpr std::uint64_t worth_staging = (std::uint64_t{1} << 20) + 1;
 // Narrow rows are worth a look from here on.
 inline constexpr std::uint64_t worth_a_kernel = std::uint64_t{32} << 10;
@@ -53,7 +52,7 @@ bool may_enqueue(const driver &on, CUstream stream, outcome &why) noexcept;
 
 // `describe` fills a zeroed descriptor, or returns false if ferry has no such copy. `real` makes the program's call.
 template <class Describe, class Real>
-CUresult pass_on(const request &asked, const Describe &describe, const Real &real) noexcept {
+CUresult pass_on(const request &asked, const Describe &describe, const Real &real) {
     if (!is_on() || is_inside()) return real();
     const std::uint64_t start = the_settings().times ? clock_ns() : 0;
     verdict found = {outcome::small, kind_by_name(asked)};
