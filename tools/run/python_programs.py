@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Unmodified programs of PyTorch, CuPy, JAX and safetensors, without and with ferry-run, in turn:
+python_programs.py --ferry-run PROGRAM [--rounds N] [--busy] [--scale S] [-- OPTIONS OF FERRY-RUN]
+
+Each program copies as programs do, and knows nothing of ferry. Results are verified once. Times are milliseconds until
+the bytes have arrived: the median of the rounds' medians, and their spread. With --busy, twice as many other processes
+compute as there are processors. --scale 0.01 makes all sizes a hundredth, for a try."""
+import argparse
+import json
+import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+
+def programs(scale, folder):
+    """Yields (name, function, repetitions). A package that is missing ends its part."""
+    count = lambda mib: max(int(mib * scale * (1 << 18)), 1024)  # of float32
+    import torch
+    from torch import nn
+
+    synchronise = torch.cuda.synchronize
+    torch.zeros(1, device="cuda")
+    large = torch.randn(count(512))
+    there = large.cuda()
+    assert torch.equal(there.cpu(), large)
+    yield "x.cuda(), 512 MiB", synchronise, large.cuda, 5
+    yield "g.cpu(), 512 MiB", synchronise, there.cpu, 5
+    yield "x.copy_(g), 512 MiB", synchronise, lambda: large.copy_(there), 5
+    for mib in (8, 2):
+        some = torch.randn(count(mib))
+        some_there = some.cuda()
+        yield f"y.cuda(), {mib} MiB", synchronise, some.cuda, 9
+        yield f"y.copy_(h), {mib} MiB", synchronise, lambda: some.copy_(some_there), 9
+    small = torch.randn(4096)
+    small_there = small.cuda()
+    yield "100 x s.cuda(), 16 KiB", synchronise, lambda: [small.cuda() for _ in range(100)], 9
+    yield "100 x s.copy_(t), 16 KiB", synchronise, lambda: [small.copy_(small_there) for _ in range(100)], 9
+    width = max(int(2048 * scale**0.5) // 16 * 16, 16)
+    layer = nn.TransformerEncoderLayer(width, 16, 4 * width, batch_first=True)
+    model = nn.TransformerEncoder(layer, 12)
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    model.cuda()
+    torch.save(state, folder + "/model.pt")
+    yield "load_state_dict, 2.3 GiB", synchronise, lambda: model.load_state_dict(state), 3
+    yield ("torch.load(mmap) and load_state_dict", synchronise,
+           lambda: model.load_state_dict(torch.load(folder + "/model.pt", mmap=True)), 3)
+    yield "{k: v.cpu()}, 2.3 GiB", synchronise, lambda: {k: v.cpu() for k, v in model.state_dict().items()}, 3
+    for name, value in model.state_dict().items():
+        assert torch.equal(value.cpu(), state[name]), name
+    if os.path.isdir("/dev/shm"):
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+            yield "torch.save to /dev/shm", synchronise, lambda: torch.save(model.state_dict(), memory + "/saved.pt"), 3
+    net = nn.Sequential(nn.Linear(8192, 8192), nn.ReLU(), nn.Linear(8192, 8192)).cuda()
+    batch = torch.randn(max(int(4096 * scale), 16), 8192)
+    yield "batch of 128 MiB, forward", synchronise, lambda: net(batch.cuda()).sum().item(), 5
+    numbers = count(1024)
+
+    def pinned():
+        made = torch.empty(numbers, pin_memory=True)
+        del made
+        torch._C._host_emptyCache()
+
+    yield "torch.empty(pin_memory=True), 1 GiB", synchronise, pinned, 3
+    try:
+        from safetensors.torch import load_file, save_file
+        save_file(state, folder + "/model.safetensors")
+        yield ("safetensors load_file to the device", synchronise,
+               lambda: load_file(folder + "/model.safetensors", device="cuda"), 3)
+    except ImportError as missing:
+        print(f"left out: {missing}", file=sys.stderr)
+    try:
+        import cupy
+        import numpy
+        host = numpy.random.rand(count(128)).astype(numpy.float32)
+        array = cupy.asarray(host)
+        assert (cupy.asnumpy(array) == host).all()
+        yield "cupy.asarray, 128 MiB", synchronise, lambda: cupy.asarray(host), 7
+        yield "cupy.asnumpy, 128 MiB", synchronise, lambda: cupy.asnumpy(array), 7
+    except ImportError as missing:
+        print(f"left out: {missing}", file=sys.stderr)
+    try:
+        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        import jax
+        import numpy
+        host = numpy.random.rand(count(128)).astype(numpy.float32)
+        put = jax.device_put(host)
+        assert (numpy.asarray(put) == host).all()
+        yield "jax.device_put, 128 MiB", synchronise, lambda: jax.device_put(host).block_until_ready(), 7
+        yield "numpy.asarray of a JAX array", synchronise, lambda: numpy.asarray(put + 1), 7
+    except ImportError as missing:
+        print(f"left out: {missing}", file=sys.stderr)
+
+
+def measure(scale):
+    """One round, in a process of its own. Prints one line of JSON for each program."""
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, synchronise, run, repetitions in programs(scale, folder):
+            run()
+            times = []
+            for _ in range(repetitions):
+                synchronise()
+                start = time.perf_counter()
+                run()
+                synchronise()
+                times.append((time.perf_counter() - start) * 1e3)
+            print(json.dumps([name, statistics.median(times)]), flush=True)
+
+
+def compute():
+    while True:
+        sum(range(1 << 16))
+
+
+def run_rounds(options, ferry_run):
+    """Returns {name: ([plain times], [times beneath ferry-run])}."""
+    found = {}
+    one = [sys.executable, __file__, "--measure", "--scale", str(options.scale)]
+    for round_number in range(options.rounds):
+        for beneath in (0, 1) if round_number % 2 == 0 else (1, 0):
+            done = subprocess.run(ferry_run + one if beneath else one, stdout=subprocess.PIPE, text=True)
+            if done.returncode != 0:
+                sys.exit(f"{'beneath ferry-run' if beneath else 'plain'}: the programs failed ({done.returncode})")
+            for line in done.stdout.splitlines():
+                name, milliseconds = json.loads(line)
+                found.setdefault(name, ([], []))[beneath].append(milliseconds)
+    return found
+
+
+def text(times):
+    spread = (max(times) - min(times)) / statistics.median(times) * 100
+    return f"{statistics.median(times):10.2f} ({spread:3.0f} %)"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ferry-run", metavar="PROGRAM")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--busy", action="store_true")
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("options", nargs="*")
+    options = parser.parse_args()
+    if options.measure:
+        return measure(options.scale)
+    if not options.ferry_run:
+        parser.error("--ferry-run is needed")
+    others = [multiprocessing.Process(target=compute, daemon=True) for _ in range(2 * os.cpu_count() * options.busy)]
+    for other in others:
+        other.start()
+    found = run_rounds(options, [options.ferry_run, "--quiet", *options.options, "--"])
+    for other in others:
+        other.terminate()
+    print(f"{'':40} {'plain, ms':>18} {'ferry-run, ms':>18}   plain / ferry-run")
+    for name, (plain, beneath) in found.items():
+        ratio = statistics.median(plain) / statistics.median(beneath)
+        print(f"{name:40} {text(plain):>18} {text(beneath):>18} {ratio:8.2f}{'  lost' if ratio < 0.98 else ''}")
+
+
+main()
