@@ -59,7 +59,7 @@ for name in names:
     for options in OPTIONS:
         done, report, _ = report_of(traps, name, options=options)
         check((done.returncode, done.stdout) == (0, plain.stdout), name, options, done, plain.stdout)
-        check(report["copies"]["calls"] > 0 or name == "reset", name, report)
+        check(report["copies"]["calls"] > 0 or name in ("reset", "between-devices"), name, report)
         check(report["mode"] == ("report-only" if "--report-only" in options else "serve"), report)
         check("--report-only" not in options or report["served"]["calls"] == 0, name, report)
         if options == []:
@@ -67,7 +67,7 @@ for name in names:
         if options == ["--all"]:
             served_of_all[name] = report["served"]["calls"]
 check(served_by_default >= 20, served_by_default)
-check(all(served_of_all[name] for name in names if name not in ("reset", "errors")), served_of_all)
+check(all(served_of_all[name] for name in names if name not in ("reset", "errors", "between-devices")), served_of_all)
 _, report, _ = report_of(traps, "result-without-waiting", options=["--report-only"])
 check(report["would_serve"]["calls"] == 4, report)
 check(is_software or report["would_serve"]["predicted_saving_ns"] > 0, report)
@@ -80,6 +80,13 @@ check(run(ferry_run, "--async", "--quiet", "--", traps, "copy-behind-work-that-w
 # A forked child does not have private pinned memory.
 for name in ("free-in-another-thread", "result-without-waiting"):
     check(run(ferry_run, "--pinned", "private", "--quiet", "--", traps, name).returncode == 0, name)
+
+for links in "124":
+    for options in ([], ["--all"]):
+        done, report, _ = report_of(traps, "between-devices", options=options, FERRY_SOFTWARE_LINKS=links)
+        check(done.returncode == 0, links, options, done)
+        kinds = {one["kind"] for one in report["calls"]}
+        check(not is_software or "between devices" in kinds, links, options, report)
 
 for program in others:
     for options in OPTIONS:

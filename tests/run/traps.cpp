@@ -22,7 +22,7 @@
 
 namespace {
 
-constexpr std::size_t large = std::size_t{8} << 20;
+constexpr std::size_t large = std::size_t{8} << 20, largest = 8 * large;
 
 int failures = 0;
 
@@ -234,11 +234,11 @@ void per_thread_streams() {
 
 // Nobody waits: the driver and ferry end with the process.
 void exit_with_copies_in_flight() {
-    static const bytes source = numbered(8 * large, 1);
+    static const bytes source = numbered(largest, 1);
     static bytes result(large);
     CUdeviceptr memory = 0;
     void *pinned = nullptr;
-    OK(cuMemAlloc_v2(&memory, 8 * large));
+    OK(cuMemAlloc_v2(&memory, largest));
     OK(cuMemAllocHost_v2(&pinned, large));
     for (int i = 0; i < 4; ++i) {
         const CUstream stream = new_stream();
@@ -407,6 +407,57 @@ void batches() {
     OK(cuStreamDestroy_v2(stream));
 }
 
+// A copy between devices on the legacy stream comes after earlier work of both. Without a second device there is none.
+void between_devices() {
+    int count = 0;
+    OK(cuDeviceGetCount(&count));
+    if (count < 2) return;
+    CUcontext contexts[2] = {};
+    CUdeviceptr memory[2] = {};
+    for (int device = 0; device < 2; ++device) {
+        OK(cuDevicePrimaryCtxRetain(&contexts[device], device));
+        OK(cuCtxSetCurrent(contexts[device]));
+        OK(cuMemAlloc_v2(&memory[device], largest));
+    }
+    bytes result(large);
+    for (unsigned form = 0; form < 4; ++form) {
+        const auto value = static_cast<unsigned char>(form + 1);
+        OK(cuCtxSetCurrent(contexts[0]));
+        keep_busy(nullptr);
+        OK(cuMemsetD8Async(memory[0], value, large, nullptr));
+        if (form < 3) OK(cuCtxSetCurrent(contexts[1])); // the driver looks at both devices
+        if (form == 0) OK(cuMemcpyPeer(memory[1], contexts[1], memory[0], contexts[0], large));
+        CUDA_MEMCPY3D_PEER box = {};
+        box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+        box.srcDevice = memory[0], box.srcContext = contexts[0];
+        box.dstDevice = memory[1], box.dstContext = contexts[1];
+        box.srcPitch = box.dstPitch = 4096, box.srcHeight = box.dstHeight = large / 4096;
+        box.WidthInBytes = 4096, box.Height = large / 4096, box.Depth = 1;
+        if (form == 1) OK(cuMemcpy3DPeer(&box));
+        if (form == 2) {
+            OK(cuCtxSynchronize()); // of device 1 only
+            OK(cuMemcpyPeer(memory[1], contexts[1], memory[0], contexts[0], large));
+        }
+        if (form == 3) OK(cuMemcpyPeerAsync(memory[1], contexts[1], memory[0], contexts[0], large, nullptr));
+        OK(cuMemcpyDtoH_v2(result.data(), memory[1], large));
+        EXPECT(result == bytes(large, value));
+    }
+    // On a stream of one's own ferry may relay it.
+    const CUstream stream = new_stream();
+    const bytes source = numbered(largest, 11);
+    bytes copied(largest);
+    OK(cuMemcpyHtoD_v2(memory[0], source.data(), largest));
+    OK(cuCtxSynchronize()); // the stream waits for no other
+    OK(cuMemcpyPeerAsync(memory[1], contexts[1], memory[0], contexts[0], largest, stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuMemcpyDtoH_v2(copied.data(), memory[1], largest));
+    EXPECT(copied == source);
+    OK(cuStreamDestroy_v2(stream));
+    for (const CUdeviceptr one : memory)
+        OK(cuMemFree_v2(one));
+    OK(cuCtxSetCurrent(contexts[0]));
+}
+
 // The driver's own results for calls that it refuses.
 void errors() {
     const bytes source(large);
@@ -476,6 +527,7 @@ constexpr trap traps[] = {{"result-without-waiting", result_without_waiting},
                           {"pinned-memory", pinned_memory},
                           {"narrow-rows", narrow_rows},
                           {"batches", batches},
+                          {"between-devices", between_devices},
                           {"errors", errors},
                           {"reset", reset}};
 
