@@ -240,6 +240,7 @@ TEST_F(source_read, a_destination_that_must_be_written_is_complete_when_the_call
                 const bytes data = random_bytes(size, size);
                 const device_memory from(size);
                 EXPECT_OK(raw().cuMemcpyHtoD(from, data.data(), size));
+                EXPECT_OK(raw().cuCtxSynchronize()); // the stream does not wait for that copy's last bytes
                 bytes to(size);
                 ferry_copy_desc copy = {};
                 copy.source.address = from;
@@ -272,6 +273,7 @@ TEST_F(source_read, an_instance_may_ask_for_it_and_batches_of_pieces_wait_too) {
     const bytes data = random_bytes(count * size, 7);
     const device_memory from(data.size());
     EXPECT_OK(raw().cuMemcpyHtoD(from, data.data(), data.size()));
+    EXPECT_OK(raw().cuCtxSynchronize());
     std::vector<bytes> to(count, bytes(size));
     std::vector<std::uint64_t> destinations, sources, sizes(count, size);
     for (std::uint64_t i = 0; i < count; ++i) {
