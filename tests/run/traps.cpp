@@ -92,6 +92,7 @@ void result_without_waiting() {
         const CUstream stream = new_stream();
         bytes result(large);
         OK(cuMemcpyHtoD_v2(memory, source.data(), large));
+        OK(cuCtxSynchronize()); // the stream waits for no other, and the last bytes may be in flight
         if (is_busy) keep_busy(stream);
         OK(cuMemcpyDtoHAsync_v2(result.data(), memory, large, stream));
         EXPECT(result == source);
@@ -108,6 +109,7 @@ void copy_behind_work_that_waits() {
     bytes result(large);
     std::atomic<bool> is_released = false;
     OK(cuMemcpyHtoD_v2(memory, source.data(), large));
+    OK(cuCtxSynchronize());
     OK(cuLaunchHostFunc(stream, wait_until, &is_released));
     OK(cuMemcpyDtoHAsync_v2(result.data(), memory, large, stream));
     is_released = true;
