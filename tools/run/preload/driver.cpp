@@ -151,16 +151,18 @@ relaxed_captures::~relaxed_captures() { on_.cuThreadExchangeStreamCaptureMode(&m
 // ---- ferry
 
 copying_instance::copying_instance() noexcept {
-    if (is_pausing) return; // rather than wait for the reset, which may wait for this thread's work
-    pthread_rwlock_rdlock(&copying_lock);
-    is_locked_ = true;
+    // Never waits for a reset, which may wait for this thread's work. While one waits, no more copies begin.
+    if (is_pausing) return;
+    if (pthread_rwlock_tryrdlock(&copying_lock) != 0) return;
     if (!copying && !is_ferry_refused) {
         pthread_rwlock_unlock(&copying_lock);
-        pthread_rwlock_wrlock(&copying_lock);
-        if (!copying) copying = open();
-        pthread_rwlock_unlock(&copying_lock);
-        pthread_rwlock_rdlock(&copying_lock);
+        if (pthread_rwlock_trywrlock(&copying_lock) == 0) {
+            if (!copying) copying = open();
+            pthread_rwlock_unlock(&copying_lock);
+        }
+        if (pthread_rwlock_tryrdlock(&copying_lock) != 0) return;
     }
+    is_locked_ = true;
     instance_ = copying;
 }
 copying_instance::~copying_instance() {
@@ -199,6 +201,7 @@ ferry_instance *allocating_instance() noexcept {
 }
 
 bool is_inside() noexcept { return depth != 0; }
+
 // A thread that is cancelled amid ferry's work would leave locks behind.
 inside_ferry::inside_ferry() noexcept {
     ++depth;
