@@ -49,17 +49,12 @@ verdict serve_batch(CUstream stream, std::size_t count, const Explain &explain, 
     return found;
 }
 
-template <class Serve, class Real>
-CUresult run(entry function, std::uint64_t bytes, const Serve &serve, const Real &real) {
-    const std::uint64_t start = the_settings().times ? clock_ns() : 0;
-    verdict found;
-    {
+template <entry self, class Batch, class... Arguments> CUresult run(const Batch &asked, Arguments... arguments) {
+    const auto try_ferry = [&] {
         const inside_ferry inside;
-        found = serve();
-    }
-    const CUresult result = is_served(found.what) ? found.result : real();
-    note({function, found.kind, found.what, bytes, start ? clock_ns() - start : 0});
-    return result;
+        return asked.serve();
+    };
+    return pass_on<self>(asked.bytes(), try_ferry, arguments...);
 }
 
 // ---- Lines
@@ -109,13 +104,6 @@ struct lines {
             [&](size_t i) { return from[i]; }, [&](size_t i) { return to[i]; });
     }
 };
-
-template <entry self, class... Arguments> CUresult run_lines(const lines &asked, Arguments... arguments) {
-    const auto real = [&] { return call_real<self>(arguments...); };
-    if (!is_on() || is_inside()) return real();
-    return run(
-        self, asked.bytes(), [&] { return asked.serve(); }, real);
-}
 
 // ---- Boxes
 
@@ -201,29 +189,19 @@ struct boxes {
     }
 };
 
-template <entry self, class... Arguments> CUresult run_boxes(const boxes &asked, Arguments... arguments) {
-    const auto real = [&] { return call_real<self>(arguments...); };
-    if (!is_on() || is_inside()) return real();
-    return run(
-        self, asked.bytes(), [&] { return asked.serve(); }, real);
-}
-
-CUstream own(CUstream stream) noexcept { return stream ? stream : CU_STREAM_PER_THREAD; }
-
 } // namespace
 
 #define FERRY_RUN_LINE_BATCH(symbol, stream_of, fail_index_parameter, fail_index)                                      \
     FERRY_RUN_EXPORTED symbol(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count,                         \
                               CUmemcpyAttributes *attributes, size_t *first_of,                                        \
                               size_t attribute_count fail_index_parameter, CUstream stream) {                          \
-        return run_lines<entry::symbol>({stream_of, to, from, sizes, count, attributes, first_of, attribute_count},    \
-                                        to, from, sizes, count, attributes, first_of, attribute_count fail_index,      \
-                                        stream);                                                                       \
+        return run<entry::symbol>(lines{stream_of, to, from, sizes, count, attributes, first_of, attribute_count}, to, \
+                                  from, sizes, count, attributes, first_of, attribute_count fail_index, stream);       \
     }
 #define FERRY_RUN_BOX_BATCH(symbol, stream_of, fail_index_parameter, fail_index)                                       \
     FERRY_RUN_EXPORTED symbol(size_t count, CUDA_MEMCPY3D_BATCH_OP *all fail_index_parameter,                          \
                               unsigned long long flags, CUstream stream) {                                             \
-        return run_boxes<entry::symbol>({stream_of, all, count, flags}, count, all fail_index, flags, stream);         \
+        return run<entry::symbol>(boxes{stream_of, all, count, flags}, count, all fail_index, flags, stream);          \
     }
 #define FERRY_RUN_COMMA ,
 FERRY_RUN_LINE_BATCH(cuMemcpyBatchAsync, stream, FERRY_RUN_COMMA size_t *failed, FERRY_RUN_COMMA failed)

@@ -49,8 +49,7 @@ struct line {
     flat_end to, from;
 
     line(CUstream stream, bool is_async, const flat_end &destination, const flat_end &source, std::size_t bytes)
-        : asked{entry::count, stream,           is_async, !destination.array && !source.array,
-                source.kind,  destination.kind, bytes,    1},
+        : asked{stream, is_async, !destination.array && !source.array, source.kind, destination.kind, bytes, 1},
           to(destination), from(source) {}
 
     bool operator()(ferry_copy_desc &copy) const noexcept {
@@ -117,7 +116,7 @@ template <class Call> struct box {
     request asked;
 
     box(CUstream stream, bool is_async, const Call *given) : call(given) {
-        asked = {entry::count, stream, is_async, false, end::any, end::any, 0, 0};
+        asked = {stream, is_async, false, end::any, end::any, 0, 0};
         if (!call) return;
         asked.source = end_of(call->srcMemoryType);
         asked.destination = end_of(call->dstMemoryType);
@@ -165,17 +164,20 @@ private:
 };
 template <class Call> box(CUstream, bool, const Call *) -> box<Call>;
 
-template <entry self, class Copy, class... Arguments> CUresult run(Copy copy, Arguments... arguments) {
-    copy.asked.function = self;
-    return pass_on(copy.asked, copy, [&] { return call_real<self>(arguments...); });
+// A copy fills a zeroed descriptor, or returns false if ferry has no such copy.
+template <entry self, class Copy, class... Arguments> CUresult run(const Copy &copy, Arguments... arguments) {
+    const auto try_ferry = [&]() -> verdict {
+        if (!is_worth_looking(copy.asked)) return {outcome::small, kind_by_name(copy.asked)};
+        ferry_copy_desc described = {};
+        if (!copy(described)) return {outcome::unserved_call, kind_by_name(copy.asked)};
+        return serve(copy.asked, described);
+    };
+    return pass_on<self>(copy.asked.bytes, try_ferry, arguments...);
 }
-
-CUstream own(CUstream stream) noexcept { return stream ? stream : CU_STREAM_PER_THREAD; }
 
 } // namespace
 
 // Defines a function and its variant whose default stream is the thread's. `copy` is the copy, on the stream `on`.
-#define FERRY_RUN_LIST(...) __VA_ARGS__
 #define FERRY_RUN_COPY(symbol, suffix, stream, parameters, arguments, copy)                                            \
     FERRY_RUN_EXPORTED symbol parameters {                                                                             \
         const CUstream on = stream;                                                                                    \

@@ -5,6 +5,8 @@
 
 #include "entry_points.h"
 
+// Arguments that are one argument of a macro: FERRY_RUN_LIST (one, other)
+#define FERRY_RUN_LIST(...) __VA_ARGS__
 #define FERRY_RUN_EXPORTED extern "C" __attribute__((visibility("default"))) CUresult
 
 #define FERRY_RUN_ENTRY(symbol, name, version)                                                                         \

@@ -54,19 +54,13 @@ verdict fill(const rectangle &asked) noexcept {
 }
 
 template <entry self, class... Arguments> CUresult run(const rectangle &asked, Arguments... arguments) {
-    const auto real = [&] { return call_real<self>(arguments...); };
-    if (!is_on() || is_inside()) return real();
-    const std::uint64_t start = the_settings().times ? clock_ns() : 0, bytes = asked.bytes();
-    const bool is_narrow = asked.height > 1 && bytes >= worth_a_kernel && bytes / asked.height <= widest_narrow_row;
-    verdict found = {outcome::small, traffic::fill};
-    if (asked.height <= 1) found.what = outcome::driver_is_fastest;
-    if (bytes && (is_narrow || the_settings().takes_all)) found = fill(asked);
-    const CUresult result = is_served(found.what) ? found.result : real();
-    note({self, found.kind, found.what, bytes, start ? clock_ns() - start : 0});
-    return result;
+    const std::uint64_t bytes = asked.bytes();
+    const auto try_ferry = [&]() -> verdict {
+        if (bytes && (has_narrow_rows(bytes, asked.height) || the_settings().takes_all)) return fill(asked);
+        return {asked.height > 1 ? outcome::small : outcome::driver_is_fastest, traffic::fill};
+    };
+    return pass_on<self>(bytes, try_ferry, arguments...);
 }
-
-CUstream own(CUstream stream) noexcept { return stream ? stream : CU_STREAM_PER_THREAD; }
 
 } // namespace
 
@@ -76,7 +70,6 @@ CUstream own(CUstream stream) noexcept { return stream ? stream : CU_STREAM_PER_
         return run<entry::symbol>({stream_of, at, pitch, value, sizeof(type), width, height},                          \
                                   FERRY_RUN_LIST arguments);                                                           \
     }
-#define FERRY_RUN_LIST(...) __VA_ARGS__
 #define FERRY_RUN_FILLS(bits, type)                                                                                    \
     FERRY_RUN_FILL(cuMemsetD##bits##_v2, nullptr, type, (CUdeviceptr at, type value, size_t width),                    \
                    (at, value, width), 0, 1)                                                                           \

@@ -100,27 +100,24 @@ verdict allocate(void **address, std::size_t bytes, unsigned flags) noexcept {
 }
 
 template <entry self, class... Arguments>
-CUresult run_allocation(void **address, std::size_t bytes, unsigned flags, Arguments... arguments) {
-    const auto real = [&] { return call_real<self>(arguments...); };
-    if (!is_on() || is_inside()) return real();
-    const std::uint64_t start = the_settings().times ? clock_ns() : 0;
-    verdict found = {bytes < worth_allocating ? outcome::small : outcome::driver_is_fastest,
-                     traffic::pinned_allocation};
-    if (bytes >= worth_allocating && the_settings().mode == mode::report_only) found.what = outcome::report_only_other;
-    if (bytes >= worth_allocating && the_settings().pins) found = allocate(address, bytes, flags);
-    const CUresult result = is_served(found.what) ? found.result : real();
-    note({self, found.kind, found.what, bytes, start ? clock_ns() - start : 0});
-    return result;
+CUresult run(void **address, std::size_t bytes, unsigned flags, Arguments... arguments) {
+    const auto try_ferry = [&]() -> verdict {
+        if (bytes < worth_allocating) return {outcome::small, traffic::pinned_allocation};
+        if (the_settings().pins) return allocate(address, bytes, flags);
+        const bool only_reports = the_settings().mode == mode::report_only;
+        return {only_reports ? outcome::report_only_other : outcome::driver_is_fastest, traffic::pinned_allocation};
+    };
+    return pass_on<self>(bytes, try_ferry, arguments...);
 }
 
 } // namespace
 
 FERRY_RUN_EXPORTED cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
-    return run_allocation<entry::cuMemHostAlloc>(address, bytes, flags, address, bytes, flags);
+    return run<entry::cuMemHostAlloc>(address, bytes, flags, address, bytes, flags);
 }
 
 FERRY_RUN_EXPORTED cuMemAllocHost_v2(void **address, size_t bytes) {
-    return run_allocation<entry::cuMemAllocHost_v2>(address, bytes, 0, address, bytes);
+    return run<entry::cuMemAllocHost_v2>(address, bytes, 0, address, bytes);
 }
 
 FERRY_RUN_EXPORTED cuMemFreeHost(void *address) {

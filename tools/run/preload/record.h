@@ -43,8 +43,8 @@ enum class outcome : unsigned {
     other_memory,       // managed memory, or ends of other kinds than the call names
     other_context,      // no context is current, or another one than the stream's
     refused,            // ferry refuses it, and so may the driver
-    unserved_call,      // a form of the call that ferry has not
-    no_ferry,           // ferry could not be opened
+    unserved_call,      // a form of the call that ferry does not support
+    no_ferry,           // cannot be opened, before cuInit, or during a reset
     report_only_staged, // --report-only: what ferry would have done
     report_only_kernel,
     report_only_other,

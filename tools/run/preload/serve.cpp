@@ -1,7 +1,5 @@
 #include "serve.h"
 
-#include <algorithm>
-
 namespace ferry_run {
 
 namespace {

@@ -11,7 +11,6 @@ namespace ferry_run {
 enum class end : unsigned char { host, device, array, any };
 
 struct request {
-    entry function;
     CUstream stream;
     bool is_async;
     bool is_line; // of linear memory at both ends
@@ -32,10 +31,15 @@ inline traffic kind_by_name(const request &asked) noexcept {
                                                                                                   : traffic::on_device;
 }
 
-inline bool is_worth_looking(const request &asked) noexcept {
-    if (asked.bytes >= worth_staging || the_settings().takes_all) return true;
-    return asked.rows > 1 && asked.bytes >= worth_a_kernel && asked.bytes / asked.rows <= widest_narrow_row;
+inline bool has_narrow_rows(std::uint64_t bytes, std::uint64_t rows) noexcept {
+    return rows > 1 && bytes >= worth_a_kernel && bytes / rows <= widest_narrow_row;
 }
+inline bool is_worth_looking(const request &asked) noexcept {
+    return asked.bytes >= worth_staging || the_settings().takes_all || has_narrow_rows(asked.bytes, asked.rows);
+}
+
+// The default stream of the variants for per-thread default streams.
+inline CUstream own(CUstream stream) noexcept { return stream ? stream : CU_STREAM_PER_THREAD; }
 
 struct verdict {
     outcome what;
@@ -50,21 +54,14 @@ verdict serve(const request &asked, ferry_copy_desc &copy) noexcept;
 // Whether the program's thread is in a state in which ferry can make its calls on this stream; `why` if not.
 bool may_enqueue(const driver &on, CUstream stream, outcome &why) noexcept;
 
-// `describe` fills a zeroed descriptor, or returns false if ferry has no such copy. `real` makes the program's call.
-template <class Describe, class Real>
-CUresult pass_on(const request &asked, const Describe &describe, const Real &real) {
-    if (!is_on() || is_inside()) return real();
+// Makes one call of the program's: `try_ferry` serves it, or returns why not; then the driver makes it. Notes it.
+template <entry self, class TryFerry, class... Arguments>
+CUresult pass_on(std::uint64_t bytes, const TryFerry &try_ferry, Arguments... arguments) {
+    if (!is_on() || is_inside()) return call_real<self>(arguments...);
     const std::uint64_t start = the_settings().times ? clock_ns() : 0;
-    verdict found = {outcome::small, kind_by_name(asked)};
-    if (is_worth_looking(asked)) {
-        ferry_copy_desc copy = {};
-        if (describe(copy))
-            found = serve(asked, copy);
-        else
-            found.what = outcome::unserved_call;
-    }
-    const CUresult result = is_served(found.what) ? found.result : real();
-    note({asked.function, found.kind, found.what, asked.bytes, start ? clock_ns() - start : 0, found.saved_ns});
+    const verdict found = try_ferry();
+    const CUresult result = is_served(found.what) ? found.result : call_real<self>(arguments...);
+    note({self, found.kind, found.what, bytes, start ? clock_ns() - start : 0, found.saved_ns});
     return result;
 }
 
