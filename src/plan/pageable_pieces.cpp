@@ -31,8 +31,8 @@ bool are_pieces_staged(const pageable_facts &facts) noexcept {
     const bool to_device = facts.direction == copy_direction::host_to_device;
     const bool is_asynchronous = facts.form == copy_form::asynchronous;
     const bool is_read_early = facts.preferences.source_read && is_asynchronous && to_device;
-    const bool is_written = facts.preferences.written && is_asynchronous && !to_device;
-    if (facts.is_captured) return !is_read_early && !is_written; // a graph copies at each launch
+    if (facts.is_captured) // a graph copies at each launch
+        return !is_asynchronous || !facts.preferences.is_awaited(to_device);
     if (facts.preferences.forced == route_kind::staged) return true;
     if (is_read_early && !facts.is_stream_idle && facts.bytes <= largest_buffered) return false;
     if (is_asynchronous && !facts.is_stream_idle && !is_read_early) return true;

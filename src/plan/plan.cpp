@@ -243,7 +243,7 @@ copy_plan plan_for_staging(const shape &shape, const plan_facts &facts) noexcept
     copy_plan plan;
     plan.route = route_kind::staged;
     plan.synchronise_after = facts.form == copy_form::synchronous;
-    plan.wait_in_the_call = is_read_early(shape, facts) || is_written_in_the_call(shape, facts);
+    plan.wait_in_the_call = facts.form == copy_form::asynchronous && caller_helps(shape, facts);
     plan.by_copies = is_staged_by_copies(shape, facts);
     plan.blocks = plan.by_copies && needs_copies(facts) ? std::uint16_t{0} : staged_blocks(shape, facts);
     if (!plan.by_copies && facts.multilink == obstacle::none) plan.links = std::min(facts.links, max_staged_links);

@@ -34,6 +34,8 @@ struct copy_preferences {
     bool written = false;         // a pageable destination is complete when an asynchronous call returns
     std::uint16_t max_blocks = 0; // maximum blocks, each on one SM at most; 0: as many as pay off
 
+    // Whether an asynchronous call returns only when its pageable end has been read or is complete.
+    bool is_awaited(bool to_device) const noexcept { return to_device ? source_read : written; }
     bool any() const noexcept {
         return forced != route_kind::none || no_kernels || is_urgent || over_links || source_read || written ||
                max_blocks;

@@ -16,7 +16,7 @@ namespace ferry::softdriver {
 namespace {
 
 void *map(std::size_t bytes, int access, int flags) {
-    void *const pages = mmap(nullptr, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    void *const pages = mmap(nullptr, bytes, access, MAP_ANONYMOUS | flags, -1, 0);
     return pages == MAP_FAILED ? nullptr : pages;
 }
 
@@ -24,12 +24,10 @@ void *map(std::size_t bytes, int access, int flags) {
 
 // Shared with the children of a fork, as the driver's own (seen on CUDA 13.0, H100).
 void *map_host_pages(std::size_t bytes, bool is_lazy) {
-    const int flags = MAP_SHARED | MAP_ANONYMOUS | (is_lazy ? MAP_NORESERVE : 0);
-    void *const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-    return pages == MAP_FAILED ? nullptr : pages;
+    return map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (is_lazy ? MAP_NORESERVE : 0));
 }
 
-void *reserve_host_pages(std::size_t bytes) { return map(bytes, PROT_READ | PROT_WRITE, MAP_NORESERVE); }
+void *reserve_host_pages(std::size_t bytes) { return map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE); }
 
 bool provide_host_pages(std::uintptr_t, std::size_t) { return true; }
 
@@ -51,8 +49,8 @@ device_pages::device_pages(std::size_t bytes, std::size_t alignment)
     : bytes_(bytes), reserved_bytes_(2 * bytes + alignment) {
     file_ = memfd_create("ferry software device memory", MFD_CLOEXEC);
     const bool is_sized = file_ >= 0 && ftruncate(file_, static_cast<off_t>(bytes)) == 0;
-    reserved_ = map(reserved_bytes_, PROT_NONE, MAP_NORESERVE);
-    void *const memory = map(2 * bytes, PROT_NONE, MAP_NORESERVE);
+    reserved_ = map(reserved_bytes_, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
+    void *const memory = map(2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
     memory_ = reinterpret_cast<std::uintptr_t>(memory);
     if (!is_sized || !reserved_ || !memory ||
         mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_, 0) == MAP_FAILED) {

@@ -62,8 +62,8 @@ pageable_facts facts_of(ferry_instance &instance, const pageable_copies &of, con
     facts.is_captured = site.is_captured;
     facts.threads = instance.staging_threads;
     facts.preferences = preferences_of(instance.copy_flags);
-    const bool is_awaited = of.to_device ? facts.preferences.source_read : facts.preferences.written;
-    facts.delay_ns = late.start_ns + (site.is_waited_for || is_awaited ? 0 : late.threads_ns);
+    const bool is_helped = site.is_waited_for || facts.preferences.is_awaited(of.to_device);
+    facts.delay_ns = late.start_ns + (is_helped ? 0 : late.threads_ns);
     facts.profile = instance.profiles.of(request.context_device);
     return facts;
 }

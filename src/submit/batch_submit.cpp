@@ -382,8 +382,7 @@ private:
 
     // Whether the caller works on the staged copy until it is done.
     bool is_helped(const pageable_copies &of) const noexcept {
-        const copy_preferences preferences = preferences_of(instance_.copy_flags);
-        const bool is_awaited = of.to_device ? preferences.source_read : preferences.written;
+        const bool is_awaited = preferences_of(instance_.copy_flags).is_awaited(of.to_device);
         return !site_.is_captured && (site_.is_waited_for || is_awaited);
     }
     bool is_staging_forced() const noexcept {
