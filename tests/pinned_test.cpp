@@ -10,6 +10,7 @@
 #include "support/system.h"
 #include "support/test_place.h"
 #include "system/pages.h"
+#include "system/readable.h"
 
 namespace ferry::test {
 namespace {
@@ -189,6 +190,24 @@ TEST_F(pinned, the_child_of_a_fork_shares_shared_blocks) {
         EXPECT_EQ(read, 0x12);
         EXPECT_EQ(bytes[0], 3);
         EXPECT_OK(ferry_host_free(counted.get(), block.address));
+    }
+}
+
+TEST_F(pinned, a_freed_block_leaves_no_pages_behind) {
+    if (!is_mapped_by_ferry) GTEST_SKIP() << "the driver always allocates here";
+    for (const std::uint32_t flags : {0U, FERRY_HOST_SHARED}) {
+        for (const std::uint64_t size : {page, 3 * huge_page + page, 40 * huge_page + 5}) {
+            SCOPED_TRACE(size);
+            ferry_host_options options = new_options();
+            options.flags = flags;
+            ferry_host_block block;
+            ASSERT_OK(allocate(size, options, block));
+            const std::uint64_t first = number(block.address), last = first + size - 1;
+            EXPECT_TRUE(host_range_is_readable(first, last));
+            EXPECT_OK(ferry_host_free(counted.get(), block.address));
+            for (std::uint64_t at = first; at <= last; at += page)
+                ASSERT_FALSE(host_range_is_readable(at, at)) << at - first;
+        }
     }
 }
 

@@ -16,19 +16,24 @@ constexpr std::uint64_t worth_a_thread = std::uint64_t{512} << 10;
 
 } // namespace
 
-void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept {
-    const std::uint64_t page = page_size(), unit = size >= 2 * huge_page ? huge_page : page;
+void for_parts_of_pages(std::uint64_t size, unsigned threads,
+                        function_ref<void(std::uint64_t, std::uint64_t)> work) noexcept {
+    const std::uint64_t unit = size >= 2 * huge_page ? huge_page : page_size();
     if (!threads)
         threads = static_cast<unsigned>(std::min<std::uint64_t>(std::min(threads_that_help, processors_of_caller()),
                                                                 size / std::max(worth_a_thread, unit)));
     threads = std::clamp(threads, 1U, max_threads);
     const std::uint64_t share = round_up(divide_up(size, threads), unit);
-    auto touch = [=](unsigned index) noexcept {
-        const std::uint64_t end = std::min(size, (index + 1) * share);
-        for (std::uint64_t at = index * share; at < end; at += page)
+    auto part = [&](unsigned index) noexcept { work(index * share, std::min(size, (index + 1) * share)); };
+    run_on_threads(static_cast<unsigned>(divide_up(size, share)), part);
+}
+
+void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept {
+    const std::uint64_t page = page_size();
+    for_parts_of_pages(size, threads, [=](std::uint64_t begin, std::uint64_t end) noexcept {
+        for (std::uint64_t at = begin; at < end; at += page)
             static_cast<volatile char *>(pages)[at] = 0;
-    };
-    run_on_threads(static_cast<unsigned>(divide_up(size, share)), touch);
+    });
 }
 
 } // namespace ferry

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "base/function_ref.h"
+
 namespace ferry {
 
 inline constexpr int any_node = -1;
@@ -21,6 +23,11 @@ void unmap_pages(void *pages, std::uint64_t size) noexcept;
 
 // Touches all pages with `threads` threads, so that the system backs the pages with memory. 0: as many threads as help.
 void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept;
+
+// Calls work(begin, end) for parts of `size` bytes, whole huge pages where `size` has several, each on a thread of its own.
+// 0: as many threads as help.
+void for_parts_of_pages(std::uint64_t size, unsigned threads,
+                        function_ref<void(std::uint64_t begin, std::uint64_t end)> work) noexcept;
 
 // Faults in memory of the program that is about to be written, on the calling thread, if the memory looks as if it had
 // never been written. Keeps the contents. One request is several times as fast as faulting page by page.
