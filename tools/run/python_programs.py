@@ -2,9 +2,10 @@
 """Unmodified programs of PyTorch, CuPy, JAX and safetensors, without and with ferry-run, in turn:
 python_programs.py --ferry-run PROGRAM [--rounds N] [--busy] [--scale S] [-- OPTIONS OF FERRY-RUN]
 
-Each program copies as programs do, and knows nothing of ferry. Results are verified once. Times are milliseconds until
-the bytes have arrived: the median of the rounds' medians, and their spread. With --busy, twice as many other processes
-compute as there are processors. --scale 0.01 makes all sizes a hundredth, for a try."""
+Each program copies as programs do, and knows nothing of ferry. Results are verified once. Two processes, one of them
+beneath ferry-run, take turns at each program, N times. Times are milliseconds until the bytes have arrived: the median
+of the rounds' medians, and their spread. With --busy, twice as many other processes compute as there are processors.
+--scale 0.01 makes all sizes a hundredth, for a try."""
 import argparse
 import json
 import multiprocessing
@@ -96,20 +97,24 @@ def programs(scale, folder):
         print(f"left out: {missing}", file=sys.stderr)
 
 
-def measure(scale):
-    """One round, in a process of its own. Prints one line of JSON for each program."""
+def serve(scale):
+    """Sets up one program after the other, and prints its name. Each line of input that says "measure" is answered by
+    a median; any other line goes on to the next program."""
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         for name, synchronise, run, repetitions in programs(scale, folder):
             run()
-            times = []
-            for _ in range(repetitions):
-                synchronise()
-                start = time.perf_counter()
-                run()
-                synchronise()
-                times.append((time.perf_counter() - start) * 1e3)
-            print(json.dumps([name, statistics.median(times)]), flush=True)
+            print(json.dumps(name), flush=True)
+            while sys.stdin.readline() == "measure\n":
+                times = []
+                for _ in range(repetitions):
+                    synchronise()
+                    start = time.perf_counter()
+                    run()
+                    synchronise()
+                    times.append((time.perf_counter() - start) * 1e3)
+                print(json.dumps(statistics.median(times)), flush=True)
+    print(json.dumps(None), flush=True)
 
 
 def compute():
@@ -118,17 +123,37 @@ def compute():
 
 
 def run_rounds(options, ferry_run):
-    """Returns {name: ([plain times], [times beneath ferry-run])}."""
+    """Returns {name: ([plain times], [times beneath ferry-run])}. Both processes live all the while and take turns."""
+    one = [sys.executable, __file__, "--serve", "--scale", str(options.scale)]
+    both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for command in (one, ferry_run + one)]
+
+    def give_up(why):
+        for process in both:
+            process.kill()
+        sys.exit(why)
+
+    def answer(which, line):
+        try:
+            if line:
+                both[which].stdin.write(line + "\n")
+                both[which].stdin.flush()
+            return json.loads(both[which].stdout.readline())
+        except (BrokenPipeError, ValueError):
+            give_up(f"{'beneath ferry-run' if which else 'plain'}: the programs failed")
+
     found = {}
-    one = [sys.executable, __file__, "--measure", "--scale", str(options.scale)]
-    for round_number in range(options.rounds):
-        for beneath in (0, 1) if round_number % 2 == 0 else (1, 0):
-            done = subprocess.run(ferry_run + one if beneath else one, stdout=subprocess.PIPE, text=True)
-            if done.returncode != 0:
-                sys.exit(f"{'beneath ferry-run' if beneath else 'plain'}: the programs failed ({done.returncode})")
-            for line in done.stdout.splitlines():
-                name, milliseconds = json.loads(line)
-                found.setdefault(name, ([], []))[beneath].append(milliseconds)
+    line = None
+    while (name := answer(0, line)) is not None:
+        if answer(1, line) != name:
+            give_up("the two processes run different programs")
+        found[name] = [], []
+        for turn in range(options.rounds):
+            for beneath in (0, 1) if turn % 2 == 0 else (1, 0):
+                found[name][beneath].append(answer(beneath, "measure"))
+        line = "next"
+    for process in both:
+        process.communicate()
     return found
 
 
@@ -140,14 +165,14 @@ def text(times):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ferry-run", metavar="PROGRAM")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("options", nargs="*")
     options = parser.parse_args()
-    if options.measure:
-        return measure(options.scale)
+    if options.serve:
+        return serve(options.scale)
     if not options.ferry_run:
         parser.error("--ferry-run is needed")
     others = [multiprocessing.Process(target=compute, daemon=True) for _ in range(2 * os.cpu_count() * options.busy)]
