@@ -8,31 +8,20 @@ import re
 import sys
 from pathlib import Path
 
-LABELS = ["Thread-safety", "Blocking", "Ownership", "Errors", "Driver"]
+from labels import LABELS, defaults_of, split, with_common_errors, words
+
 SECTIONS = "|".join(LABELS)
 COMMENT = r"/\*(?:[^*]|\*(?!/))*\*/"
-DEFAULT = re.compile(rf"^ \* {{13}}({SECTIONS}): (.*(?:\n \* {{15}}.*)*)", flags=re.M)
-LABEL = re.compile(r"^ \* ([A-Z][\w-]*):(?:(?= +\S) *|$)", flags=re.M)
 problems = []
-
-
-def words(text):
-    return " ".join(re.sub(r"^ \*", "", text, flags=re.M).split())
-
-
-def with_common_errors(listed, status):
-    if not status or listed.startswith("none"):
-        return listed or "none."
-    return f"the common errors; {listed}" if listed else "the common errors."
 
 
 def labelled(comment, name, status, defaults):
     """The comment of a function with all its labels; `status`: whether the function returns one."""
-    about, *parts = LABEL.split(comment[2:-2].rstrip())
-    given = dict(zip(parts[::2], parts[1::2]))
+    about, parts = split(comment)
+    given = dict(parts)
     order = [label for label in LABELS if label in given]
     problems.extend(f"{name}: unknown label {label}" for label in given if label not in LABELS)
-    if parts[::2] != order and set(given) <= set(LABELS):
+    if [label for label, _ in parts] != order and set(given) <= set(LABELS):
         problems.append(f"{name}: the labels are not each there once and in the order {', '.join(LABELS)}")
     lines = []
     for label in LABELS:
@@ -48,7 +37,7 @@ def labelled(comment, name, status, defaults):
 
 def with_defaults(text):
     """The header with all labels in the comment of each function."""
-    defaults = {label: words(value) for label, value in DEFAULT.findall(text)}
+    defaults = defaults_of(text)
     if not defaults:
         return text
     problems.extend(f"the Conventions give no default for {label}" for label in LABELS if label not in defaults)

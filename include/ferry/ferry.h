@@ -11,19 +11,20 @@
  * Status      Calls return int32_t: 0 is success, -1 to -999 are ferry's own errors (FERRY_ERROR_*), and -1000 - r
  *             stands for the driver's CUresult r. ferry_status_name and ferry_status_text explain all of them.
  * Errors      A call that fails has done nothing unless its comment says otherwise. After a failure, pointer, handle
- *             and number outputs are 0 or NULL, and output structs are unchanged. A pointer to ferry_error_info may
- *             always be NULL. Every call that returns a status may return the common errors:
- *             FERRY_ERROR_INVALID_ARGUMENT for a NULL that is not allowed and for a number outside its documented
- *             range, _ABI_MISMATCH for a struct_size, _DEVICE for a device that does not exist, _UNSUPPORTED where the
- *             driver lacks the feature, and the driver's own statuses.
- * Labels      The comment of a function has five labels. A label that is left out means:
+ *             and number outputs are 0 or NULL, and output structs are unchanged. Every call that returns a status
+ *             may return the common errors: FERRY_ERROR_INVALID_ARGUMENT for a NULL that is not allowed and for a
+ *             number outside its documented range, _ABI_MISMATCH for a struct_size, _DEVICE for a device that does
+ *             not exist, _UNSUPPORTED where the driver lacks the feature, and the driver's own statuses.
+ * Labels      The comment of a function has six labels. A label that is left out means:
+ *             NULL: allowed for `error` and for `stream`, which is then the default stream.
  *             Thread-safety: safe from any thread.
  *             Blocking: never.
  *             Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
  *               the call ends is gone.
  *             Errors: the common errors if the function returns a status, else none.
  *             Driver: none.
- *             Errors that are listed come in addition to the common ones, except after "none".
+ *             Parameters listed after NULL, and errors that are listed, come in addition to these, except after
+ *             "none".
  * Contexts    Every call, also one that fails, leaves the thread's current CUDA context unchanged; only
  *             ferry_context_push and ferry_context_pop change it. A thread without a context may call anything. A call
  *             that takes a device uses ferry's context for that device (see Contexts). Other calls use the current
@@ -255,6 +256,8 @@ typedef struct ferry_error_info {
  * destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)" or, if only status is set, "no such device ...
  * (FERRY_ERROR_DEVICE)". Index 0 is left out. Returns the length of the whole line without the zero, or 0 for a NULL
  * error. `buffer` may be NULL when size is 0: the call then measures the line.
+ *
+ * NULL:          `error`, `buffer`.
  */
 FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffer, uint64_t size);
 
@@ -266,9 +269,10 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
 typedef struct ferry_options ferry_options;
 
 /*
- * Opens an instance. `options` may be NULL for defaults: the NVIDIA driver or an error. Several instances may be open
+ * Opens an instance. NULL `options` are the defaults: the NVIDIA driver or an error. Several instances may be open
  * at once. Instances on the software driver share it: a later one with other software_* values is refused.
  *
+ * NULL:          `options`.
  * Blocking:      while cuInit runs. With FERRY_KERNELS_AT_OPEN or FERRY_STAGING_AT_OPEN also makes each device's
  *                primary context and waits for its running work, and with the latter starts threads and pins memory;
  *                otherwise makes no context.
@@ -292,8 +296,9 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  * longer be freed. Copies and fills may be in flight. Graphs captured through the instance may not run afterwards,
  * unless they hold no kernel of ferry's (FERRY_COPY_BY_DRIVER, _NO_KERNELS, FERRY_KERNELS_NONE). The call is harmless
  * at process exit and after the driver has gone. In the child of a fork it does nothing: another thread may have been
- * changing the instance's memory, which ends with the child. NULL is allowed.
+ * changing the instance's memory, which ends with the child.
  *
+ * NULL:          `instance`.
  * Thread-safety: no other call on this instance may be running or come later.
  * Blocking:      until staged copies in flight have ended, unless their context is dead; until streams have passed
  *                large batches, whose pieces are in tables of the instance (ferry_copy_batch_async); until streams have
@@ -372,8 +377,8 @@ typedef struct ferry_place {
  *              Refused under capture (FERRY_ERROR_CAPTURE). No effect on pinned sources, copies to the host and fills.
  * DESTINATION_WRITTEN  A pageable destination is complete when an asynchronous call returns, as after the driver's own
  *              calls. The calling thread waits for earlier work on the stream, and helps a staged copy. The stream may
- *              continue a moment later. Refused under capture (FERRY_ERROR_CAPTURE). No effect on other destinations, on
- *              copies between host memory, and on fills.
+ *              continue a moment later. Refused under capture (FERRY_ERROR_CAPTURE). No effect on other destinations,
+ *              on copies between host memory, and on fills.
  * MULTILINK    A copy between host and device memory may take the host links of the helpers that ferry_multilink_set
  *              names: kernels there move part of the bytes. Of pinned memory from 4 MiB on; of pageable memory from 32
  *              MiB on, where it is staged. No effect on other copies, in graphs, beside NO_KERNELS or a forced route
@@ -418,6 +423,8 @@ typedef struct ferry_copy_desc {
  * Each builder overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
  * starts at layer number `layer` of a layered array, or at that face of a cubemap, and sets z to it. ferry_copy checks
  * the values. A NULL place is ignored.
+ *
+ * NULL:          `place`.
  */
 FERRY_API void ferry_place_any(ferry_place *place, uint64_t address);
 FERRY_API void ferry_place_host(ferry_place *place, const void *address);
@@ -432,6 +439,8 @@ FERRY_API void ferry_place_array_layer(ferry_place *place, int32_t device, struc
 /*
  * Sets a descriptor from two places, which may be those inside *copy, and an extent. ferry_copy checks the values. A
  * NULL place leaves that end all zero. A NULL copy is ignored.
+ *
+ * NULL:          `copy`, `source`, `destination`.
  */
 FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *source, const ferry_place *destination,
                                     uint64_t width, uint64_t height, uint64_t depth);
@@ -467,11 +476,13 @@ typedef struct ferry_ticket ferry_ticket;
  * per-thread one (both cast to a pointer). The context is the stream's; for those three it is found as for ferry_copy.
  * `ticket` may be NULL; otherwise *ticket reports the copy's progress.
  *
+ * NULL:          `ticket`.
  * Blocking:      does not wait for the GPU unless its flags say so (SOURCE_READ, DESTINATION_WRITTEN), with two
- *                exceptions. The driver's own copies from host memory to host memory wait, and so do its copies of pageable memory that are not staged: where staging cannot serve
- *                (managed memory, arrays without a surface, another device's memory; see docs/staging.md), where flags
- *                exclude it, and on an idle stream where the driver is predicted to be faster: up to 1 MiB, or more
- *                while staging is late because the machine is busy. Such a call waits for earlier work on the stream
+ *                exceptions. The driver's own copies from host memory to host memory wait, and so do its copies of
+ *                pageable memory that are not staged: where staging cannot serve (managed memory, arrays without a
+ *                surface, another device's memory; see docs/staging.md), where flags exclude it, and on an idle stream
+ *                where the driver is predicted to be faster: up to 1 MiB, or more while staging is late because the
+ *                machine is busy. Such a call waits for earlier work on the stream
  *                (not with FERRY_COPY_SOURCE_READ), and until a pageable source has been read or, with a host
  *                destination, until the copy is complete. A small upload waits up to 30 us for one of ferry's just
  *                before it on the stream, and a staged copy on an idle stream up to 0.1 ms until the device has started
@@ -583,8 +594,9 @@ FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info 
 FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
 
 /*
- * Releases a ticket, at any time; the copy continues. NULL is allowed.
+ * Releases a ticket, at any time; the copy continues.
  *
+ * NULL:          `ticket`.
  * Thread-safety: not beside another call on the same ticket.
  * Driver:        cuEventDestroy.
  */
@@ -621,6 +633,7 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  * ferry's own. Devices with access to each other's memory, proven by ferry_peer_enable or ferry_peer_probe, take chunks
  * in turn and pass them on (docs/devices.md).
  *
+ * NULL:          `copies`.
  * Blocking:      until all copies are complete.
  * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
  * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
@@ -639,6 +652,7 @@ FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_de
  * Enqueues a batch on `stream`, as for ferry_copy_async: all of it starts after earlier work there, and is complete
  * for later work.
  *
+ * NULL:          `copies`.
  * Blocking:      does not wait for the GPU, except for copies that wait in ferry_copy_async too; for pieces that are
  *                staged together while the instance's flags have SOURCE_READ or DESTINATION_WRITTEN, until their
  *                sources have been read or their destinations are complete; for pieces that the driver copies one by
@@ -660,6 +674,7 @@ FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_c
  * Copies a batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as
  * ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever its addresses.
  *
+ * NULL:          `destinations`, `sources`, `sizes`.
  * Blocking:      until all pieces are complete.
  * Errors:        as ferry_copy_batch.
  * Driver:        as ferry_copy_batch.
@@ -670,6 +685,7 @@ FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *de
 /*
  * ferry_copy_pieces on a stream, as ferry_copy_batch_async.
  *
+ * NULL:          `destinations`, `sources`, `sizes`.
  * Blocking:      as ferry_copy_batch_async.
  * Ownership:     the arrays are read before return; the memory must live until the stream has passed the batch.
  * Errors:        as ferry_copy_batch_async.
@@ -686,6 +702,7 @@ typedef struct ferry_prepared ferry_prepared;
  * Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async. The
  * plan keeps the current profile and instance flags. `count` 0 is fine. The only flag is FERRY_BATCH_CHECK_OVERLAP.
  *
+ * NULL:          `copies`.
  * Blocking:      while a table of the pieces is sent to the device, if kernels read one; cuMemAlloc may wait for the
  *                device.
  * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which must come before ferry_close. `copies`
@@ -703,6 +720,7 @@ FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_co
  * Prepares a batch of pieces, as ferry_prepared_create. With FERRY_BATCH_UPDATABLE their addresses can be changed, and
  * pieces are not merged. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_UPDATABLE.
  *
+ * NULL:          `destinations`, `sources`, `sizes`.
  * Blocking:      as ferry_prepared_create.
  * Ownership:     as ferry_prepared_create; the arrays are read before return.
  * Errors:        as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie in
@@ -738,6 +756,7 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstrea
  * 16. The new addresses are checked as before, with the original flags and for the context that the batch was prepared
  * in.
  *
+ * NULL:          `destinations`, `sources`.
  * Thread-safety: safe, but not beside another call on the same prepared batch.
  * Blocking:      does not wait for the GPU.
  * Errors:        as ferry_prepared_create_pieces, with the index; for a forbidden change FERRY_ERROR_KIND, or
@@ -751,9 +770,9 @@ FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const u
                                                ferry_error_info *error);
 
 /*
- * Destroys a prepared batch. Launches of it may be in flight; graphs that hold it may not run any more. NULL is
- * allowed.
+ * Destroys a prepared batch. Launches of it may be in flight; graphs that hold it may not run any more.
  *
+ * NULL:          `prepared`.
  * Thread-safety: not beside another call on the same batch.
  * Blocking:      if the batch has a table on the device, for the device's running work, as cuMemFree does.
  * Ownership:     the batch is gone, whatever is returned, except in the child of a fork.
@@ -791,6 +810,8 @@ typedef struct ferry_fill_desc {
  * Sets a descriptor from a place, which may be the one inside *fill, an extent and `pattern_size` bytes of pattern (at
  * most 16 are taken). ferry_fill checks the values. A NULL place leaves the destination all zero; a NULL pattern means
  * zero bytes. A NULL fill is ignored.
+ *
+ * NULL:          `fill`, `destination`, `pattern`.
  */
 FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination, uint64_t width,
                                     uint64_t height, uint64_t depth, const void *pattern, uint32_t pattern_size);
@@ -941,6 +962,8 @@ FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry
  * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel" or "...; no kernel: pageable
  * memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero, or 0 for a
  * NULL explanation or a bad struct_size. `buffer` may be NULL when size is 0.
+ *
+ * NULL:          `explanation`, `buffer`.
  */
 FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
 
@@ -974,6 +997,7 @@ typedef struct ferry_batch_explanation {
  * waits: `singles` wait as ferry_copy_explain_async tells for each, and `staged` only to read sources early (Blocking
  * of ferry_copy_batch_async).
  *
+ * NULL:          `copies`.
  * Blocking:      as ferry_copy_explain_async.
  * Errors:        as ferry_copy_batch_async.
  * Driver:        the look-ups of ferry_copy_batch_async.
@@ -985,6 +1009,7 @@ FERRY_API int32_t ferry_copy_batch_explain_async(ferry_instance *instance, const
 /*
  * Reports what ferry_copy_pieces_async would do, as ferry_copy_batch_explain_async.
  *
+ * NULL:          `destinations`, `sources`, `sizes`.
  * Blocking:      as ferry_copy_explain_async.
  * Errors:        as ferry_copy_pieces_async.
  * Driver:        the look-ups of ferry_copy_pieces_async.
@@ -998,6 +1023,8 @@ FERRY_API int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, cons
  * Writes one readable line about `explanation` to `buffer`, such as "1500 copies staged on 8 SMs and 8 threads,
  * 90.1 MB, 1900.0 us; 3 by a kernel on 8 SMs, 0.1 MB, 12.1 us", or "nothing to copy". The SMs are max_sms in both
  * parts, and a MB is 10^6 bytes. Size and return value as for ferry_explanation_format.
+ *
+ * NULL:          `explanation`, `buffer`.
  */
 FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation *explanation, char *buffer,
                                                   uint64_t size);
@@ -1246,6 +1273,7 @@ FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t 
  * of them may be NULL; the UUID counts if both are given. Linked adapters share a LUID: this is the first of them, and
  * ferry_device_info.luid_node_mask tells them apart. *device is -1 after a failure.
  *
+ * NULL:          `uuid`, `luid`.
  * Errors:        FERRY_ERROR_DEVICE if this instance has no such device.
  */
 FERRY_API int32_t ferry_device_find(const ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid,
@@ -1301,6 +1329,7 @@ FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_s
  * `device` is read only if `context` is NULL: it then returns to its primary context. The staging buffer stays in the
  * primary context in any case; the first staged copy retains that.
  *
+ * NULL:          `context`.
  * Thread-safety: safe; calls already running on other threads may still use the former context.
  * Ownership:     the context stays the caller's and must live until another is adopted or the instance is closed.
  * Errors:        the driver's own for an invalid context.
@@ -1312,6 +1341,7 @@ FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, 
  * Makes `context` current on the calling thread, on top of its current one; `device` is then not read. NULL: pushes
  * the context that ferry uses for `device`.
  *
+ * NULL:          `context`.
  * Thread-safety: safe; affects only the calling thread.
  * Blocking:      as ferry_context_retain_primary, if `context` is NULL and the primary one was not retained yet.
  * Driver:        cuCtxPushCurrent.
@@ -1321,6 +1351,7 @@ FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, s
 /*
  * Pops the calling thread's current context, and stores it in *context unless `context` is NULL.
  *
+ * NULL:          `context`.
  * Thread-safety: safe; affects only the calling thread.
  * Errors:        FERRY_ERROR_NO_CONTEXT if there was none.
  * Driver:        cuCtxPopCurrent.
@@ -1338,6 +1369,7 @@ FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUc
  * Waits until all work of `context` has ended; `device` is then not read. NULL: waits for the context that ferry uses
  * for `device`, which need not be the thread's current one.
  *
+ * NULL:          `context`.
  * Blocking:      until the work has ended. Calls for one device take turns, also with those of ferry_pool_destroy and
  *                others that wait for a context: CUDA 13.0 can deadlock when two threads do so at once.
  * Errors:        late errors of earlier work.
@@ -1412,6 +1444,7 @@ FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_s
  * holds back later work on the stream until `done` returns. `status` is 0, or what ended the work: a broken context
  * calls `done` too, a destroyed one may not. Default streams as for ferry_stream_synchronize.
  *
+ * NULL:          `user`.
  * Blocking:      none. `done` must not call ferry or the driver, nor wait for a thread that does. It may be called
  *                before this call returns, and after ferry_close.
  * Ownership:     `user` must live until the call of `done`. If this call fails, `done` is not called.
@@ -1450,8 +1483,9 @@ FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, u
                                      struct CUevent_st **event, ferry_error_info *error);
 
 /*
- * Destroys an event; calls and streams that already wait for it are not affected. NULL is allowed.
+ * Destroys an event; calls and streams that already wait for it are not affected.
  *
+ * NULL:          `event`.
  * Thread-safety: safe; no other call may be using the event.
  * Errors:        FERRY_ERROR_IMPORTED for an event of another process (ferry_ipc_close_event).
  * Driver:        cuEventDestroy.
@@ -1637,7 +1671,7 @@ typedef struct ferry_host_block {
 
 /*
  * Allocates `size` bytes of pinned host memory, usable and mapped on every device, aligned to a page, with undefined
- * contents. Size 0 is an error. `options` may be NULL for defaults; fields whose flag or mode is not set are not read.
+ * contents. Size 0 is an error. NULL `options` are the defaults; fields whose flag or mode is not set are not read.
  * Fills `block`, whose struct_size must include the field ferry_host_block.size.
  *
  * ferry maps the memory in huge pages where the system gives them, touches it from several threads and registers it
@@ -1648,6 +1682,7 @@ typedef struct ferry_host_block {
  * The child of a fork does not have memory that ferry maps. With FERRY_HOST_SHARED it shares the memory, as it shares
  * the driver's; ferry's own then takes longer, but still less than the driver's.
  *
+ * NULL:          `options`.
  * Blocking:      tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends threads.
  *                Waits for running work if ferry_host_free_deferred keeps more than ferry_options.deferred_bytes, or if
  *                no memory is left and it keeps some.
@@ -1663,8 +1698,9 @@ FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, cons
                                    ferry_host_block *block, ferry_error_info *error);
 
 /*
- * Frees memory that ferry_host_alloc of the same instance returned. NULL is allowed.
+ * Frees memory that ferry_host_alloc of the same instance returned.
  *
+ * NULL:          `address`.
  * Blocking:      until running work on the devices has ended.
  * Errors:        FERRY_ERROR_ADDRESS for memory of a pinned pool, for registered memory, and for memory given to
  *                ferry_host_free_deferred; the driver's own for an unknown address (freed twice, for example).
@@ -1677,8 +1713,9 @@ FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
  * the memory until the stream has passed. Then ferry_deferred_trim for FERRY_DEVICE_UNKNOWN, a later ferry_host_alloc
  * (see ferry_options.deferred_bytes) or ferry_close frees it. Host memory lies on no device: it counts only for
  * FERRY_DEVICE_UNKNOWN. The stream must come after all work that uses the memory; it may be destroyed at once. The host
- * must not use the memory any more. NULL is allowed.
+ * must not use the memory any more.
  *
+ * NULL:          `address`.
  * Blocking:      as ferry_device_free_deferred.
  * Ownership:     the memory is gone, though ferry_address_get_info knows it until it is freed.
  * Errors:        FERRY_ERROR_ADDRESS if it is not the beginning of such a block or was freed already, and as for
@@ -1851,8 +1888,9 @@ FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, c
                                      struct CUarray_st **array, ferry_error_info *error);
 
 /*
- * Destroys an array. NULL is allowed.
+ * Destroys an array.
  *
+ * NULL:          `array`.
  * Blocking:      until running work on the device has ended.
  * Ownership:     the array is gone. Graphs that copy from it may not run any more.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_array_destroy_async.
@@ -1864,9 +1902,10 @@ FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_s
  * Destroys an array of ferry_array_create in the order of `stream`, and waits for no work. CUDA has no such call, so
  * the instance keeps the array. Once the stream has passed, ferry_array_create reuses it for an equal description;
  * ferry_deferred_trim, a later allocation of ferry's on the device (see ferry_options.deferred_bytes) and ferry_close
- * destroy it. The stream must come after all work that uses the array; it may be destroyed at once. NULL is allowed.
+ * destroy it. The stream must come after all work that uses the array; it may be destroyed at once.
  * Default streams are those of the array's device.
  *
+ * NULL:          `array`.
  * Blocking:      as ferry_device_free_deferred.
  * Ownership:     the array and its planes are gone. First destroy its texture and surface objects: they would name the
  *                array of its next owner. Graphs that copy from it may not run any more.
@@ -1906,8 +1945,9 @@ FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, stru
                                                   uint32_t level, struct CUarray_st **array);
 
 /*
- * Destroys a mipmapped array with all its levels, also one of ferry_external_memory_get_array. NULL is allowed.
+ * Destroys a mipmapped array with all its levels, also one of ferry_external_memory_get_array.
  *
+ * NULL:          `mipmapped`.
  * Blocking:      until running work on the device has ended.
  * Ownership:     the arrays are gone. Graphs that copy from them may not run any more.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_mipmapped_array_destroy_async.
@@ -1919,6 +1959,7 @@ FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct
  * ferry_array_destroy_async for a mipmapped array with all its levels. An array of ferry_external_memory_get_array is
  * never reused: ferry_deferred_trim, a later allocation, ferry_close and the release of its memory destroy it.
  *
+ * NULL:          `mipmapped`.
  * Blocking:      as ferry_device_free_deferred.
  * Ownership:     as ferry_array_destroy_async.
  * Errors:        as ferry_array_destroy_async.
@@ -1942,6 +1983,7 @@ FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray
  * Fills `desc` from any CUarray. *element_size, unless NULL, is the size of one element in bytes: for block-compressed
  * formats, whose copies count blocks, of a block of 4 x 4 texels; 0 for planar formats, which have no such size.
  *
+ * NULL:          `element_size`.
  * Blocking:      never, except on a thread without a context as ferry_context_retain_primary.
  * Errors:        the driver's own for a handle that is no array, if the driver detects it.
  * Driver:        cuArray3DGetDescriptor.
@@ -1976,8 +2018,9 @@ typedef struct ferry_pinned_pool_options {
  * Creates a pool. The pool takes memory from the system as needed and keeps it until ferry_pinned_pool_trim or
  * _destroy. For each size of blocks it takes 64 KiB or more at once, in larger pieces as it holds more of them, up to
  * 2 MiB; less near the limit. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE,
- * else for device 0, whatever context is current. That context must not end before the pool. `options` may be NULL.
+ * else for device 0, whatever context is current. That context must not end before the pool.
  *
+ * NULL:          `options`.
  * Ownership:     *pool is the caller's until ferry_pinned_pool_destroy, which must come before ferry_close.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE, _RESERVED name the option in `error`;
  *                _OUT_OF_MEMORY.
@@ -1986,8 +2029,9 @@ FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry
                                            ferry_pinned_pool **pool, ferry_error_info *error);
 
 /*
- * Destroys a pool and releases its memory. NULL is allowed.
+ * Destroys a pool and releases its memory.
  *
+ * NULL:          `pool`.
  * Thread-safety: no other call on this pool may run meanwhile, nor later unless this one returned FERRY_ERROR_IN_USE.
  * Blocking:      until the streams have passed the frees, as ferry_host_free.
  * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: the pool is then unchanged. A pool still in use at
@@ -2029,9 +2073,10 @@ FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_
 
 /*
  * Frees a block that none of the caller's work uses any more. If ferry_pinned_pool_alloc_async made its stream wait for
- * the block, the pool does not reuse the block before that earlier work has ended. NULL is allowed. May also be called
+ * the block, the pool does not reuse the block before that earlier work has ended. May also be called
  * from a host function of a stream.
  *
+ * NULL:          `address`.
  * Blocking:      never, not even while other threads are in the driver.
  * Errors:        FERRY_ERROR_ADDRESS if it is no block of this pool, or was freed already.
  */
@@ -2041,6 +2086,7 @@ FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address)
  * Frees a block in stream order: once `stream` has passed the work enqueued on it so far. NULL for `address` is
  * allowed. Default streams as for ferry_stream_synchronize.
  *
+ * NULL:          `address`.
  * Ownership:     the block is gone; the stream may be destroyed at once.
  * Errors:        FERRY_ERROR_ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is being captured;
  *                _OUT_OF_MEMORY. After an error the block is still the caller's.
@@ -2151,9 +2197,9 @@ FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_d
 
 /*
  * Destroys a pool. All of its memory must have been freed: the driver would accept a pool in use, and end the process
- * some time later (CUDA 13.0). If the pool was current for its location, the default pool is current again. NULL is
- * allowed.
+ * some time later (CUDA 13.0). If the pool was current for its location, the default pool is current again.
  *
+ * NULL:          `pool`.
  * Thread-safety: safe; no other call may be using the pool.
  * Blocking:      until the streams have passed the frees of its memory. If some have not, the call waits for all work
  *                of the current context, of the contexts that ferry uses and of the primary contexts, so it may wait
@@ -2482,8 +2528,9 @@ FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_i
 FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
 
 /*
- * Closes one import of a pool. The last close destroys the imported pool. NULL is allowed.
+ * Closes one import of a pool. The last close destroys the imported pool.
  *
+ * NULL:          `pool`.
  * Blocking:      may wait for the device.
  * Errors:        FERRY_ERROR_POOL for a pool that this instance has not imported; _IN_USE while memory from the pool is
  *                imported, also through another instance of this process, and possibly until the stream has passed the
@@ -2493,8 +2540,9 @@ FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t addr
 FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
 
 /*
- * Closes one import of an event. NULL is allowed.
+ * Closes one import of an event.
  *
+ * NULL:          `event`.
  * Thread-safety: safe; no other call may be using the event.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an event that this instance has not imported.
  * Driver:        cuEventDestroy.
@@ -2629,6 +2677,7 @@ typedef struct ferry_multilink_options {
  * CUDA_ERROR_LAUNCH_FAILED some seconds later. A helper's kernel may start after the copy has ended: end the context
  * of `device` by ferry_context_destroy, which waits for that, not by the driver's call.
  *
+ * NULL:          `options`.
  * Blocking:      while kernels are loaded and memory is allocated; else as ferry_peer_enable.
  * Errors:        FERRY_ERROR_DEVICE: `device` with FERRY_FIELD_DEVICE; a helper that does not exist, is `device` itself
  *                or comes twice with FERRY_FIELD_HELPERS, its number as value and its place in `index`.
@@ -2729,8 +2778,9 @@ FERRY_API int32_t ferry_external_memory_get_array(ferry_instance *instance, stru
 
 /*
  * Releases imported memory, with all addresses and arrays that were made of it, also arrays given to
- * ferry_mipmapped_array_destroy_async. NULL is allowed. The other API's own memory lives on until that API frees it.
+ * ferry_mipmapped_array_destroy_async. The other API's own memory lives on until that API frees it.
  *
+ * NULL:          `memory`.
  * Blocking:      until running work on the device has ended.
  * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already. After an error of
  *                the driver's own some of its arrays may be gone: only release it again.
@@ -2743,9 +2793,10 @@ FERRY_API int32_t ferry_external_memory_release(ferry_instance *instance, struct
  * uses the memory; it may be destroyed at once. Once the stream has passed, ferry_deferred_trim, a later allocation of
  * ferry's own on the device (ferry_device_alloc and the like, see ferry_options.deferred_bytes; not an import) and
  * ferry_close free it. Until then the other API's memory stays allocated, even if that API has freed it: a program that
- * allocates nothing by ferry must call ferry_deferred_trim. NULL is allowed. Default streams are those of the memory's
+ * allocates nothing by ferry must call ferry_deferred_trim. Default streams are those of the memory's
  * device.
  *
+ * NULL:          `memory`.
  * Blocking:      as ferry_device_free_deferred.
  * Ownership:     the memory and all that was made of it are gone.
  * Errors:        FERRY_ERROR_HANDLE as ferry_external_memory_release; _CAPTURE on a stream that is being captured;
@@ -2813,8 +2864,9 @@ FERRY_API int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, 
                                                       uint64_t value, uint32_t timeout_ms, struct CUstream_st *stream);
 
 /*
- * Releases an imported semaphore. Its signals and waits must have completed. NULL is allowed.
+ * Releases an imported semaphore. Its signals and waits must have completed.
  *
+ * NULL:          `semaphore`.
  * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already.
  * Driver:        cuDestroyExternalSemaphore.
  */
@@ -2824,9 +2876,10 @@ FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, str
  * Releases an imported semaphore in the order of `stream`, and waits for no work. The stream must come after all its
  * signals and waits; it may be destroyed at once. Once the stream has passed, ferry_deferred_trim and ferry_close
  * release the semaphore, and so does an allocation that frees what deferred frees keep on the device. A semaphore takes
- * no bytes: ferry_deferred_trim releases it whatever `keep` is. NULL is allowed. Default streams are those of the
+ * no bytes: ferry_deferred_trim releases it whatever `keep` is. Default streams are those of the
  * semaphore's device.
  *
+ * NULL:          `semaphore`.
  * Blocking:      as ferry_device_free_deferred.
  * Ownership:     the semaphore is gone.
  * Errors:        FERRY_ERROR_HANDLE as ferry_external_semaphore_release; _CAPTURE on a stream that is being captured;
@@ -2924,6 +2977,8 @@ FERRY_API int32_t ferry_device_calibrate(ferry_instance *instance, int32_t devic
  * The text can be loaded on any device of the same name, number of SMs and compute capability with the same driver
  * version, so also on the equal devices of one machine. ferry does not detect that a device has moved to another link:
  * calibrate it again. To return to the built-in profile later, save it first.
+ *
+ * NULL:          `buffer`, `needed`.
  */
 FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
                                      uint64_t *needed);

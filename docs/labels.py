@@ -1,0 +1,28 @@
+"""The labels in the comments of ferry.h's functions. The header's Conventions state their defaults."""
+import re
+
+LABELS = ["NULL", "Thread-safety", "Blocking", "Ownership", "Errors", "Driver"]
+DEFAULT = re.compile(rf"^ \* {{13}}({'|'.join(LABELS)}): (.*(?:\n \* {{15}}.*)*)", flags=re.M)
+LABEL = re.compile(r"^ \* ([A-Z][\w-]*):(?:(?= +\S) *|$)", flags=re.M)
+
+
+def words(text):
+    return " ".join(re.sub(r"^ \*", "", text, flags=re.M).split())
+
+
+def defaults_of(header):
+    """{label: the value that it has where a comment leaves it out}; empty for a header without Conventions."""
+    return {label: words(value) for label, value in DEFAULT.findall(header)}
+
+
+def split(comment):
+    """The text before the first label, and the labels with their texts, in order. `comment` has its slashes and stars."""
+    about, *parts = LABEL.split(comment[2:-2].rstrip())
+    return about, list(zip(parts[::2], parts[1::2]))
+
+
+def with_common_errors(listed, status):
+    """What the label Errors says; `status`: whether the function returns one."""
+    if not status or listed.startswith("none"):
+        return listed or "none."
+    return f"the common errors; {listed}" if listed else "the common errors."
