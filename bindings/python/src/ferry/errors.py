@@ -1,0 +1,55 @@
+"""What goes wrong."""
+from __future__ import annotations
+
+from ctypes import CDLL, byref, create_string_buffer, sizeof
+from typing import Final
+
+from . import native
+
+
+def _names(prefix: str) -> dict[int, str]:
+    return {value: name[len(prefix):].lower() for name, value in vars(native).items()
+            if name.startswith(prefix) and isinstance(value, int)}
+
+
+SIDES: Final = _names("FERRY_SIDE_")
+FIELDS: Final = _names("FERRY_FIELD_")
+
+
+class Error(Exception):
+    """A call failed. `side` and `field` name what is wrong, such as "destination" and "row_pitch"; "none" if nothing
+    in particular is. `value` is the offending value and `limit` the bound that it missed; `index` counts the copies of
+    a batch."""
+
+    def __init__(self, text: str, *, status: int = 0, side: str = "none", field: str = "none", index: int = 0,
+                 value: int = 0, limit: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+        self.side = side
+        self.field = field
+        self.index = index
+        self.value = value
+        self.limit = limit
+
+
+class ArgumentError(Error, ValueError):
+    """What was given cannot be copied, or not like that. Found before any call."""
+
+
+class ClosedError(Error):
+    """The instance, or the instance that this object belongs to, is closed."""
+
+
+def new_error_info() -> native.ferry_error_info:
+    return native.ferry_error_info(struct_size=sizeof(native.ferry_error_info))
+
+
+def failed(library: CDLL, status: int, info: native.ferry_error_info | None = None) -> Error:
+    """The exception for a status, with what `info` tells."""
+    if info is None or info.status != status:
+        info = new_error_info()
+        info.status = status
+    line = create_string_buffer(library.ferry_error_format(byref(info), None, 0) + 1)
+    library.ferry_error_format(byref(info), line, len(line))
+    return Error(line.value.decode(), status=status, side=SIDES.get(info.side, "none"),
+                 field=FIELDS.get(info.field, "none"), index=info.index, value=info.value, limit=info.limit)

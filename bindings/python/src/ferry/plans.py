@@ -1,0 +1,72 @@
+"""Plans: copies between views as descriptors that are ready for the call. They know addresses, and keep no array."""
+from __future__ import annotations
+
+import ctypes
+from ctypes import addressof
+from typing import Any, Final
+
+from . import native
+from .shapes import Box, boxes
+from .views import HOST, UNKNOWN, View
+
+_KEPT: Final = 1024
+
+
+def _fill_place(place: native.ferry_place, device: int, address: int, pitch: int, slice_height: int) -> None:
+    place.kind = (native.FERRY_KIND_HOST if device == HOST else native.FERRY_KIND_ANY if device == UNKNOWN else
+                  native.FERRY_KIND_DEVICE)
+    place.device = max(device, 0)
+    place.address = address
+    place.row_pitch = pitch
+    place.slice_height = slice_height
+
+
+def fill_descriptor(descriptor: native.ferry_copy_desc, source: View, destination: View, box: Box, flags: int) -> None:
+    _fill_place(descriptor.source, source.device, box.source, box.source_pitch, box.source_slice)
+    _fill_place(descriptor.destination, destination.device, box.destination, box.destination_pitch,
+                box.destination_slice)
+    descriptor.width, descriptor.height, descriptor.depth = box.width, box.height, box.depth
+    descriptor.flags = flags
+
+
+class Plan:
+    """`count` descriptors at `address`."""
+
+    __slots__ = ("descriptors", "address", "count")
+
+    def __init__(self, source: View, destination: View, flags: int) -> None:
+        found = boxes(source, destination)
+        self.count = len(found)
+        self.descriptors: Any = (native.ferry_copy_desc * max(self.count, 1))()
+        for descriptor, box in zip(self.descriptors, found):
+            fill_descriptor(descriptor, source, destination, box, flags)
+        self.address = addressof(self.descriptors)
+
+
+class Plans:
+    """The latest plans, by addresses and shapes."""
+
+    def __init__(self) -> None:
+        self._plans: dict[Any, Plan] = {}
+
+    def of(self, source: View, destination: View, flags: int) -> Plan:
+        key = (source.key, destination.key, flags)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = Plan(source, destination, flags)
+            if plan.count <= 64:  # others are large, and their making is not what takes time
+                if len(self._plans) >= _KEPT:
+                    self._plans = {}
+                self._plans[key] = plan
+        return plan
+
+
+def joined(plans: list[Plan]) -> tuple[Any, int]:
+    """The descriptors of all plans in one array, and their number."""
+    count = sum(plan.count for plan in plans)
+    every = (native.ferry_copy_desc * max(count, 1))()
+    at, size = addressof(every), ctypes.sizeof(native.ferry_copy_desc)
+    for plan in plans:
+        ctypes.memmove(at, plan.address, plan.count * size)
+        at += plan.count * size
+    return every, count

@@ -1,0 +1,146 @@
+"""How a copy between two strided views becomes boxes: what one descriptor holds is one box."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from . import dtypes
+from .errors import ArgumentError
+from .views import View
+
+MAX_PITCH: Final = (1 << 31) - 1  # the driver's limit
+MAX_BOXES: Final = 1 << 22
+
+
+class Box(NamedTuple):
+    """`height` rows of `width` bytes in `depth` slices. Slice heights count rows."""
+    source: int
+    destination: int
+    width: int
+    height: int
+    depth: int
+    source_pitch: int
+    source_slice: int
+    destination_pitch: int
+    destination_slice: int
+
+
+class _Axis(NamedTuple):
+    number: int
+    length: int
+    source: int  # bytes from one element to the next
+    destination: int
+
+
+def _plural(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "a single element"
+
+
+def same_shape(source: View, destination: View) -> tuple[View, View]:
+    """The two views with one shape and element size. A run of plain bytes takes the shape of the other side."""
+    if destination.readonly:
+        raise ArgumentError("the destination is read-only", side="destination", field="address")
+    if not dtypes.match(source.dtype, destination.dtype):
+        raise ArgumentError(f"the source has elements of {source.dtype}, the destination of {destination.dtype}",
+                            side="destination", field="dtype")
+    if source.shape == destination.shape and source.itemsize == destination.itemsize:
+        return source, destination
+    for plain, other, side in ((source, destination, "source"), (destination, source, "destination")):
+        if plain.dtype is None and len(plain.shape) == 1 and plain.strides == (1,) or plain.nbytes == 0 == other.nbytes:
+            if plain.nbytes != other.nbytes:
+                raise ArgumentError(f"the {side} has {plain.nbytes} bytes, the other side {other.nbytes}", side=side,
+                                    field="shape", value=plain.nbytes, limit=other.nbytes)
+            shaped = View(plain.address, other.shape, None, other.dtype, other.itemsize, plain.device, plain.owner,
+                          plain.readonly)
+            return (shaped, other) if side == "source" else (other, shaped)
+    if source.itemsize != destination.itemsize:
+        raise ArgumentError(f"elements of the source have {source.itemsize} bytes, of the destination "
+                            f"{destination.itemsize}", side="destination", field="dtype")
+    if len(source.shape) != len(destination.shape):
+        raise ArgumentError(f"the source has the shape {_plural(source.shape)}, the destination "
+                            f"{_plural(destination.shape)}", side="destination", field="shape")
+    axis = next(axis for axis, (one, other) in enumerate(zip(source.shape, destination.shape)) if one != other)
+    raise ArgumentError(f"axis {axis}: the source has {source.shape[axis]} elements, the destination "
+                        f"{destination.shape[axis]}", side="destination", field=f"axis {axis}",
+                        value=destination.shape[axis], limit=source.shape[axis])
+
+
+def _axes(source: View, destination: View) -> tuple[int, int, list[_Axis]]:
+    """The addresses and the axes that matter, the destination's longest stride first, all of its strides positive."""
+    at, to = source.address, destination.address
+    axes = []
+    for number, length in enumerate(source.shape):
+        if length == 1:
+            continue
+        step, stride = source.strides[number], destination.strides[number]
+        if stride == 0:
+            raise ArgumentError(f"axis {number} of the destination has stride 0: its elements are one and the same",
+                                side="destination", field=f"axis {number}")
+        if stride < 0:  # from the other end, at both sides
+            at, to = at + (length - 1) * step, to + (length - 1) * stride
+            step, stride = -step, -stride
+        axes.append(_Axis(number, length, step, stride))
+    axes.sort(key=lambda axis: -axis.destination)
+    span = destination.itemsize  # of all that lies within one step of the axis
+    for axis in reversed(axes):
+        if axis.destination < span:
+            raise ArgumentError(f"elements of the destination share bytes along axis {axis.number}",
+                                side="destination", field=f"axis {axis.number}")
+        span += (axis.length - 1) * axis.destination
+    return at, to, axes
+
+
+def _merged(axes: list[_Axis]) -> list[_Axis]:
+    """Joins neighbours that are one run on both sides."""
+    result: list[_Axis] = []
+    for axis in axes:
+        if result and result[-1].source == axis.source * axis.length and \
+                result[-1].destination == axis.destination * axis.length:
+            outer = result.pop()
+            axis = axis._replace(length=outer.length * axis.length)
+        result.append(axis)
+    return result
+
+
+def _take(axes: list[_Axis], fits: Callable[[_Axis], bool]) -> _Axis | None:
+    for at in reversed(range(len(axes))):
+        if fits(axes[at]):
+            return axes.pop(at)
+    return None
+
+
+def boxes(source: View, destination: View) -> list[Box]:
+    """The boxes of a copy. Empty for empty arrays. What cannot be written is an ArgumentError that names the axis."""
+    source, destination = same_shape(source, destination)
+    if 0 in source.shape:
+        return []
+    size = source.itemsize
+    at, to, axes = _axes(source, destination)
+    axes = _merged(axes)
+    width = size
+    if axes and axes[-1].source == axes[-1].destination == size:
+        width *= axes.pop().length
+    rows = _take(axes, lambda axis: width <= axis.source <= MAX_PITCH and axis.destination <= MAX_PITCH)
+    height, pitch, to_pitch = (rows.length, rows.source, rows.destination) if rows else (1, width, width)
+    slices = _take(axes, lambda axis: rows is not None and axis.source % pitch == axis.destination % to_pitch == 0 and
+                   axis.source >= height * pitch and axis.destination >= height * to_pitch)
+    depth, rows_apart, to_rows_apart = 1, height, height
+    if slices:
+        depth, rows_apart, to_rows_apart = slices.length, slices.source // pitch, slices.destination // to_pitch
+    count = 1
+    for axis in axes:
+        count *= axis.length
+    if count > MAX_BOXES:
+        raise ArgumentError(f"this would be {count} copies, {MAX_BOXES} at most: make one side contiguous first",
+                            side="source", field=f"axis {axes[-1].number}", value=count, limit=MAX_BOXES)
+    return [Box(one, other, width, height, depth, pitch, rows_apart, to_pitch, to_rows_apart)
+            for one, other in _starts(at, to, axes)]
+
+
+def _starts(at: int, to: int, axes: list[_Axis]) -> Iterator[tuple[int, int]]:
+    if not axes:
+        yield at, to
+        return
+    first, *others = axes
+    for index in range(first.length):
+        yield from _starts(at + index * first.source, to + index * first.destination, others)

@@ -1,0 +1,238 @@
+"""Views: where an array of any library lies, and how. view() makes one without a copy."""
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint64, c_void_p
+from typing import Any, Final
+
+from . import dtypes, native
+from .errors import ArgumentError
+
+HOST: Final = -1  # where a view lies: in host memory, on the device of that number, or wherever its address says
+UNKNOWN: Final = -2
+
+
+def tight_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    strides, stride = [], itemsize
+    for length in reversed(shape):
+        strides.append(stride)
+        stride *= max(length, 1)
+    return tuple(reversed(strides))
+
+
+class View:
+    """The place, shape and element type of an array that someone else owns. `strides` are bytes. `dtype` None: bytes of
+    any meaning. A view keeps the array alive. Copies of the same views cost least."""
+
+    __slots__ = ("address", "shape", "strides", "dtype", "itemsize", "device", "readonly", "owner", "key")
+
+    def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: str | None,
+                 itemsize: int, device: int, owner: Any = None, readonly: bool = False) -> None:
+        self.address = address
+        self.shape = shape
+        self.strides = tight_strides(shape, itemsize) if strides is None else strides
+        self.dtype = dtype
+        self.itemsize = itemsize
+        self.device = device
+        self.readonly = readonly
+        self.owner = owner
+        self.key = (address, shape, self.strides, dtype, device, readonly)
+
+    @property
+    def nbytes(self) -> int:
+        count = self.itemsize
+        for length in self.shape:
+            count *= length
+        return count
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether the elements lie one behind the other, in C's order."""
+        return all(length == 1 or stride == tight for length, stride, tight in
+                   zip(self.shape, self.strides, tight_strides(self.shape, self.itemsize))) or 0 in self.shape
+
+    def __getitem__(self, index: Any) -> View:
+        """A part, by integers, slices and an ellipsis."""
+        indices = list(index) if isinstance(index, tuple) else [index]
+        if Ellipsis in indices:
+            at = indices.index(Ellipsis)
+            indices[at:at + 1] = [slice(None)] * (len(self.shape) - len(indices) + 1)
+        if len(indices) > len(self.shape):
+            raise IndexError(f"{len(indices)} indices for {len(self.shape)} axes")
+        address, shape, strides = self.address, [], []
+        for axis, (length, stride) in enumerate(zip(self.shape, self.strides)):
+            one = indices[axis] if axis < len(indices) else slice(None)
+            if isinstance(one, slice):
+                start, stop, step = one.indices(length)
+                count = len(range(start, stop, step))
+                address += start * stride if count else 0
+                shape.append(count)
+                strides.append(stride * step)
+            else:
+                number = one.__index__()
+                if not -length <= number < length:
+                    raise IndexError(f"index {number} of axis {axis}, which has {length}")
+                address += number % length * stride
+        return View(address, tuple(shape), tuple(strides), self.dtype, self.itemsize, self.device, self.owner,
+                    self.readonly)
+
+    def __repr__(self) -> str:
+        where = {HOST: "host", UNKNOWN: "by address"}.get(self.device, f"device {self.device}")
+        return f"<ferry.View {self.shape} {self.dtype or 'bytes'} at {self.address:#x}, {where}>"
+
+
+def memory(address: int, nbytes: int, device: int | None = None, owner: Any = None) -> View:
+    """A view of `nbytes` bytes at an address that the caller answers for; `device` None: the address decides."""
+    return View(address, (nbytes,), None, None, 1, UNKNOWN if device is None else device, owner)
+
+
+# ---- PyTorch: its tensors tell all, without an import
+
+def _of_tensor(tensor: Any) -> View:
+    device = tensor.device
+    if device.type not in ("cpu", "cuda") or str(tensor.layout) != "torch.strided":
+        raise ArgumentError(f"a {tensor.layout} tensor on {device} has no memory to copy", field="address")
+    if tensor.is_conj() or tensor.is_neg():
+        raise ArgumentError("the tensor is a conjugate or negative view: resolve it first (resolve_conj, resolve_neg)",
+                            field="address")
+    itemsize = tensor.element_size()
+    return View(tensor.data_ptr(), tuple(tensor.shape), tuple([stride * itemsize for stride in tensor.stride()]),
+                str(tensor.dtype).rpartition(".")[2], itemsize, device.index if device.type == "cuda" else HOST, tensor)
+
+
+# ---- Array interfaces: NumPy, CuPy, Numba and others
+
+def _of_interface(interface: dict[str, Any], device: int, owner: Any) -> View:
+    if interface.get("mask") is not None:
+        raise ArgumentError("the array has a mask, which cannot be copied", field="address")
+    name, itemsize = dtypes.of_typestr(interface["typestr"])
+    data = interface.get("data")
+    if not isinstance(data, tuple):
+        raise ArgumentError("the array tells no address", field="address")
+    strides = interface.get("strides")
+    return View(data[0] or 0, tuple(interface["shape"]), None if strides is None else tuple(strides), name, itemsize,
+                device, owner, bool(data[1]))
+
+
+def _of_array(array: Any) -> View:
+    return _of_interface(array.__array_interface__, HOST, array)
+
+
+def _of_cuda_array(array: Any) -> View:
+    return _of_interface(array.__cuda_array_interface__, UNKNOWN, array)
+
+
+# ---- DLPack
+
+class _DLTensor(Structure):
+    _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32),
+                ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16), ("shape", POINTER(c_int64)),
+                ("strides", POINTER(c_int64)), ("byte_offset", c_uint64)]
+
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype, _capsule_pointer.argtypes = c_void_p, [ctypes.py_object, c_char_p]
+_DLPACK_PLACES: Final = {1: HOST, 3: HOST, 2: None, 13: UNKNOWN}  # None: the device that the tensor names
+
+
+def _of_dlpack(array: Any) -> View:
+    on_device = array.__dlpack_device__()[0] in (2, 13)
+    # -1: the producer need not synchronise. The copy is ordered on its stream, as for arrays of every other library.
+    capsule = array.__dlpack__(stream=-1) if on_device else array.__dlpack__()
+    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    if tensor.device_type not in _DLPACK_PLACES:
+        raise ArgumentError(f"memory of DLPack's device type {tensor.device_type} cannot be copied", field="device")
+    name, itemsize = dtypes.of_dlpack(tensor.code, tensor.bits, tensor.lanes)
+    axes = range(tensor.ndim)
+    strides = tuple(tensor.strides[axis] * itemsize for axis in axes) if tensor.strides else None
+    place = _DLPACK_PLACES[tensor.device_type]
+    # The capsule keeps the tensor alive: nobody else takes it over.
+    return View((tensor.data or 0) + tensor.byte_offset, tuple(tensor.shape[axis] for axis in axes), strides, name,
+                itemsize, tensor.device_id if place is None else place, (array, capsule))
+
+
+# ---- The buffer protocol
+
+class _Buffer(Structure):
+    _fields_ = [("buf", c_void_p), ("obj", ctypes.py_object), ("len", c_ssize_t), ("itemsize", c_ssize_t),
+                ("readonly", c_int), ("ndim", c_int), ("format", c_char_p), ("shape", POINTER(c_ssize_t)),
+                ("strides", POINTER(c_ssize_t)), ("suboffsets", POINTER(c_ssize_t)), ("internal", c_void_p)]
+
+
+_get_buffer, _release_buffer = ctypes.pythonapi.PyObject_GetBuffer, ctypes.pythonapi.PyBuffer_Release
+_get_buffer.argtypes, _release_buffer.argtypes = [ctypes.py_object, POINTER(_Buffer), c_int], [POINTER(_Buffer)]
+_release_buffer.restype = None
+_STRIDED_WITH_FORMAT: Final = 0x0018 | 0x0004
+
+
+class _HeldBuffer:
+    """A buffer stays exported, so that its object cannot be resized, until this is collected."""
+
+    def __init__(self, exporter: Any) -> None:
+        self.buffer = _Buffer()
+        self._release = _release_buffer  # at exit the module may be gone before this
+        self._held = False
+        _get_buffer(exporter, self.buffer, _STRIDED_WITH_FORMAT)
+        self._held = True
+
+    def __del__(self) -> None:
+        if self._held:
+            self._release(self.buffer)
+
+
+def _of_buffer(exporter: Any) -> View:
+    held = _HeldBuffer(exporter)
+    buffer = held.buffer
+    text = (buffer.format or b"B").decode()
+    axes = range(buffer.ndim)
+    strides = tuple(buffer.strides[axis] for axis in axes) if buffer.strides else None  # ctypes leaves them out
+    return View(buffer.buf or 0, tuple(buffer.shape[axis] for axis in axes), strides,
+                None if text in ("B", "b", "c") and buffer.ndim == 1 else dtypes.of_format(text, buffer.itemsize),
+                buffer.itemsize, HOST, held, bool(buffer.readonly))
+
+
+# ---- Which of these
+
+_readers: dict[type, Callable[[Any], View]] = {}
+
+
+def register(kind: type, reader: Callable[[Any], View]) -> None:
+    """Makes view() take objects of a class: `reader` returns the view of one."""
+    _readers[kind] = reader
+
+
+def _is_tensor(kind: type) -> bool:
+    return any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in kind.__mro__)
+
+
+def _of_other(array: Any) -> View:
+    kind = type(array)
+    if _is_tensor(kind):
+        _readers[kind] = _of_tensor
+        return _of_tensor(array)
+    if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
+        _readers[kind] = _of_array
+        return _of_array(array)
+    if getattr(array, "__cuda_array_interface__", None) is not None:
+        return _of_cuda_array(array)
+    if hasattr(array, "__dlpack__") and not hasattr(array, "__array_interface__"):
+        return _of_dlpack(array)
+    if getattr(array, "__array_interface__", None) is not None:
+        return _of_array(array)
+    try:
+        return _of_buffer(array)
+    except (TypeError, BufferError) as why:
+        raise TypeError(f"{kind.__name__} is no array: it has no buffer, array interface or DLPack ({why})") from None
+
+
+def view(array: Any) -> View:
+    """Where and how an array lies. Takes NumPy arrays, PyTorch tensors, what has __cuda_array_interface__ (CuPy, Numba),
+    DLPack (JAX and others) or __array_interface__, and buffers: bytearray, mmap, array.array, memoryview."""
+    if type(array) is View:
+        return array
+    return _readers.get(type(array), _of_other)(array)
+
+
+assert sys.byteorder == "little" and native.VERSION

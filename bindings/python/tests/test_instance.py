@@ -1,0 +1,355 @@
+"""Copies on streams, batches, fills, lifetimes, errors and the closing of instances."""
+import asyncio
+import concurrent.futures
+import gc
+import json
+import re
+import subprocess
+import sys
+import threading
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ferry
+
+BINDING = Path(__file__).resolve().parent.parent
+
+
+def numbers(count=1 << 20):
+    return np.random.default_rng(3).integers(0, 255, count, dtype="uint8")
+
+
+class Kept(np.ndarray):
+    """An array that weak references can watch."""
+
+
+# ---- Streams and tickets
+
+def test_tickets_tell_when_a_copy_is_done(gpu):
+    stream = gpu.stream()
+    sent, device, got = numbers(), gpu.empty(1 << 20), np.zeros(1 << 20, "uint8")
+    there = gpu.copy_async(sent, device, stream)
+    back = gpu.copy_async(device, got, stream)
+    back.wait()
+    assert there.done and back.done and np.array_equal(sent, got)
+    assert there.progress == (1 << 20, 1 << 20) and there.route in ("driver", "staged")
+
+
+def test_a_copy_in_flight_keeps_its_arrays_alive(gpu):
+    stream, event = gpu.stream(), gpu.event()
+    sent = numbers().view(Kept)
+    device = gpu.empty(1 << 20)
+    watched, kept = weakref.ref(sent), sent.copy()
+    gpu.copy_async(sent, device, stream)  # the ticket is dropped at once
+    del sent
+    gc.collect()
+    stream.record(event)
+    got = np.zeros(1 << 20, "uint8")
+    gpu.copy_async(device, got, stream).wait()
+    assert np.array_equal(got, kept)
+    for _ in range(4):  # later copies notice that the first has ended
+        gpu.copy_async(device, got, stream).wait()
+    gc.collect()
+    assert watched() is None
+    assert event.query()
+
+
+def test_futures_and_asyncio(gpu):
+    stream, device, got = gpu.stream(), gpu.empty(1 << 20), np.zeros(1 << 20, "uint8")
+    sent = numbers()
+
+    async def there_and_back():
+        await gpu.copy_async(sent, device, stream)
+        await asyncio.gather(*(wait(gpu.copy_async(device, got, stream)) for _ in range(5)))
+
+    async def wait(ticket):
+        await ticket
+
+    asyncio.run(there_and_back())
+    assert np.array_equal(sent, got)
+    futures = [gpu.copy_async(device, got, stream).future() for _ in range(5)]
+    assert not concurrent.futures.wait(futures, timeout=30).not_done
+    assert all(future.result() is None for future in futures)
+
+
+class TorchStream:
+    def __init__(self, handle):
+        self.cuda_stream = handle
+
+
+class CupyStream:
+    def __init__(self, handle):
+        self.ptr = handle
+
+
+class NumbaStream:
+    def __init__(self, handle):
+        import ctypes
+        self.handle = ctypes.c_void_p(handle)
+
+
+class CudaPythonStream:
+    def __init__(self, handle):
+        self._handle = handle
+
+    def __cuda_stream__(self):
+        return 0, self._handle
+
+
+class NumberedStream:
+    def __init__(self, handle):
+        self._handle = handle
+
+    def __int__(self):
+        return self._handle
+
+
+@pytest.mark.parametrize("kind", [int, TorchStream, CupyStream, NumbaStream, CudaPythonStream, NumberedStream])
+def test_streams_of_other_libraries(gpu, kind):
+    own = gpu.stream()
+    sent, device, got = numbers(4096), gpu.empty(4096), np.zeros(4096, "uint8")
+    gpu.copy_async(sent, device, kind(own.handle))
+    gpu.copy_async(device, got, kind(own.handle))
+    own.synchronize()
+    assert np.array_equal(sent, got)
+
+
+def test_default_streams(gpu):
+    device = gpu.empty(16)
+    for stream in (None, 0, ferry.LEGACY, ferry.PER_THREAD):
+        gpu.copy_async(bytes(16), device, stream).wait()
+
+
+def test_what_is_no_stream(gpu):
+    with pytest.raises(TypeError, match="is no stream"):
+        gpu.copy_async(bytes(4), bytearray(4), object())
+
+
+def test_events_order_streams_and_measure(gpu):
+    one, other, start, end = gpu.stream(), gpu.stream(), gpu.event(), gpu.event()
+    one.record(start)
+    device, got = gpu.empty(1 << 20), np.zeros(1 << 20, "uint8")
+    sent = numbers()
+    gpu.enqueue(sent, device, one)
+    one.record(end)
+    other.wait(end)
+    gpu.copy_async(device, got, other).wait()
+    assert np.array_equal(sent, got) and end.elapsed_since(start) >= 0
+
+
+# ---- Batches, pieces, fills
+
+def test_a_batch_of_thousands(gpu):
+    sent = numbers(4096 * 64).reshape(4096, 64)
+    device, got = gpu.empty((4096, 64)), np.zeros((4096, 64), "uint8")
+    order = np.random.default_rng(4).permutation(4096)
+    with gpu.batch() as batch:
+        for one, other in enumerate(order):
+            batch.copy(sent[one], device[int(other)])
+    assert len(batch) == 0
+    gpu.copy(device, got)
+    assert np.array_equal(got[order], sent)
+    with gpu.batch(gpu.stream()) as batch:
+        for one in range(4096):
+            batch.copy(device[one], got[4095 - one])
+        assert len(batch) == 4096
+    batch.ticket.wait()
+    assert np.array_equal(got[::-1][order], sent)
+
+
+def test_a_batch_whose_block_raises_copies_nothing(gpu):
+    got = bytearray(4)
+    with pytest.raises(RuntimeError):
+        with gpu.batch() as batch:
+            batch.copy(b"abcd", got)
+            raise RuntimeError
+    assert got == bytes(4)
+
+
+def test_overlap_in_a_batch_is_named(gpu):
+    device = gpu.empty(64)
+    with pytest.raises(ferry.Error, match="OVERLAP") as raised:
+        with gpu.batch(check_overlap=True) as batch:
+            batch.copy(bytes(32), device[:32])
+            batch.copy(bytes(32), device[16:48])
+    assert raised.value.index == 1 and raised.value.field == "index"
+
+
+def test_a_prepared_batch_runs_again_and_again(gpu):
+    sent, device, got = numbers(4096).reshape(64, 64), gpu.empty((64, 64)), np.zeros((64, 64), "uint8")
+    stream = gpu.stream()
+    pinned = gpu.pinned((64, 64))
+    there = gpu.prepare(((pinned[row, 8:56], device[row, 8:56]) for row in range(64)), stream)
+    for turn in range(3):
+        np.asarray(pinned)[:] = sent + np.uint8(turn)
+        there.launch(stream)
+        stream.synchronize()
+        gpu.copy(device[:, 8:56], got[:, 8:56])
+        assert np.array_equal(got[:, 8:56], (sent + np.uint8(turn))[:, 8:56])
+    there.close()
+    with pytest.raises(ferry.ClosedError, match="this Prepared is closed"):
+        there.launch(stream)
+
+
+def test_pieces_by_address(gpu):
+    sent, device, got = numbers(4096 * 32), gpu.empty(4096 * 32), np.zeros(4096 * 32, "uint8")
+    at = np.arange(4096, dtype="uint64") * 32
+    sizes = np.full(4096, 32, "uint64")
+    gpu.copy_pieces(at + device.address, at + sent.ctypes.data, sizes)
+    gpu.copy_pieces(at[::-1].copy() + got.ctypes.data, at + device.address, sizes)
+    gpu.synchronize()
+    assert np.array_equal(got.reshape(4096, 32)[::-1], sent.reshape(4096, 32))
+    with pytest.raises(ferry.ArgumentError, match="contiguous array of uint64"):
+        gpu.copy_pieces(at[::2], at[::2], sizes[::2])
+    with pytest.raises(ferry.ArgumentError, match="has 3 elements"):
+        gpu.copy_pieces(at[:4], at[:3], sizes[:4])
+
+
+@pytest.mark.parametrize("pattern", [7, b"\x01\x02", b"abcd", b"01234567"])
+def test_fills_of_every_pattern(gpu, pattern):
+    given = bytes([pattern]) if isinstance(pattern, int) else pattern
+    device, got = gpu.empty((8, 64)), np.zeros((8, 64), "uint8")
+    gpu.copy(got, device)
+    gpu.fill(device[2:6, 16:48], pattern)
+    gpu.copy(device, got)
+    wanted = np.zeros((8, 64), "uint8")
+    wanted[2:6, 16:48] = np.frombuffer(given * (32 // len(given)), "uint8")
+    assert np.array_equal(got, wanted)
+
+
+def test_a_fill_of_pageable_memory_is_refused(gpu):
+    with pytest.raises(ferry.Error) as raised:
+        gpu.fill(np.zeros(16, "uint8"), 1)
+    assert (raised.value.side, raised.value.field) == ("destination", "kind")
+
+
+# ---- Errors
+
+def test_errors_tell_side_and_field(gpu):
+    device = gpu.empty(64)
+    with pytest.raises(ferry.Error) as raised:
+        gpu.copy(bytearray(65), ferry.memory(device.address, 65, device=0))
+    assert raised.value.status == ferry.native.FERRY_ERROR_OUT_OF_BOUNDS
+    assert raised.value.side == "destination" and "FERRY_ERROR_OUT_OF_BOUNDS" in str(raised.value)
+    assert not isinstance(raised.value, ferry.ArgumentError)
+
+
+def test_device_numbers_and_options_are_checked(gpu):
+    with pytest.raises(ferry.Error) as raised:
+        gpu.empty(16, device=99)
+    assert raised.value.status == ferry.native.FERRY_ERROR_DEVICE
+    with pytest.raises(TypeError, match="no option 'sofware_devices'"):
+        ferry.open(software=True, sofware_devices=2)
+    with pytest.raises(ValueError, match="negative"):
+        gpu.empty(-1)
+
+
+def test_forced_routes_and_explanations(gpu):
+    device, host = gpu.empty(1 << 20), bytearray(1 << 20)
+    told = gpu.explain(host, device, flags=ferry.BY_DRIVER)
+    assert told.route == "driver" and "pageable to device 0" in str(told) and told.blocks
+    assert gpu.explain(host, device, gpu.stream()).driver_ns > 0
+    with pytest.raises(ferry.Error, match="ROUTE"):
+        gpu.copy(bytearray(64), bytearray(64), ferry.BY_KERNEL)
+    with pytest.raises(ferry.ArgumentError, match="nothing to copy"):
+        gpu.explain(bytearray(0), bytearray(0))
+
+
+# ---- Life
+
+def test_a_closed_instance_says_so(on_gpu):
+    gpu = ferry.open(software=not on_gpu)
+    device, stream = gpu.empty(64), gpu.stream()
+    ticket = gpu.copy_async(bytes(64), device, stream)
+    gpu.close()
+    gpu.close()
+    for use in (lambda: gpu.copy(bytes(4), bytearray(4)), lambda: gpu.copy_async(bytes(4), bytearray(4)),
+                lambda: stream.synchronize(), lambda: gpu.copy(bytes(64), device), lambda: gpu.empty(4), ticket.wait,
+                lambda: gpu.devices, lambda: gpu.enqueue(bytes(4), bytearray(4))):
+        with pytest.raises(ferry.ClosedError, match="closed"):
+            use()
+    del ticket, device, stream
+    gc.collect()
+
+
+def test_closing_waits_for_copies_in_flight(on_gpu):
+    sent, got = numbers(1 << 24), np.zeros(1 << 24, "uint8")
+    with ferry.open(software=not on_gpu) as gpu:
+        device, stream = gpu.empty(1 << 24), gpu.stream()
+        gpu.copy_async(sent, device, stream)
+        gpu.copy_async(device, got, stream)
+    assert np.array_equal(sent, got)
+
+
+def test_freed_memory_is_given_back(gpu):
+    for _ in range(20):
+        gpu.empty(1 << 30)  # twenty of them would not fit the software driver's device
+    gc.collect()
+
+
+def test_many_threads(gpu):
+    failures = []
+
+    def work(seed):
+        try:
+            sent = np.random.default_rng(seed).integers(0, 255, 1 << 16, dtype="uint8")
+            device, got, stream = gpu.empty(1 << 16), np.zeros(1 << 16, "uint8"), gpu.stream()
+            for _ in range(20):
+                got[:] = 0
+                gpu.copy_async(sent, device, stream)
+                gpu.copy_async(device, got, stream).wait()
+                assert np.array_equal(sent, got)
+        except BaseException as why:
+            failures.append(why)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_a_program_may_end_without_closing(on_gpu):
+    program = f"import ferry; gpu = ferry.open(software={not on_gpu}); device = gpu.empty(64); stream = gpu.stream(); " \
+              "ticket = gpu.copy_async(bytes(64), device, stream)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == "", done
+
+
+def test_profiles_and_facts(gpu):
+    text = gpu.save_profile()
+    gpu.load_profile(text)
+    with pytest.raises(ferry.Error, match="PROFILE"):
+        gpu.load_profile("nonsense")
+    device = gpu.devices[0]
+    assert device.name and device.memory > 0 and device.sm_count > 0
+    gpu.prepare_staging(0)
+
+
+def test_the_module_as_a_program():
+    told = subprocess.run([sys.executable, "-m", "ferry", "info", "--software"], capture_output=True, text=True)
+    assert told.returncode == 0 and "the software driver" in told.stdout and "device 1:" in told.stdout
+    wrong = subprocess.run([sys.executable, "-m", "ferry", "fly"], capture_output=True, text=True)
+    assert wrong.returncode == 2
+
+
+# ---- The whole interface
+
+def test_every_function_is_used_or_left_out_for_a_reason():
+    described = {one["name"] for one in json.loads(
+        (BINDING.parent.parent / "include/ferry/ferry.json").read_text())["functions"]}
+    used = set()
+    for file in (BINDING / "src/ferry").glob("*.py"):
+        if file.name != "native.py":
+            used |= set(re.findall(r"\bferry_\w+", file.read_text())) & described
+    left_out = set()
+    for line in (BINDING / "left-out.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            left_out |= set(line.split())
+    assert left_out - described == set(), "left-out.txt names functions that do not exist"
+    assert described - used - left_out == set(), "functions that nobody thought of"
+    assert used & left_out == set(), "left-out.txt names functions that are used"

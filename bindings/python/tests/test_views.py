@@ -1,0 +1,164 @@
+"""Arrays of every kind as views."""
+import array
+import ctypes
+import gc
+import mmap
+import sys
+import types
+import weakref
+
+import numpy as np
+import pytest
+
+import ferry
+from ferry import dtypes
+
+
+class WithInterface:
+    def __init__(self, wrapped, **changed):
+        self.wrapped = wrapped
+        self.__array_interface__ = {**wrapped.__array_interface__, **changed}
+
+
+class WithCudaInterface:
+    def __init__(self, wrapped, **changed):
+        self.__cuda_array_interface__ = {**wrapped.__cuda_array_interface__, **changed}
+
+
+class WithDLPack:
+    """Shows only DLPack of an array."""
+    def __init__(self, wrapped):
+        self.wrapped = wrapped
+
+    def __dlpack__(self, **given):
+        return self.wrapped.__dlpack__(**given)
+
+    def __dlpack_device__(self):
+        return self.wrapped.__dlpack_device__()
+
+
+def holders():
+    yield bytearray(range(24))
+    yield array.array("B", range(24))
+    yield memoryview(bytearray(range(24)))[::1]
+    pages = mmap.mmap(-1, 24)
+    pages[:] = bytes(range(24))
+    yield pages
+    yield (ctypes.c_uint8 * 24)(*range(24))
+    yield np.arange(24, dtype="uint8")
+    yield WithInterface(np.arange(24, dtype="uint8"))
+    yield WithDLPack(np.arange(24, dtype="uint8"))
+
+
+@pytest.mark.parametrize("holder", list(holders()), ids=lambda holder: type(holder).__name__)
+def test_everything_that_holds_bytes_is_copied_both_ways(gpu, holder):
+    device = gpu.empty(24)
+    gpu.copy(holder, device)
+    found = bytearray(24)
+    gpu.copy(device, found)
+    assert found == bytes(range(24))
+    gpu.copy(bytes(range(100, 124)), device)
+    gpu.copy(device, holder)
+    got = np.zeros(24, "uint8")
+    gpu.copy(holder, got)
+    assert bytes(got) == bytes(range(100, 124))
+
+
+def test_bytes_take_the_shape_of_the_other_side(gpu):
+    picture = np.arange(30, dtype="float32").reshape(5, 6)
+    raw = bytearray(4 * 12)
+    gpu.copy(picture[1:4, 1:5], raw)
+    assert np.array_equal(np.frombuffer(raw, "float32").reshape(3, 4), picture[1:4, 1:5])
+
+
+def test_a_resizable_buffer_stays_as_it_is_while_a_view_lives():
+    held = bytearray(8)
+    one = ferry.view(held)
+    with pytest.raises(BufferError):
+        held.append(1)
+    del one
+    gc.collect()
+    held.append(1)
+
+
+def test_pinned_arrays_show_their_memory(gpu):
+    pinned = gpu.pinned((3, 4), "int32")
+    shown = np.asarray(pinned)
+    shown[:] = 7
+    assert bytes(pinned.buffer[:4]) == (7).to_bytes(4, sys.byteorder)
+    device = gpu.empty((3, 4), "int32")
+    gpu.copy(pinned, device)
+    found = np.zeros((3, 4), "int32")
+    gpu.copy(device, found)
+    assert (found == 7).all()
+
+
+def test_device_arrays_go_by_the_cuda_array_interface(gpu):
+    device = gpu.empty((3, 4), "float64")
+    numbers = np.arange(12.0).reshape(3, 4)
+    gpu.copy(numbers, WithCudaInterface(device))
+    found = np.zeros((3, 4))
+    gpu.copy(WithCudaInterface(device, strides=(32, 8), shape=(2, 4)), found[1:])
+    assert np.array_equal(found[1:], numbers[:2])
+
+
+@pytest.mark.parametrize("given, name, size", [
+    ("float32", "float32", 4), ("<f4", "float32", 4), (">f4", ">float32", 4), (np.int16, "int16", 2),
+    (np.dtype("bool"), "bool", 1), ("bfloat16", "bfloat16", 2), ("complex64", "complex64", 8), ("B", "uint8", 1),
+    (types.SimpleNamespace(__name__="float16"), "float16", 2), (np.dtype("V12"), "V12", 12)])
+def test_types_of_elements(given, name, size):
+    assert dtypes.parse(given) == (name, size)
+
+
+def test_no_type_of_elements():
+    for wrong in ("floaty", object(), None, 4):
+        with pytest.raises((TypeError, ValueError)):
+            dtypes.parse(wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "text", [1, 2], object()])
+def test_what_is_no_array_is_said_to_be_none(gpu, wrong):
+    with pytest.raises(TypeError, match="is no array"):
+        gpu.copy(wrong, bytearray(4))
+
+
+def test_a_masked_array_is_refused(gpu):
+    with pytest.raises(ferry.ArgumentError, match="mask"):
+        gpu.copy(WithInterface(np.zeros(3), mask=np.zeros(3)), np.zeros(3))
+
+
+def test_views_index_as_arrays_do():
+    numbers = np.arange(60).reshape(3, 4, 5)
+    one = ferry.view(numbers)
+    for index in (np.s_[1], np.s_[..., 2], np.s_[1:, ::2], np.s_[-1, ..., 1:3], np.s_[:, :, ::-1], np.s_[2:1]):
+        wanted = numbers[index]
+        found = one[index]
+        assert (found.shape, found.strides) == (wanted.shape, wanted.strides), index
+        if wanted.size:
+            assert found.address == wanted.__array_interface__["data"][0], index
+    for wrong in (np.s_[3], np.s_[0, 0, 0, 0], np.s_[:, -5]):
+        with pytest.raises(IndexError):
+            one[wrong]
+
+
+def test_a_view_keeps_its_array_alive():
+    class Kept(np.ndarray):
+        pass
+    numbers = np.zeros(4).view(Kept)
+    watched = weakref.ref(numbers)
+    one = ferry.view(numbers)
+    del numbers
+    gc.collect()
+    assert watched() is not None
+    del one
+    gc.collect()
+    assert watched() is None
+
+
+def test_memory_by_address(gpu):
+    numbers = np.arange(8, dtype="uint8")
+    device = gpu.empty(8)
+    gpu.copy(ferry.memory(numbers.ctypes.data, 8), ferry.memory(device.address, 8, device=0))
+    found = bytearray(8)
+    gpu.copy(device, found)
+    assert found == bytes(range(8))
