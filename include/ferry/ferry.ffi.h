@@ -161,6 +161,10 @@ static const int32_t FERRY_SOFTWARE_LINKS_LOSSY = 4;
 static const int32_t FERRY_LOG_ERROR = 0;
 static const int32_t FERRY_LOG_WARNING = 1;
 static const int32_t FERRY_LOG_INFO = 2;
+static const int32_t FERRY_TRACE_COPY = 1;
+static const int32_t FERRY_TRACE_BATCH = 2;
+static const int32_t FERRY_TRACE_PREPARED = 3;
+static const int32_t FERRY_TRACE_FILL = 4;
 static const int32_t FERRY_COPY_OVERLAP_NONE = 0;
 static const int32_t FERRY_COPY_OVERLAP_ONE_WAY = 1;
 static const int32_t FERRY_COPY_OVERLAP_BOTH_WAYS = 2;
@@ -458,6 +462,21 @@ int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, const uint64_t
                                                   ferry_batch_explanation *explanation, ferry_error_info *error);
 uint64_t ferry_batch_explanation_format(const ferry_batch_explanation *explanation, char *buffer,
                                                   uint64_t size);
+typedef struct ferry_trace_event {
+    uint32_t struct_size;
+    int32_t kind;
+    uint64_t id;
+    uint64_t begin_ns;
+    uint64_t returned_ns;
+    uint64_t done_ns;
+    uint64_t bytes;
+    uint64_t count;
+    struct CUstream_st *stream;
+    uint32_t routes;
+    int32_t status;
+    int32_t device;
+    int32_t is_synchronous;
+} ferry_trace_event;
 struct ferry_options {
     uint32_t struct_size;
     int32_t driver;
@@ -489,6 +508,8 @@ struct ferry_options {
     uint64_t deferred_bytes;
     uint32_t software_links;
     uint32_t reserved1;
+    void (*trace)(void *user, const ferry_trace_event *event);
+    void *trace_user;
 };
 typedef struct ferry_report {
     uint32_t struct_size;

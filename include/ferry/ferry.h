@@ -1072,6 +1072,30 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_LOG_WARNING 1
 #define FERRY_LOG_INFO 2
 
+/* What was called: ferry_trace_event.kind. */
+#define FERRY_TRACE_COPY 1     /* a single copy */
+#define FERRY_TRACE_BATCH 2    /* a batch of copies or pieces */
+#define FERRY_TRACE_PREPARED 3 /* the launch of a prepared batch; bytes and count are 0 */
+#define FERRY_TRACE_FILL 4
+
+/* One call that copies or fills, for ferry_options.trace. Times are nanoseconds of the system's monotonic clock
+ * (CLOCK_MONOTONIC). */
+typedef struct ferry_trace_event {
+    uint32_t struct_size;
+    int32_t kind;         /* FERRY_TRACE_* */
+    uint64_t id;          /* of the call, from 1: the same in both of its events */
+    uint64_t begin_ns;    /* when the call began */
+    uint64_t returned_ns; /* when it returned */
+    uint64_t done_ns;     /* when the stream had passed the call's work, or a call on no stream returned; 0: not yet */
+    uint64_t bytes;       /* that were to be copied or filled */
+    uint64_t count;       /* of copies or fills */
+    struct CUstream_st *stream;
+    uint32_t routes;        /* bits 1 << FERRY_ROUTE_*: those taken; 0 if nothing was enqueued */
+    int32_t status;         /* of the call; in the second event of its work */
+    int32_t device;         /* of the context that it ran in; -1 if nothing was enqueued */
+    int32_t is_synchronous; /* 1: the call waits for its work */
+} ferry_trace_event;
+
 /*
  * How to open an instance. All zero but struct_size means defaults.
  *
@@ -1129,6 +1153,11 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  *              FERRY_ERROR_PEER_ACCESS. If the program enables access itself, copies between the two contexts' memory
  *              write nothing and report no error. Fills and kernels then do not change a peer's memory, and kernels
  *              read bytes of 0xff from it.
+ * * trace        Called for every copy, batch and fill, also one that fails: when the call returns, and for one on a stream
+ *              again with the same id once the stream has passed, on a thread of the driver's that holds back the
+ *              stream meanwhile. There is no second event if the call failed, did nothing, or became part of a graph.
+ *              `event` is valid during the callback. The second event may come after ferry_close, so the callback and
+ *              its data must live until the streams have passed. It costs such calls some microseconds.
  *
  * Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and
  * ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads. No callback may call ferry
@@ -1165,6 +1194,8 @@ struct ferry_options {
     uint64_t deferred_bytes; /* 0: a sixteenth of the device's memory */
     uint32_t software_links; /* FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access */
     uint32_t reserved1;
+    void (*trace)(void *user, const ferry_trace_event *event);
+    void *trace_user;
 };
 
 /* ---------------------------------------------------------------------------------------------------------------

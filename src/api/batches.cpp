@@ -18,11 +18,20 @@ error check_input(const ferry_instance *instance, const batch_input &input, std:
     return is_whole || input.count == 0 ? ok : null_argument;
 }
 
+[[gnu::cold]] traced_call call_of(const batch_input &input, copy_form form, CUstream stream) noexcept {
+    std::uint64_t bytes = 0;
+    for (std::uint64_t i = 0; i < input.count; ++i)
+        bytes += input.copies ? bytes_of(input.copies[i].width, input.copies[i].height, input.copies[i].depth)
+                              : input.sizes[i];
+    return {FERRY_TRACE_BATCH, form, stream, bytes, input.count};
+}
+
 std::int32_t run_and_report(ferry_instance *instance, const batch_input &input, copy_form form, CUstream stream,
                             ferry_error_info *details) noexcept {
     if (error failed = check_input(instance, input, FERRY_BATCH_CHECK_OVERLAP)) return report(details, failed);
     std::uint64_t bad_index = 0;
-    const error failed = run_batch(*instance, input, form, stream, bad_index);
+    const auto run = [&]() noexcept { return run_batch(*instance, input, form, stream, bad_index); };
+    const error failed = instance->trace ? trace(*instance, call_of(input, form, stream), run) : run();
     return report(details, failed, bad_index);
 }
 
@@ -118,7 +127,10 @@ int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *d
 
 int32_t ferry_prepared_launch(ferry_prepared *prepared, CUstream_st *stream, ferry_error_info *details) {
     if (!prepared) return report(details, null_argument);
-    return report(details, launch_prepared(*prepared, stream));
+    const auto run = [&]() noexcept { return launch_prepared(*prepared, stream); };
+    ferry_instance &instance = prepared->instance;
+    if (!instance.trace) return report(details, run());
+    return report(details, trace(instance, {FERRY_TRACE_PREPARED, copy_form::asynchronous, stream, 0, 0}, run));
 }
 
 int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations, const uint64_t *sources,

@@ -8,9 +8,17 @@ using namespace ferry;
 
 namespace {
 
+traced_call call_of(const ferry_copy_desc &desc, copy_form form, CUstream stream) noexcept {
+    return {FERRY_TRACE_COPY, form, stream, bytes_of(desc.width, desc.height, desc.depth), 1};
+}
+
 [[gnu::hot]] int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc, copy_form form,
                                      CUstream stream, ferry_error_info *details) noexcept {
     if (!instance || !desc) return report(details, null_argument);
+    if (instance->trace) [[unlikely]] {
+        const auto run = [&]() noexcept { return run_copy(*instance, *desc, form, stream); };
+        return report(details, trace(*instance, call_of(*desc, form, stream), run));
+    }
     return report(details, run_copy(*instance, *desc, form, stream));
 }
 
@@ -44,7 +52,10 @@ int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_
     if (!ticket) return copy_and_report(instance, copy, copy_form::asynchronous, stream, details);
     *ticket = nullptr;
     if (!instance || !copy) return report(details, null_argument);
-    return report(details, run_copy_with_ticket(*instance, *copy, stream, *ticket));
+    const auto run = [&]() noexcept { return run_copy_with_ticket(*instance, *copy, stream, *ticket); };
+    if (instance->trace) [[unlikely]]
+        return report(details, trace(*instance, call_of(*copy, copy_form::asynchronous, stream), run));
+    return report(details, run());
 }
 
 int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,

@@ -9,7 +9,9 @@ namespace {
 int32_t fill_and_report(ferry_instance *instance, const ferry_fill_desc *desc, copy_form form, CUstream stream,
                         ferry_error_info *details) noexcept {
     if (!instance || !desc) return report(details, null_argument);
-    const error failed = run_fill(*instance, *desc, form, stream);
+    const auto run = [&]() noexcept { return run_fill(*instance, *desc, form, stream); };
+    const traced_call call = {FERRY_TRACE_FILL, form, stream, bytes_of(desc->width, desc->height, desc->depth), 1};
+    const error failed = instance->trace ? trace(*instance, call, run) : run();
     if (failed) note_error(*instance, failed);
     return report(details, failed);
 }

@@ -184,6 +184,8 @@ error open_instance(const ferry_options &options, ferry_instance *&instance) noe
     instance = new (place) ferry_instance;
     instance->allocator = memory;
     instance->log = log_sink(options.log, options.log_user);
+    instance->trace.call = options.trace;
+    instance->trace.user = options.trace_user;
     instance->full_checks = options.checks == FERRY_CHECKS_FULL;
     instance->deferred_bytes = options.deferred_bytes;
     instance->report.checks = options.checks;

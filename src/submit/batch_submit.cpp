@@ -85,7 +85,7 @@ public:
                 failed = run_lines(group, first_line);
                 first_line += count;
             } else if (way_of(group) == batch_route::kernel) {
-                failed = run_kernel(group);
+                failed = noted(run_kernel(group), route_kind::kernel);
             }
             if (failed) return failed;
         }
@@ -134,6 +134,12 @@ public:
     }
 
 private:
+    // For the program's trace.
+    error noted(const error &failed, route_kind route) const noexcept {
+        if (instance_.trace && !failed) note_for_trace(route, site_.context);
+        return failed;
+    }
+
     // The copies of request_.pageable[of], where each box counts once.
     std::uint64_t count_together(int of) const noexcept {
         const auto group = of == 0 ? piece_group::pageable_up : piece_group::pageable_down;
@@ -302,7 +308,7 @@ private:
         if (request_.operations.size() == 0 || !takes_batches_) return {};
         const CUresult result =
             run_box_batch(instance_.cu, request_.operations.begin(), request_.operations.size(), stream_);
-        if (!is_refused(result)) return to_error(result);
+        if (!is_refused(result)) return noted(to_error(result), route_kind::driver);
         for (const batch_box &box : request_.boxes)
             if (box.way == box_route::batch_call)
                 if (error failed = call(call_of(box))) return failed;
@@ -321,7 +327,7 @@ private:
             for (const batch_box &box : request_.boxes)
                 if (is_one(box))
                     if (error failed = launcher.add(box_for(Kind{}, box))) return failed;
-            return launcher.launch();
+            return noted(launcher.launch(), route_kind::kernel);
         };
         using record = typename Kind::record;
         void *const table = take_table(of.count, Kind::max_in_parameters, sizeof(record));
@@ -370,7 +376,8 @@ private:
             staged_progress *const helped = is_helped(of) ? &progress[i] : nullptr;
             // The delay of its start counts only if nothing of the batch is in front.
             const bool is_alone = count_together(i) == request_.pieces.size() + request_.boxes.size();
-            failed = run_pageable(instance_, of, request_, site_, is_idle_[i] && is_alone, helped);
+            failed = noted(run_pageable(instance_, of, request_, site_, is_idle_[i] && is_alone, helped),
+                           route_kind::staged);
             if (lacks_memory(failed) && !is_staging_forced()) failed = call_staged(i);
         }
         for (staged_progress &one : progress) { // nobody writes to them any more when this is over
@@ -401,7 +408,7 @@ private:
     error run_lines(int group, std::size_t first) noexcept {
         const CUresult result =
             run_line_batch(instance_.cu, request_.lines, first, request_.pieces.facts(group).count, stream_);
-        if (!is_refused(result)) return to_error(result);
+        if (!is_refused(result)) return noted(to_error(result), route_kind::driver);
         return for_each_piece(group, [&](const single_call &one) noexcept { return call(one); });
     }
 

@@ -374,23 +374,29 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
     const plan_facts &facts = copy.facts;
     const copy_plan &plan = copy.plan;
     const kernel_views &views = copy.views;
+    const auto noted = [&](const error &failed, route_kind route) noexcept {
+        if (instance.trace && !failed) [[unlikely]]
+            note_for_trace(route, site.context);
+        return failed;
+    };
     if (plan.route == route_kind::kernel)
-        return run_kernel_copy(instance.cu, instance.kernels, shape, plan, views, site.stream);
+        return noted(run_kernel_copy(instance.cu, instance.kernels, shape, plan, views, site.stream), plan.route);
     if (plan.route == route_kind::buffered) {
         const error failed = run_buffered(instance, copy, site);
-        if (!lacks_memory(failed)) return failed;
+        if (!lacks_memory(failed)) return noted(failed, plan.route);
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }
     if (plan.route == route_kind::relayed || plan.route == route_kind::multilink) {
         const error failed = plan.route == route_kind::relayed ? run_relayed(instance, copy, site)
                                                                : run_over_links(instance, copy, site);
-        if (!lacks_memory(failed) || facts.preferences.forced == route_kind::relayed) return failed;
+        if (!lacks_memory(failed) || facts.preferences.forced == route_kind::relayed) return noted(failed, plan.route);
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }
     if (plan.route == route_kind::staged && (!facts.is_captured || can_be_in_graph(plan))) {
         if (is_in_parts(instance, shape)) return run_in_parts(instance, shape, facts, site);
         const error failed = run_staged(instance, copy, site, progress);
-        if (!lacks_memory(failed) || progress || facts.preferences.forced == route_kind::staged) return failed;
+        if (!lacks_memory(failed) || progress || facts.preferences.forced == route_kind::staged)
+            return noted(failed, plan.route);
         // The driver copies everything again, including the part that was staged.
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }
@@ -401,7 +407,7 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
     // The driver refuses a copy whose host memory is registered in pieces.
     if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && crosses_border(shape, instance.pinned.ranges()))
         return run_in_parts(instance, shape, facts, site);
-    return result;
+    return noted(result, route_kind::driver);
 }
 
 error run_in_parts(ferry_instance &instance, const shape &whole, const plan_facts &facts,

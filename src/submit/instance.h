@@ -19,6 +19,7 @@
 #include "submit/batch_request.h"
 #include "submit/recent_copies.h"
 #include "submit/ticket.h"
+#include "submit/trace.h"
 #include "system/fork_mark.h"
 
 struct ferry_instance {
@@ -31,6 +32,7 @@ struct ferry_instance {
     bool holds_software_driver = false;
     bool full_checks = false;
     std::uint32_t copy_flags = 0; // for copies without flags of their own
+    ferry::trace_sink trace;
     ferry_report report = {};
     ferry::copy_limits limits;
     ferry::device_facts devices[ferry::device_contexts::max_devices];

@@ -91,7 +91,24 @@ NEXT(ferry_options, submit, submit_user, 152);
 NEXT(ferry_options, submit_user, deferred_bytes, 160);
 NEXT(ferry_options, deferred_bytes, software_links, 168);
 NEXT(ferry_options, software_links, reserved1, 172);
-LAST(ferry_options, reserved1, 176);
+NEXT(ferry_options, reserved1, trace, 176);
+NEXT(ferry_options, trace, trace_user, 184);
+LAST(ferry_options, trace_user, 192);
+
+FIRST(ferry_trace_event, struct_size);
+NEXT(ferry_trace_event, struct_size, kind, 4);
+NEXT(ferry_trace_event, kind, id, 8);
+NEXT(ferry_trace_event, id, begin_ns, 16);
+NEXT(ferry_trace_event, begin_ns, returned_ns, 24);
+NEXT(ferry_trace_event, returned_ns, done_ns, 32);
+NEXT(ferry_trace_event, done_ns, bytes, 40);
+NEXT(ferry_trace_event, bytes, count, 48);
+NEXT(ferry_trace_event, count, stream, 56);
+NEXT(ferry_trace_event, stream, routes, 64);
+NEXT(ferry_trace_event, routes, status, 68);
+NEXT(ferry_trace_event, status, device, 72);
+NEXT(ferry_trace_event, device, is_synchronous, 76);
+LAST(ferry_trace_event, is_synchronous, 80);
 
 FIRST(ferry_ticket_info, struct_size);
 NEXT(ferry_ticket_info, struct_size, done, 4);

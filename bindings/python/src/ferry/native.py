@@ -189,6 +189,11 @@ FERRY_LOG_ERROR: Final = 0
 FERRY_LOG_WARNING: Final = 1
 FERRY_LOG_INFO: Final = 2
 
+FERRY_TRACE_COPY: Final = 1
+FERRY_TRACE_BATCH: Final = 2
+FERRY_TRACE_PREPARED: Final = 3
+FERRY_TRACE_FILL: Final = 4
+
 FERRY_COPY_OVERLAP_NONE: Final = 0
 FERRY_COPY_OVERLAP_ONE_WAY: Final = 1
 FERRY_COPY_OVERLAP_BOTH_WAYS: Final = 2
@@ -327,6 +332,7 @@ ferry_options_allocate = CFUNCTYPE(c_void_p, c_void_p, c_uint64, c_uint64)
 ferry_options_deallocate = CFUNCTYPE(None, c_void_p, c_void_p, c_uint64)
 ferry_options_log = CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
 ferry_options_submit = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p)
+ferry_options_trace = CFUNCTYPE(None, c_void_p, c_void_p)
 ferry_stream_notify_done = CFUNCTYPE(None, c_void_p, c_int32)
 
 
@@ -547,6 +553,39 @@ class ferry_batch_explanation(Structure):
     ]
 
 
+class ferry_trace_event(Structure):
+    """One call that copies or fills, for ferry_options.trace."""
+
+    struct_size: int
+    kind: int
+    id: int
+    begin_ns: int
+    returned_ns: int
+    done_ns: int
+    bytes: int
+    count: int
+    stream: int | None
+    routes: int
+    status: int
+    device: int
+    is_synchronous: int
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("kind", c_int32),
+        ("id", c_uint64),
+        ("begin_ns", c_uint64),
+        ("returned_ns", c_uint64),
+        ("done_ns", c_uint64),
+        ("bytes", c_uint64),
+        ("count", c_uint64),
+        ("stream", c_void_p),
+        ("routes", c_uint32),
+        ("status", c_int32),
+        ("device", c_int32),
+        ("is_synchronous", c_int32),
+    ]
+
+
 class ferry_options(Structure):
     """How to open an instance."""
 
@@ -580,6 +619,8 @@ class ferry_options(Structure):
     deferred_bytes: int
     software_links: int
     reserved1: int
+    trace: Any
+    trace_user: int | None
     _fields_ = [
         ("struct_size", c_uint32),
         ("driver", c_int32),
@@ -611,6 +652,8 @@ class ferry_options(Structure):
         ("deferred_bytes", c_uint64),
         ("software_links", c_uint32),
         ("reserved1", c_uint32),
+        ("trace", ferry_options_trace),
+        ("trace_user", c_void_p),
     ]
 
 

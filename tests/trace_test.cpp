@@ -1,0 +1,234 @@
+// ferry_options.trace: which calls it tells of, and when.
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "support/captured_graph.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+#include "system/threads.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t size = 1 << 20;
+
+std::uint64_t number(const void *address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+struct heard {
+    std::mutex mutex;
+    std::vector<ferry_trace_event> events;
+
+    std::vector<ferry_trace_event> all() {
+        const std::lock_guard lock(mutex);
+        return events;
+    }
+};
+
+class traces : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        ferry_options options = options_under_test();
+        options.trace_user = &told;
+        options.trace = [](void *user, const ferry_trace_event *event) {
+            auto &to = *static_cast<heard *>(user);
+            const std::lock_guard lock(to.mutex);
+            to.events.push_back(*event);
+        };
+        traced = open_or_fail(options);
+        memory.emplace();
+        there = memory->device, pinned = number(memory->pinned.address), stream = memory->stream;
+    }
+    void TearDown() override {
+        memory.reset();
+        traced.reset();
+        ferry_test::TearDown();
+    }
+
+    // Waits for the stream, and for the events behind its work.
+    std::vector<ferry_trace_event> events_after(CUstream on) {
+        EXPECT_OK(raw().cuStreamSynchronize(on));
+        return told.all();
+    }
+
+    heard told;
+    struct owned { // needs a current context
+        test_stream stream;
+        device_memory device{size};
+        pinned_memory pinned{size};
+    };
+    instance_owner traced;
+    std::optional<owned> memory;
+    CUstream stream = nullptr;
+    std::uint64_t there = 0, pinned = 0;
+    bytes pageable = random_bytes(size, 1);
+};
+
+ferry_copy_desc line(std::uint64_t from, std::uint64_t to, std::uint64_t width) {
+    ferry_copy_desc copy = {};
+    copy.source.address = from;
+    copy.destination.address = to;
+    copy.width = width;
+    return copy;
+}
+
+bool has(const ferry_trace_event &event, int route) { return event.routes & 1u << route; }
+
+TEST_F(traces, a_synchronous_copy_has_one_event) {
+    const std::uint64_t before = clock_ns();
+    ASSERT_OK(ferry_copy_bytes(traced.get(), there, pinned, size, nullptr));
+    const std::vector<ferry_trace_event> events = told.all();
+    ASSERT_EQ(events.size(), 1u);
+    const ferry_trace_event &event = events[0];
+    EXPECT_EQ(event.struct_size, sizeof event);
+    EXPECT_EQ(event.kind, FERRY_TRACE_COPY);
+    EXPECT_EQ(event.id, 1u);
+    EXPECT_EQ(event.bytes, size);
+    EXPECT_EQ(event.count, 1u);
+    EXPECT_EQ(event.routes, 1u << FERRY_ROUTE_DRIVER);
+    EXPECT_EQ(event.device, 0);
+    EXPECT_EQ(event.status, 0);
+    EXPECT_EQ(event.is_synchronous, 1);
+    EXPECT_GE(event.begin_ns, before);
+    EXPECT_GE(event.returned_ns, event.begin_ns);
+    EXPECT_EQ(event.done_ns, event.returned_ns);
+    EXPECT_LE(event.done_ns, clock_ns());
+}
+
+TEST_F(traces, an_asynchronous_copy_has_another_event_once_its_stream_has_passed) {
+    gate held(stream);
+    ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, stream, nullptr));
+    std::vector<ferry_trace_event> events = told.all();
+    ASSERT_EQ(events.size(), 1u);
+    EXPECT_EQ(events[0].done_ns, 0u);
+    EXPECT_EQ(events[0].stream, stream);
+    EXPECT_EQ(events[0].is_synchronous, 0);
+    const std::uint64_t opened = clock_ns();
+    held.open();
+    events = events_after(stream);
+    ASSERT_EQ(events.size(), 2u);
+    EXPECT_EQ(events[1].id, events[0].id);
+    EXPECT_EQ(events[1].returned_ns, events[0].returned_ns);
+    EXPECT_GE(events[1].done_ns, opened);
+    EXPECT_EQ(events[1].routes, events[0].routes);
+    EXPECT_EQ(events[1].status, 0);
+}
+
+TEST_F(traces, every_kind_of_call_is_told) {
+    const ferry_copy_desc copies[] = {line(pinned, there, 100), line(pinned + 512, there + 512, 200)};
+    const std::uint64_t to[] = {there, there + 4096}, from[] = {pinned, pinned + 4096}, sizes[] = {16, 32};
+    ferry_fill_desc fill = {};
+    fill.destination.address = there;
+    fill.width = 64;
+    fill.height = 2;
+    fill.destination.row_pitch = 128;
+    fill.pattern_size = 1;
+    ferry_prepared *prepared = nullptr;
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_copy_batch_async(traced.get(), copies, 2, 0, stream, nullptr));
+    ASSERT_OK(ferry_copy_pieces_async(traced.get(), to, from, sizes, 2, 0, stream, nullptr));
+    ASSERT_OK(ferry_fill_async(traced.get(), &fill, stream, nullptr));
+    ASSERT_OK(ferry_copy_async(traced.get(), &copies[0], stream, &ticket, nullptr));
+    ASSERT_OK(ferry_prepared_create(traced.get(), copies, 2, 0, stream, &prepared, nullptr));
+    ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+    const std::vector<ferry_trace_event> events = events_after(stream);
+    EXPECT_OK(ferry_prepared_destroy(prepared));
+    EXPECT_OK(ferry_ticket_release(ticket));
+    struct {
+        int kind;
+        std::uint64_t bytes, count;
+    } const wanted[] = {{FERRY_TRACE_BATCH, 300, 2},
+                        {FERRY_TRACE_BATCH, 48, 2},
+                        {FERRY_TRACE_FILL, 128, 1},
+                        {FERRY_TRACE_COPY, 100, 1},
+                        {FERRY_TRACE_PREPARED, 0, 0}};
+    ASSERT_EQ(events.size(), 2 * std::size(wanted));
+    for (std::size_t i = 0; i < std::size(wanted); ++i) {
+        SCOPED_TRACE(i);
+        std::vector<ferry_trace_event> of;
+        std::copy_if(events.begin(), events.end(), std::back_inserter(of),
+                     [&](const ferry_trace_event &event) { return event.id == i + 1; });
+        ASSERT_EQ(of.size(), 2u);
+        for (const ferry_trace_event &event : of) {
+            EXPECT_EQ(event.kind, wanted[i].kind);
+            EXPECT_EQ(event.bytes, wanted[i].bytes);
+            EXPECT_EQ(event.count, wanted[i].count);
+            EXPECT_TRUE(has(event, FERRY_ROUTE_DRIVER) || has(event, FERRY_ROUTE_KERNEL)) << event.routes;
+            EXPECT_EQ(event.device, 0);
+        }
+        EXPECT_EQ(of[0].done_ns, 0u);
+        EXPECT_GE(of[1].done_ns, of[1].begin_ns);
+    }
+}
+
+TEST_F(traces, the_route_is_the_one_that_was_taken) {
+    ferry_copy_desc copy = line(number(pageable.data()), there, size);
+    struct {
+        std::uint32_t flags;
+        int route;
+    } const wanted[] = {{FERRY_COPY_BY_DRIVER, FERRY_ROUTE_DRIVER}, {FERRY_COPY_BY_STAGING, FERRY_ROUTE_STAGED}};
+    for (const auto &one : wanted) {
+        copy.flags = one.flags;
+        ASSERT_OK(ferry_copy_async(traced.get(), &copy, stream, nullptr, nullptr));
+        EXPECT_EQ(events_after(stream).back().routes, 1u << one.route);
+    }
+    copy = line(pinned, there, size);
+    copy.flags = FERRY_COPY_BY_KERNEL;
+    ASSERT_OK(ferry_copy(traced.get(), &copy, nullptr));
+    EXPECT_EQ(told.all().back().routes, 1u << FERRY_ROUTE_KERNEL);
+}
+
+TEST_F(traces, what_fails_or_does_nothing_has_one_event) {
+    ferry_copy_desc copy = line(pinned, there, 64);
+    copy.flags = 0x8000u;
+    EXPECT_EQ(ferry_copy_async(traced.get(), &copy, stream, nullptr, nullptr), FERRY_ERROR_FLAGS);
+    copy = line(pinned, there, 0);
+    EXPECT_OK(ferry_copy_async(traced.get(), &copy, stream, nullptr, nullptr));
+    const std::vector<ferry_trace_event> events = events_after(stream);
+    ASSERT_EQ(events.size(), 2u);
+    EXPECT_EQ(events[0].status, FERRY_ERROR_FLAGS);
+    EXPECT_EQ(events[1].status, 0);
+    for (const ferry_trace_event &event : events) {
+        EXPECT_EQ(event.routes, 0u);
+        EXPECT_EQ(event.device, -1);
+        EXPECT_EQ(event.done_ns, event.returned_ns);
+    }
+}
+
+TEST_F(traces, a_copy_in_a_graph_has_one_event_and_the_capture_goes_on) {
+    captured_graph graph(stream);
+    ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, stream, nullptr));
+    graph.end();
+    graph.run();
+    const std::vector<ferry_trace_event> events = told.all();
+    ASSERT_EQ(events.size(), 1u);
+    EXPECT_EQ(events[0].done_ns, 0u);
+}
+
+TEST_F(traces, default_streams_are_those_of_the_copys_context) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    std::uint64_t other = 0;
+    ASSERT_OK(ferry_device_alloc(traced.get(), 1, size, &other, nullptr));
+    ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(traced.get(), other, pinned, size, nullptr, nullptr));
+    ASSERT_OK(ferry_context_synchronize(traced.get(), 1, nullptr));
+    const std::vector<ferry_trace_event> events = told.all();
+    ASSERT_EQ(events.size(), 2u);
+    EXPECT_EQ(events[0].device, 1);
+    EXPECT_NE(events[1].done_ns, 0u);
+    EXPECT_OK(ferry_device_free(traced.get(), other));
+}
+
+TEST_F(traces, the_second_event_may_come_after_the_instance_is_closed) {
+    gate held(stream);
+    ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, stream, nullptr));
+    traced.reset();
+    EXPECT_EQ(told.all().size(), 1u);
+    held.open();
+    EXPECT_EQ(events_after(stream).size(), 2u);
+}
+
+} // namespace
+} // namespace ferry::test
