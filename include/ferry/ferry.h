@@ -1086,9 +1086,9 @@ typedef struct ferry_trace_event {
     uint64_t id;          /* of the call, from 1: the same in both of its events */
     uint64_t begin_ns;    /* when the call began */
     uint64_t returned_ns; /* when it returned */
-    uint64_t done_ns;     /* when the stream had passed the call's work, or a call on no stream returned; 0: not yet */
-    uint64_t bytes;       /* that were to be copied or filled */
-    uint64_t count;       /* of copies or fills */
+    uint64_t done_ns; /* when the stream was seen to have passed the work, or the call had waited for it; 0: not yet */
+    uint64_t bytes;   /* that were to be copied or filled */
+    uint64_t count;   /* of copies or fills */
     struct CUstream_st *stream;
     uint32_t routes;        /* bits 1 << FERRY_ROUTE_*: those taken; 0 if nothing was enqueued */
     int32_t status;         /* of the call; in the second event of its work */
@@ -1154,13 +1154,13 @@ typedef struct ferry_trace_event {
  *              write nothing and report no error. Fills and kernels then do not change a peer's memory, and kernels
  *              read bytes of 0xff from it.
  * * trace        Called for every copy, batch and fill, also one that fails: when the call returns, and for one on a stream
- *              again with the same id once the stream has passed, on a thread of the driver's that holds back the
- *              stream meanwhile. There is no second event if the call failed, did nothing, or became part of a graph.
- *              `event` is valid during the callback. The second event may come after ferry_close, so the callback and
- *              its data must live until the streams have passed. It costs such calls some microseconds.
+ *              again with the same id once the stream has passed, on a thread of ferry's. That thread looks every 0.05
+ *              ms; the stream does not wait for it. There is no second event if the call failed, did nothing, or became
+ *              part of a graph, nor for what streams have not passed at ferry_close. `event` is valid during the
+ *              callback. It costs a call on a stream an event, some microseconds.
  *
  * Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and
- * ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads. No callback may call ferry
+ * ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and trace on both. No callback may call ferry
  * or throw.
  */
 struct ferry_options {

@@ -31,7 +31,7 @@ std::int32_t run_and_report(ferry_instance *instance, const batch_input &input, 
     if (error failed = check_input(instance, input, FERRY_BATCH_CHECK_OVERLAP)) return report(details, failed);
     std::uint64_t bad_index = 0;
     const auto run = [&]() noexcept { return run_batch(*instance, input, form, stream, bad_index); };
-    const error failed = instance->trace ? trace(*instance, call_of(input, form, stream), run) : run();
+    const error failed = instance->trace ? instance->trace.run(call_of(input, form, stream), run) : run();
     return report(details, failed, bad_index);
 }
 
@@ -130,7 +130,7 @@ int32_t ferry_prepared_launch(ferry_prepared *prepared, CUstream_st *stream, fer
     const auto run = [&]() noexcept { return launch_prepared(*prepared, stream); };
     ferry_instance &instance = prepared->instance;
     if (!instance.trace) return report(details, run());
-    return report(details, trace(instance, {FERRY_TRACE_PREPARED, copy_form::asynchronous, stream, 0, 0}, run));
+    return report(details, instance.trace.run({FERRY_TRACE_PREPARED, copy_form::asynchronous, stream, 0, 0}, run));
 }
 
 int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations, const uint64_t *sources,

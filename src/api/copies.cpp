@@ -17,7 +17,7 @@ traced_call call_of(const ferry_copy_desc &desc, copy_form form, CUstream stream
     if (!instance || !desc) return report(details, null_argument);
     if (instance->trace) [[unlikely]] {
         const auto run = [&]() noexcept { return run_copy(*instance, *desc, form, stream); };
-        return report(details, trace(*instance, call_of(*desc, form, stream), run));
+        return report(details, instance->trace.run(call_of(*desc, form, stream), run));
     }
     return report(details, run_copy(*instance, *desc, form, stream));
 }
@@ -54,7 +54,7 @@ int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_
     if (!instance || !copy) return report(details, null_argument);
     const auto run = [&]() noexcept { return run_copy_with_ticket(*instance, *copy, stream, *ticket); };
     if (instance->trace) [[unlikely]]
-        return report(details, trace(*instance, call_of(*copy, copy_form::asynchronous, stream), run));
+        return report(details, instance->trace.run(call_of(*copy, copy_form::asynchronous, stream), run));
     return report(details, run());
 }
 

@@ -11,7 +11,7 @@ int32_t fill_and_report(ferry_instance *instance, const ferry_fill_desc *desc, c
     if (!instance || !desc) return report(details, null_argument);
     const auto run = [&]() noexcept { return run_fill(*instance, *desc, form, stream); };
     const traced_call call = {FERRY_TRACE_FILL, form, stream, bytes_of(desc->width, desc->height, desc->depth), 1};
-    const error failed = instance->trace ? trace(*instance, call, run) : run();
+    const error failed = instance->trace ? instance->trace.run(call, run) : run();
     if (failed) note_error(*instance, failed);
     return report(details, failed);
 }

@@ -161,6 +161,7 @@ void close_instance(ferry_instance &instance) noexcept {
     const allocator memory = instance.allocator;
     // Without devices there is no usable driver to call.
     if (instance.limits.device_count) {
+        instance.trace.close();
         instance.staging.close();
         instance.lanes.close();
         instance.links.close();
@@ -184,8 +185,7 @@ error open_instance(const ferry_options &options, ferry_instance *&instance) noe
     instance = new (place) ferry_instance;
     instance->allocator = memory;
     instance->log = log_sink(options.log, options.log_user);
-    instance->trace.call = options.trace;
-    instance->trace.user = options.trace_user;
+    instance->trace.set_up(options.trace, options.trace_user);
     instance->full_checks = options.checks == FERRY_CHECKS_FULL;
     instance->deferred_bytes = options.deferred_bytes;
     instance->report.checks = options.checks;

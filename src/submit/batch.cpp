@@ -29,7 +29,8 @@ error run_with_broadcasts(ferry_instance &instance, const broadcast_sets &sets, 
         std::uint64_t index = 0;
         const error refused = run_broadcast(instance, sets.begin(set), sets.count(set), site, index);
         if (refused && !failed) bad_index = index;
-        if (instance.trace && !refused) note_for_trace(route_kind::driver, site.context); // the batch's own context
+        if (instance.trace && !refused)
+            instance.trace.note(route_kind::driver, site.context); // the batch's own context
         if (!failed) failed = refused;
     }
     if (sets.rest().count == 0) return failed;

@@ -136,7 +136,7 @@ public:
 private:
     // For the program's trace.
     error noted(const error &failed, route_kind route) const noexcept {
-        if (instance_.trace && !failed) note_for_trace(route, site_.context);
+        if (instance_.trace && !failed) instance_.trace.note(route, site_.context);
         return failed;
     }
 

@@ -376,7 +376,7 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
     const kernel_views &views = copy.views;
     const auto noted = [&](const error &failed, route_kind route) noexcept {
         if (instance.trace && !failed) [[unlikely]]
-            note_for_trace(route, site.context);
+            instance.trace.note(route, site.context);
         return failed;
     };
     if (plan.route == route_kind::kernel)

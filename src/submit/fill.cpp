@@ -75,7 +75,7 @@ error run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags
                              ? run_kernel_fill(instance.cu, instance.kernels, shape, view.address, plan.blocks, stream)
                              : run_by_driver(instance, prepared, context, stream);
     if (instance.trace && !failed)
-        note_for_trace(plan.route == route_kind::kernel ? route_kind::kernel : route_kind::driver, context);
+        instance.trace.note(plan.route == route_kind::kernel ? route_kind::kernel : route_kind::driver, context);
     if (failed || form == copy_form::asynchronous) return failed;
     return wait_for_legacy_stream(instance.cu);
 }

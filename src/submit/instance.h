@@ -32,7 +32,7 @@ struct ferry_instance {
     bool holds_software_driver = false;
     bool full_checks = false;
     std::uint32_t copy_flags = 0; // for copies without flags of their own
-    ferry::trace_sink trace;
+    ferry::tracer trace{cu, contexts, allocator};
     ferry_report report = {};
     ferry::copy_limits limits;
     ferry::device_facts devices[ferry::device_contexts::max_devices];

@@ -1,11 +1,10 @@
 #include "submit/trace.h"
 
-#include <cstdlib>
+#include <new>
 #include <utility>
 
-#include "submit/instance.h"
-#include "submit/notification.h"
-#include "system/threads.h"
+#include "device/capture_mode.h"
+#include "driver/result.h"
 
 namespace ferry {
 
@@ -18,65 +17,112 @@ struct call_notes {
 
 thread_local call_notes *running = nullptr; // of the call that the thread is in
 
-struct watched_call {
-    ferry_trace_event event;
-    void (*call)(void *user, const ferry_trace_event *event);
-    void *user;
-};
-
-void tell_done(void *given, std::int32_t status) noexcept {
-    watched_call watched = *static_cast<watched_call *>(given);
-    std::free(given);
-    watched.event.done_ns = clock_ns();
-    watched.event.status = status;
-    watched.call(watched.user, &watched.event);
-}
-
-// There is no second event if the stream is being captured, or the driver refuses.
-void watch(ferry_instance &instance, const ferry_trace_event &event) noexcept {
-    auto *const watched = static_cast<watched_call *>(std::malloc(sizeof(watched_call))); // outlives the instance
-    if (!watched) return;
-    *watched = {event, instance.trace.call, instance.trace.user};
-    if (notify_behind(instance, event.stream, tell_done, watched)) std::free(watched);
-}
+constexpr std::uint64_t between_looks_ns = 50'000;
 
 } // namespace
 
-void note_for_trace(route_kind route, CUcontext context) noexcept {
+void tracer::note(route_kind route, CUcontext context) const noexcept {
     if (!running) return;
     running->routes |= 1U << static_cast<unsigned>(route);
     running->context = context;
 }
 
-error trace(ferry_instance &instance, const traced_call &call, function_ref<error()> run) noexcept {
+error tracer::run(const traced_call &call, function_ref<error()> run) noexcept {
     call_notes notes;
     call_notes *const outer = std::exchange(running, &notes);
-    ferry_trace_event event = {.struct_size = sizeof event,
-                               .kind = call.kind,
-                               .id = instance.trace.calls.fetch_add(1, std::memory_order_relaxed) + 1,
-                               .begin_ns = clock_ns(),
-                               .returned_ns = 0,
-                               .done_ns = 0,
-                               .bytes = call.bytes,
-                               .count = call.count,
-                               .stream = call.stream,
-                               .routes = 0,
-                               .status = 0,
-                               .device = -1,
-                               .is_synchronous = call.form == copy_form::synchronous};
+    ferry_trace_event event = {};
+    event.struct_size = sizeof event;
+    event.kind = call.kind;
+    event.id = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
+    event.bytes = call.bytes;
+    event.count = call.count;
+    event.stream = call.stream;
+    event.device = -1;
+    event.is_synchronous = call.form == copy_form::synchronous;
+    event.begin_ns = clock_ns();
     const error result = run();
-    running = outer;
     event.returned_ns = clock_ns();
+    running = outer;
     event.routes = notes.routes;
     event.status = result.status;
-    context_scope scope(instance.cu);
-    const bool is_enqueued = notes.context && !scope.enter(notes.context) &&
-                             !instance.contexts.device_of_current(notes.context, event.device);
+    context_scope scope(cu_);
+    const bool is_enqueued =
+        notes.context && !scope.enter(notes.context) && !contexts_.device_of_current(notes.context, event.device);
     const bool is_over = event.is_synchronous || result || !is_enqueued;
     if (is_over) event.done_ns = event.returned_ns;
-    instance.trace.call(instance.trace.user, &event);
-    if (!is_over) watch(instance, event);
+    call_(user_, &event);
+    if (!is_over) watch(event);
     return result;
+}
+
+bool tracer::start_thread() noexcept {
+    if (thread_.is_started()) return true;
+    return thread_.start([](void *self) { static_cast<tracer *>(self)->look_for_ends(); }, this, traits_);
+}
+
+// The stream's context is current. There is no second event if the stream is being captured, or something is not to be
+// had.
+void tracer::watch(const ferry_trace_event &event) noexcept {
+    if (refuse_events_under_capture(cu_, event.stream)) return;
+    void *const place = memory_.allocate(sizeof(watched), alignof(watched));
+    if (!place) return;
+    auto *const made = new (place) watched{event, nullptr, nullptr, nullptr};
+    if (call_optional(cu_.cuEventCreate, &made->passed, CU_EVENT_DISABLE_TIMING) ||
+        call_optional(cu_.cuEventRecord, made->passed, event.stream))
+        return drop(*made);
+    const std::lock_guard lock(mutex_);
+    if (!start_thread()) return drop(*made);
+    watched_.push_back(*made);
+    arrived_.notify_one();
+}
+
+void tracer::drop(watched &one) noexcept {
+    if (one.passed) cu_.cuEventDestroy(one.passed);
+    memory_.deallocate(&one, sizeof one);
+}
+
+bool tracer::tell_if_over(watched &one) noexcept {
+    const std::int32_t status = to_status(cu_.cuEventQuery(one.passed));
+    if (status == to_status(CUDA_ERROR_NOT_READY)) return false;
+    one.event.done_ns = clock_ns();
+    one.event.status = status;
+    call_(user_, &one.event);
+    return true;
+}
+
+void tracer::look_for_ends() noexcept {
+    const relaxed_capture_mode relaxed(cu_); // queries must not break captures of the program's threads
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        const bool is_last_look = is_closing_;
+        chain<watched> looked_at = std::exchange(watched_, {}), left;
+        lock.unlock();
+        while (watched *const one = looked_at.pop()) {
+            if (tell_if_over(*one) || is_last_look)
+                drop(*one);
+            else
+                left.push_back(*one);
+        }
+        if (is_last_look) return;
+        const bool is_any_left = !left.is_empty();
+        if (is_any_left) rest_for(between_looks_ns);
+        lock.lock();
+        while (watched *const one = left.last()) {
+            left.remove(*one);
+            watched_.push_front(*one);
+        }
+        if (!is_any_left) arrived_.wait(lock, [&] { return is_closing_ || !watched_.is_empty(); });
+    }
+}
+
+void tracer::close() noexcept {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!thread_.is_started()) return;
+        is_closing_ = true;
+        arrived_.notify_one();
+    }
+    thread_.join();
 }
 
 } // namespace ferry

@@ -2,22 +2,19 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 
+#include "base/chain.h"
 #include "base/function_ref.h"
+#include "base/host.h"
 #include "base/status.h"
-#include "driver/cuda_api.h"
+#include "device/contexts.h"
 #include "ferry/ferry.h"
 #include "plan/plan.h"
+#include "system/threads.h"
 
 namespace ferry {
-
-struct trace_sink {
-    void (*call)(void *user, const ferry_trace_event *event) = nullptr;
-    void *user = nullptr;
-    std::atomic<std::uint64_t> calls = 0;
-
-    explicit operator bool() const noexcept { return call != nullptr; }
-};
 
 // What a call was asked for.
 struct traced_call {
@@ -33,11 +30,47 @@ constexpr std::uint64_t bytes_of(std::uint64_t width, std::uint64_t height, std:
     return width * (height ? height : 1) * (depth ? depth : 1);
 }
 
-// Runs `run` and tells the program about it.
-[[gnu::cold, gnu::noinline]] error trace(ferry_instance &instance, const traced_call &call,
-                                         function_ref<error()> run) noexcept;
+// Learns from driver events when streams have passed: a thread asks for them in turn. A callback on the stream would
+// hold it up, and wait behind the program's own.
+class tracer {
+public:
+    tracer(const driver_table &cu, device_contexts &contexts, const allocator &memory) noexcept
+        : cu_(cu), contexts_(contexts), memory_(memory) {}
+    void set_up(void (*call)(void *, const ferry_trace_event *), void *user) noexcept { call_ = call, user_ = user; }
+    explicit operator bool() const noexcept { return call_ != nullptr; }
 
-// Adds what a step of the running call has enqueued to its event.
-[[gnu::cold, gnu::noinline]] void note_for_trace(route_kind route, CUcontext context) noexcept;
+    // Runs `run` and tells the program about it.
+    [[gnu::cold, gnu::noinline]] error run(const traced_call &call, function_ref<error()> run) noexcept;
+    // Adds what a step of the running call has enqueued to the call's event.
+    [[gnu::cold, gnu::noinline]] void note(route_kind route, CUcontext context) const noexcept;
+    // Tells what streams have passed by now, and ends the thread.
+    void close() noexcept;
+
+private:
+    struct watched {
+        ferry_trace_event event;
+        CUevent passed;
+        watched *previous, *next;
+    };
+
+    bool start_thread() noexcept;
+    void watch(const ferry_trace_event &event) noexcept;
+    void look_for_ends() noexcept;
+    bool tell_if_over(watched &one) noexcept;
+    void drop(watched &one) noexcept;
+
+    const driver_table &cu_;
+    device_contexts &contexts_;
+    const allocator &memory_;
+    void (*call_)(void *, const ferry_trace_event *) = nullptr;
+    void *user_ = nullptr;
+    std::atomic<std::uint64_t> calls_ = 0;
+    std::mutex mutex_; // guards the rest
+    std::condition_variable arrived_;
+    chain<watched> watched_;
+    thread_traits traits_{.name = "ferry-trace"};
+    worker_thread thread_;
+    bool is_closing_ = false;
+};
 
 } // namespace ferry

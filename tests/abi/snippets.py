@@ -47,6 +47,13 @@ GIVEN = {
         #include <functional>
         #include <ferry/ferry.hpp>
         struct job_system { void add_move(std::function<void()> move); } jobs;""",
+    ("cpp", "A trace of the copies"): """
+        #include <ferry/ferry.hpp>
+        ferry_options options;
+        struct my_profiler {
+            void add_on_stream(CUstream_st *stream, std::uint64_t begin, std::uint64_t end, std::uint64_t bytes);
+            void add_on_thread(std::uint64_t begin, std::uint64_t end, std::uint64_t bytes);
+        } profiler;""",
     ("cpp", "A frame"): """
         #include <vector>
         #include <ferry/ferry.hpp>

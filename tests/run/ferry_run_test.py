@@ -137,6 +137,29 @@ done, report, files = report_of(traps, "fork")
 check(files == ["report.json"], "the child made no copy", files)
 done = run(ferry_run, "--quiet", "--report", "/no/such/folder/report.json", "--", traps, "narrow-rows")
 check(done.returncode == 0 and "cannot write the report to /no/such/folder/report.json" in done.stderr, done)
+# A trace has one event for each call in the report, and two for each copy of ferry's on a stream.
+for name in ("result-without-waiting", "narrow-rows", "per-thread-streams", "graph-capture"):
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.json"
+        done, report, _ = report_of(traps, name, options=["--all", "--trace", trace])
+        events = json.loads(trace.read_text())
+        check(done.returncode == 0 and os.listdir(folder) == ["trace.json"], name, done)
+    calls = [one for one in events if one["ph"] == "X"]
+    check(len(calls) == sum(one["calls"] for one in report["calls"]), name, len(calls), report)
+    check({one["name"] for one in calls} == {f"{one['kind']}: {one['outcome']}" for one in report["calls"]}, name, calls)
+    check(sum(one["args"]["bytes"] for one in calls) == sum(one["bytes"] for one in report["calls"]), name)
+    check(all(one["dur"] > 0 and one["ts"] > 0 and one["args"]["function"].startswith("cu") for one in calls), calls)
+    begun, ended = ({one["id"]: one["ts"] for one in events if one["ph"] == mark} for mark in "be")
+    check(begun.keys() == ended.keys() and all(ended[one] >= begun[one] for one in begun), name, events)
+    check(begun or name in ("graph-capture", "narrow-rows"), name, events)
+with tempfile.TemporaryDirectory() as folder:
+    child_alone = "import subprocess, sys\nsubprocess.run(sys.argv[1:], check=True)"
+    done = run(ferry_run, "--quiet", "--trace", Path(folder) / "trace.json", "--", sys.executable, "-c", child_alone,
+               traps, "narrow-rows")
+    check(sorted(os.listdir(folder)) != ["trace.json"] and len(os.listdir(folder)) == 1, "the child alone copies",
+          os.listdir(folder))
+done = run(ferry_run, "--quiet", "--trace", "/no/such/folder/trace.json", "--", traps, "narrow-rows")
+check(done.returncode == 0 and done.stderr.count("cannot write the trace to /no/such/folder/trace.json") == 1, done)
 check(report_of(traps, "narrow-rows", options=["--counts-only"])[1]["copies"]["time_ns"] == 0)
 
 # ---- Bad input

@@ -32,7 +32,7 @@ constexpr int oldest_driver = 12000;
 
 struct options {
     bool only_reports = false, leaves_async = false, takes_all = false, counts_only = false, is_quiet = false;
-    std::string report, pinned = "shared";
+    std::string report, trace, pinned = "shared";
     std::vector<std::string> program;
 };
 
@@ -125,13 +125,16 @@ void pass_options(const options &given) {
     set_if(variables::quiet, given.is_quiet);
     set(variables::pinned, given.pinned);
     set(variables::process, std::to_string(getpid()));
-    unsetenv(variables::report);
     // The program may change its folder.
-    if (!given.report.empty()) {
+    const auto set_file = [](const char *variable, const std::string &name) {
         char folder[PATH_MAX];
-        const bool is_relative = given.report.front() != '/' && getcwd(folder, sizeof folder);
-        set(variables::report, is_relative ? std::string(folder) + "/" + given.report : given.report);
-    }
+        unsetenv(variable);
+        if (name.empty()) return;
+        const bool is_relative = name.front() != '/' && getcwd(folder, sizeof folder);
+        set(variable, is_relative ? std::string(folder) + "/" + name : name);
+    };
+    set_file(variables::report, given.report);
+    set_file(variables::trace, given.trace);
 }
 
 int run(const options &given) {
@@ -175,6 +178,8 @@ int main(int argument_count, char **arguments) {
     app.set_version_flag("--version", FERRY_RUN_VERSION);
     app.add_flag("--report-only", given.only_reports, "Make each call as before; tell what ferry would have done");
     app.add_option("--report", given.report, "Write a report as JSON; other processes append their number")
+        ->option_text("FILE");
+    app.add_option("--trace", given.trace, "Write each call with its times, for Perfetto (ui.perfetto.dev)")
         ->option_text("FILE");
     app.add_flag("--quiet", given.is_quiet, "No summary on standard error");
     app.add_flag("--counts-only", given.counts_only, "Do not time calls, which costs 0.1 us for each");

@@ -9,6 +9,7 @@
 #include "exported.h"
 #include "record.h"
 #include "settings.h"
+#include "trace.h"
 
 namespace ferry_run {
 
@@ -63,6 +64,7 @@ ferry_instance *open() noexcept {
     options.driver = FERRY_DRIVER_CUDA;
     options.checks = FERRY_CHECKS_FULL; // what the driver refuses must not reach a kernel
     options.get_proc = find_driver_function;
+    if (the_settings().trace) options.trace = trace_stream;
     ferry_error_info error = {};
     error.struct_size = sizeof error;
     ferry_instance *instance = nullptr;

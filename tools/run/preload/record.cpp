@@ -6,6 +6,7 @@
 #include <unwind.h>
 
 #include "settings.h"
+#include "trace.h"
 
 namespace ferry_run {
 
@@ -103,6 +104,7 @@ void note(const noted_call &call) noexcept {
     add(mine.time_ns, call.time_ns);
     add(mine.saved_ns, call.saved_ns);
     if (call.time_ns >= slow_ns) note_site(call);
+    if (the_settings().trace) trace_call(call, clock_ns() - call.time_ns);
 }
 
 tally read_tally(traffic kind, outcome result, unsigned size_class) noexcept {
@@ -126,6 +128,7 @@ unsigned read_sites(call_site (&copied)[max_sites]) noexcept {
 }
 
 void forget_all() noexcept {
+    leave_trace();
     if (!is_any_noted.exchange(false)) return;
     for (shard &one : shards)
         for (auto &of_kind : one.cells)

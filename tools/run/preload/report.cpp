@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "names.h"
 #include "record.h"
 #include "settings.h"
 
@@ -20,41 +21,6 @@ namespace ferry_run {
 namespace {
 
 using json = nlohmann::ordered_json;
-
-constexpr const char *kind_names[] = {"pageable to device",
-                                      "device to pageable",
-                                      "pinned to device",
-                                      "device to pinned",
-                                      "host to device",
-                                      "device to host",
-                                      "on a device",
-                                      "between devices",
-                                      "other",
-                                      "batches",
-                                      "fills",
-                                      "pinned allocations"};
-static_assert(std::size(kind_names) == static_cast<std::size_t>(traffic::count));
-
-constexpr const char *result_names[] = {"staged",
-                                        "by a kernel",
-                                        "buffered",
-                                        "relayed",
-                                        "by the driver's call",
-                                        "filled",
-                                        "as a batch",
-                                        "allocated",
-                                        "small",
-                                        "the driver is as fast",
-                                        "captured in a graph",
-                                        "other memory",
-                                        "another context, or none",
-                                        "ferry refuses it",
-                                        "a form not supported",
-                                        "ferry is not open",
-                                        "ferry would stage it",
-                                        "ferry would use a kernel",
-                                        "ferry would serve it"};
-static_assert(std::size(result_names) == static_cast<std::size_t>(outcome::count));
 
 constexpr const char *size_names[size_classes] = {"below 4 KiB",   "below 64 KiB", "below 1 MiB",   "below 16 MiB",
                                                   "below 256 MiB", "below 4 GiB",  "4 GiB and more"};
@@ -255,13 +221,12 @@ std::string json_of(const std::vector<line> &lines) {
 }
 
 void write_file(const std::string &text) {
-    // The process that ferry-run became has the plain name; others append their number.
-    std::string name = the_settings().report;
-    if (getpid() != the_settings().first_process) name += "." + std::to_string(getpid());
-    std::FILE *const file = std::fopen(name.c_str(), "we");
+    char name[4096];
+    name_file(the_settings().report, name, sizeof name);
+    std::FILE *const file = std::fopen(name, "we");
     const bool is_written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
     if ((file && std::fclose(file) != 0) || !is_written)
-        std::fprintf(stderr, "ferry-run: cannot write the report to %s\n", name.c_str());
+        std::fprintf(stderr, "ferry-run: cannot write the report to %s\n", name);
 }
 
 // Standard error as the process began with it. A program may have closed it and opened something else in its place.

@@ -1,7 +1,9 @@
 #include "settings.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <unistd.h>
 
 #include "../variables.h"
 
@@ -33,6 +35,7 @@ settings read() noexcept {
     found.pins_privately = equals(variables::pinned, "private");
     // The program may change its environment: the text is kept.
     if (is_set(variables::report)) found.report = strdup(std::getenv(variables::report));
+    if (is_set(variables::trace)) found.trace = strdup(std::getenv(variables::trace));
     if (is_set(variables::process)) found.first_process = std::strtol(std::getenv(variables::process), nullptr, 10);
     return found;
 }
@@ -43,6 +46,13 @@ __attribute__((constructor)) void read_early() { the_settings(); }
 } // namespace
 
 std::atomic<bool> may_serve = true;
+
+void name_file(const char *plain, char *name, std::size_t size) noexcept {
+    if (getpid() == the_settings().first_process)
+        std::snprintf(name, size, "%s", plain);
+    else
+        std::snprintf(name, size, "%s.%d", plain, getpid());
+}
 
 const settings &the_settings() noexcept {
     static const settings read_once = read();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace ferry_run {
@@ -18,10 +19,14 @@ struct settings {
     bool pins = true;          // serves pinned allocations
     bool pins_privately = false;
     const char *report = nullptr; // the file of the JSON report
+    const char *trace = nullptr;  // the file of the trace
     long first_process = 0;       // the process that ferry-run became: it has the report's plain name
 };
 
 const settings &the_settings() noexcept;
+
+// The name of this process's file: the process that ferry-run became has the plain name, others append their number.
+void name_file(const char *plain, char *name, std::size_t size) noexcept;
 
 // False once a process is the child of a fork whose parent has used the driver: the child has no driver.
 extern std::atomic<bool> may_serve;

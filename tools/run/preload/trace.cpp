@@ -1,0 +1,101 @@
+#include "trace.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <ferry/ferry.h>
+
+#include "names.h"
+#include "settings.h"
+
+namespace ferry_run {
+
+namespace {
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // guards the rest
+int file = -1;
+bool is_over = false; // at exit, or nothing can be written
+
+void write_whole(const char *text, int length) noexcept {
+    if (write(file, text, static_cast<std::size_t>(length)) != length) is_over = true;
+}
+
+void open_file() noexcept {
+    char name[4096], line[160];
+    name_file(the_settings().trace, name, sizeof name);
+    file = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file >= 0) {
+        const char *const form = "[\n{\"name\": \"process_labels\", \"ph\": \"M\", \"pid\": %d, "
+                                 "\"args\": {\"labels\": \"ferry-run\"}}";
+        return write_whole(line, std::snprintf(line, sizeof line, form, getpid()));
+    }
+    is_over = true;
+    std::fprintf(stderr, "ferry-run: cannot write the trace to %s\n", name);
+}
+
+// Writes each event at once: a process that is killed leaves all of them, and only lacks the last bracket, which the
+// format does not need.
+void write_event(const char *text, int length) noexcept {
+    pthread_mutex_lock(&mutex);
+    if (file < 0 && !is_over) open_file();
+    if (!is_over) write_whole(text, length);
+    pthread_mutex_unlock(&mutex);
+}
+
+double microseconds(std::uint64_t ns) noexcept { return static_cast<double>(ns) / 1e3; }
+
+const char *route_of(std::uint32_t routes) noexcept {
+    constexpr const char *names[] = {"nothing", "driver", "kernel", "staged", "buffered", "relayed", "multilink"};
+    for (std::size_t route = 0; route < std::size(names); ++route)
+        if (routes == 1U << route) return names[route];
+    return "several routes";
+}
+
+__attribute__((destructor)) void end_trace() {
+    pthread_mutex_lock(&mutex);
+    if (file >= 0 && !is_over) write_whole("\n]\n", 3);
+    is_over = true;
+    pthread_mutex_unlock(&mutex);
+}
+
+} // namespace
+
+void trace_call(const noted_call &call, std::uint64_t begin_ns) noexcept {
+    char line[512];
+    const double rate = call.time_ns ? static_cast<double>(call.bytes) / static_cast<double>(call.time_ns) : 0;
+    write_event(line,
+                std::snprintf(line, sizeof line,
+                              ",\n{\"name\": \"%s: %s\", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %.3f, \"dur\": %.3f, "
+                              "\"pid\": %d, \"tid\": %ld, \"args\": {\"function\": \"%s\", \"bytes\": %" PRIu64
+                              ", \"GB/s\": %.2f}}",
+                              name_of(call.kind), name_of(call.result), is_served(call.result) ? "ferry" : "driver",
+                              microseconds(begin_ns), microseconds(call.time_ns), getpid(), syscall(SYS_gettid),
+                              symbol_of(call.function), call.bytes, rate));
+}
+
+void trace_stream(void *, const ferry_trace_event *event) noexcept {
+    if (event->is_synchronous || !event->done_ns || !event->routes) return;
+    char line[512];
+    write_event(line,
+                std::snprintf(line, sizeof line,
+                              ",\n{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"b\", \"ts\": %.3f, \"pid\": %d, "
+                              "\"id\": \"%" PRIx64 "\", \"args\": {\"bytes\": %" PRIu64 ", \"stream\": \"%p\"}},\n"
+                              "{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"e\", \"ts\": %.3f, \"pid\": %d, "
+                              "\"id\": \"%" PRIx64 "\"}",
+                              route_of(event->routes), microseconds(event->begin_ns), getpid(), event->begin_ns,
+                              event->bytes, static_cast<void *>(event->stream), route_of(event->routes),
+                              microseconds(event->done_ns), getpid(), event->begin_ns));
+}
+
+void leave_trace() noexcept {
+    pthread_mutex_init(&mutex, nullptr); // another thread may have held it at the fork
+    if (file >= 0) close(file);
+    file = -1;
+}
+
+} // namespace ferry_run
