@@ -86,11 +86,10 @@ constexpr waiting_row rows[] = {
      "driver route: cuMemcpy3DAsync, device 0 to pinned, 48 B x 3 rows x 1 slices; does not block"},
     {place_kind::registered, place_kind::array_2d, FERRY_BLOCKS_NO,
      "driver route: cuMemcpy3DAsync, pinned to array on device 0, 48 B x 3 rows x 1 slices; does not block; no kernel: "
-     "an array "
-     "that kernels cannot copy"},
+     "an array that kernels cannot copy (FERRY_ARRAY_SURFACE lets them read it)"},
     {place_kind::device, place_kind::managed, FERRY_BLOCKS_NO,
      "driver route: cuMemcpy3DAsync, device 0 to managed, 48 B x 3 rows x 1 slices; does not block; no kernel: managed "
-     "memory, which may be anywhere"},
+     "memory, which may be anywhere (URGENT takes kernels)"},
     {place_kind::pageable, place_kind::device, FERRY_BLOCKS_NO,
      "staged route: cuLaunchKernel on 8 SMs and 5 threads, pageable to device 0, 48 B x 3 rows x 1 slices; "
      "does not block"},
@@ -156,6 +155,71 @@ TEST_F(explanations, read_as_one_line_with_the_predicted_times) {
               "1 slices; does not block; 123.5 us by the driver, 45.0 us staged");
 }
 
+TEST_F(explanations, tell_why_a_copy_takes_its_route) {
+    if (!has_kernels(basic)) GTEST_SKIP() << "the driver cannot load kernels";
+    ASSERT_OK(ferry_staging_prepare(basic.get(), 0));
+    const test_stream stream;
+    const grid line = {.width = 4096}, narrow = {.width = 16, .height = 1 << 16}, image = {.width = 1024, .height = 8};
+    constexpr std::int32_t any_route = -1; // depends on the device
+    struct {
+        const char *what;
+        place_kind from, to;
+        grid shape;
+        std::uint64_t width; // of each row
+        std::uint32_t flags;
+        std::int32_t route, reason;
+        const char *text;
+    } const cases[] = {
+        {"a line", place_kind::pinned, place_kind::device, line, 4096, 0, FERRY_ROUTE_DRIVER, FERRY_REASON_LINE,
+         "; because the driver is as fast with one line"},
+        {"both ends on the host", place_kind::pinned, place_kind::pinned, image, 64, 0, FERRY_ROUTE_DRIVER,
+         FERRY_REASON_ONLY, "; no kernel: both ends are host memory"},
+        {"narrow rows", place_kind::device, place_kind::device, narrow, 4, 0, any_route, FERRY_REASON_PREDICTED,
+         "; because it is predicted to be the fastest ("},
+        {"forced", place_kind::device, place_kind::device, narrow, 4, FERRY_COPY_BY_DRIVER, FERRY_ROUTE_DRIVER,
+         FERRY_REASON_FORCED, "; because the flags force it"},
+        {"forced to be staged", place_kind::pageable, place_kind::device, line, 4096, FERRY_COPY_BY_STAGING,
+         FERRY_ROUTE_STAGED, FERRY_REASON_FORCED, "; because the flags force it"},
+        {"urgent", place_kind::pinned, place_kind::device, image, 64, FERRY_COPY_URGENT, FERRY_ROUTE_KERNEL,
+         FERRY_REASON_URGENT, "; because of URGENT"},
+        {"pageable, behind other work", place_kind::pageable, place_kind::device, line, 4096, 0, FERRY_ROUTE_STAGED,
+         FERRY_REASON_NO_WAIT, "; because the driver would make the caller wait"},
+        {"read early",
+         place_kind::pageable,
+         place_kind::device,
+         {.width = 1 << 19},
+         1 << 19,
+         FERRY_COPY_SOURCE_READ,
+         FERRY_ROUTE_BUFFERED,
+         FERRY_REASON_SOURCE_READ,
+         "; because SOURCE_READ has the source read in the call"},
+    };
+    for (const auto &one : cases) {
+        SCOPED_TRACE(one.what);
+        test_place source(one.from, one.shape), destination(one.to, one.shape);
+        ferry_copy_desc copy = describe_copy(source.describe(statement::stated),
+                                             destination.describe(statement::stated), one.width, one.shape.height);
+        copy.flags = one.flags;
+        ferry_explanation told = new_explanation();
+        const gate held(stream);
+        ASSERT_OK(ferry_copy_explain_async(basic.get(), &copy, stream, &told, nullptr));
+        EXPECT_EQ(told.route, one.route == any_route ? told.route : one.route);
+        EXPECT_EQ(told.reason, one.reason);
+        EXPECT_NE(format(told).find(one.text), std::string::npos) << format(told);
+        EXPECT_EQ(told.profile, on_software_driver() ? FERRY_PROFILE_CAUTIOUS : told.profile);
+        EXPECT_NE(told.profile, FERRY_PROFILE_NONE);
+    }
+    ferry_explanation nothing = new_explanation();
+    ferry_copy_desc empty = {};
+    ASSERT_OK(ferry_copy_explain(basic.get(), &empty, &nothing, nullptr));
+    EXPECT_EQ(nothing.reason, FERRY_REASON_NONE);
+    ASSERT_OK(ferry_device_calibrate(full.get(), 0, nullptr));
+    const device_memory one(4096), other(4096);
+    empty.source.address = one, empty.destination.address = other, empty.width = 64;
+    ASSERT_OK(ferry_copy_explain(full.get(), &empty, &nothing, nullptr));
+    EXPECT_EQ(nothing.profile, FERRY_PROFILE_MEASURED);
+}
+
 TEST_F(explanations, tell_what_the_caller_waits_for) {
     if (!has_kernels(basic)) GTEST_SKIP() << "the driver cannot load kernels";
     ASSERT_OK(ferry_staging_prepare(basic.get(), 0));
@@ -174,6 +238,7 @@ TEST_F(explanations, tell_what_the_caller_waits_for) {
         }
         EXPECT_EQ(told.blocks, row.asynchronous);
         told.driver_ns = told.kernel_ns = told.staged_ns = 0; // the predictions depend on the device
+        told.reason = FERRY_REASON_NONE;
         EXPECT_EQ(told.threads != 0, told.route == FERRY_ROUTE_STAGED);
         told.threads = 5; // the number of threads depends on the machine
         if (told.max_sms != 0) told.max_sms = 8;

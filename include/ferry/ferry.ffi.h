@@ -135,6 +135,19 @@ static const int32_t FERRY_OBSTACLE_DIRECT_ACCESS = 16;
 static const int32_t FERRY_OBSTACLE_NO_HELPERS = 17;
 static const int32_t FERRY_OBSTACLE_NOT_CUT = 18;
 static const int32_t FERRY_OBSTACLE_SMALL = 19;
+static const int32_t FERRY_REASON_NONE = 0;
+static const int32_t FERRY_REASON_LINE = 1;
+static const int32_t FERRY_REASON_ONLY = 2;
+static const int32_t FERRY_REASON_PREDICTED = 3;
+static const int32_t FERRY_REASON_NO_WAIT = 4;
+static const int32_t FERRY_REASON_FORCED = 5;
+static const int32_t FERRY_REASON_URGENT = 6;
+static const int32_t FERRY_REASON_SOURCE_READ = 7;
+static const int32_t FERRY_REASON_MULTILINK = 8;
+static const int32_t FERRY_PROFILE_NONE = 0;
+static const int32_t FERRY_PROFILE_BUILT_IN = 1;
+static const int32_t FERRY_PROFILE_CAUTIOUS = 2;
+static const int32_t FERRY_PROFILE_MEASURED = 3;
 static const int32_t FERRY_BLOCKS_NO = 0;
 static const int32_t FERRY_BLOCKS_UNTIL_STAGED = 1;
 static const int32_t FERRY_BLOCKS_UNTIL_DONE = 2;
@@ -428,6 +441,8 @@ typedef struct ferry_explanation {
     uint32_t links;
     uint64_t multilink_ns;
     int32_t multilink_obstacle;
+    int32_t reason;
+    int32_t profile;
     uint32_t reserved;
 } ferry_explanation;
 int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy,

@@ -893,6 +893,23 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 /* Returns a text such as "pageable memory"; "?" for an unknown number. */
 FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
 
+/* Why a copy takes its route: ferry_explanation.reason. */
+#define FERRY_REASON_NONE 0        /* there is nothing to copy */
+#define FERRY_REASON_LINE 1        /* one line without pageable memory: the driver is as fast */
+#define FERRY_REASON_ONLY 2        /* no other route can take it: see the obstacles */
+#define FERRY_REASON_PREDICTED 3   /* it is predicted to be the fastest, from the profile in force */
+#define FERRY_REASON_NO_WAIT 4     /* the driver would make the caller wait */
+#define FERRY_REASON_FORCED 5      /* the flags force it */
+#define FERRY_REASON_URGENT 6      /* FERRY_COPY_URGENT */
+#define FERRY_REASON_SOURCE_READ 7 /* FERRY_COPY_SOURCE_READ: the source is read in the call */
+#define FERRY_REASON_MULTILINK 8   /* FERRY_COPY_MULTILINK */
+
+/* Where predicted times come from: ferry_explanation.profile. */
+#define FERRY_PROFILE_NONE 0
+#define FERRY_PROFILE_BUILT_IN 1 /* measured on other devices of this kind */
+#define FERRY_PROFILE_CAUTIOUS 2 /* of no device: ferry_device_calibrate measures this one */
+#define FERRY_PROFILE_MEASURED 3 /* by ferry_device_calibrate, now or before ferry_profile_load */
+
 /* What the caller waits for. */
 #define FERRY_BLOCKS_NO 0           /* nothing: the call enqueues and returns */
 #define FERRY_BLOCKS_UNTIL_STAGED 1 /* until pageable source memory has been read, and for earlier work on the stream */
@@ -930,6 +947,8 @@ typedef struct ferry_explanation {
     uint32_t links;             /* for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0 */
     uint64_t multilink_ns;      /* as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links */
     int32_t multilink_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it */
+    int32_t reason;             /* FERRY_REASON_*: why the copy takes this route; of one in parts, of the whole */
+    int32_t profile;            /* FERRY_PROFILE_*: where the predicted times come from */
     uint32_t reserved;
 } ferry_explanation;
 
@@ -959,8 +978,8 @@ FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry
 
 /*
  * Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0,
- * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel" or "...; no kernel: pageable
- * memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero, or 0 for a
+ * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel; because it is predicted to be
+ * the fastest (built-in profile)" or "...; no kernel: pageable memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero, or 0 for a
  * NULL explanation or a bad struct_size. `buffer` may be NULL when size is 0.
  *
  * NULL:          `explanation`, `buffer`.

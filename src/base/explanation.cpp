@@ -2,6 +2,7 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <iterator>
 
 #include "base/obstacle.h"
 
@@ -76,12 +77,27 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
     // A copy that blocks only until its source has been read synchronises before the call, not after it.
     const bool waits_before = explanation.synchronises && explanation.blocks == FERRY_BLOCKS_UNTIL_STAGED;
     const bool says_why = obstacle != FERRY_OBSTACLE_NONE;
+    constexpr const char *reasons[] = {"",
+                                       "; because the driver is as fast with one line",
+                                       "",
+                                       "; because it is predicted to be the fastest",
+                                       "; because the driver would make the caller wait",
+                                       "; because the flags force it",
+                                       "; because of URGENT",
+                                       "; because SOURCE_READ has the source read in the call",
+                                       "; because of MULTILINK"};
+    constexpr const char *profiles[] = {"", " (built-in profile)", " (cautious profile: calibrate the device)",
+                                        " (measured profile)"};
+    const auto reason = static_cast<std::uint32_t>(explanation.reason),
+               profile = static_cast<std::uint32_t>(explanation.profile);
+    const char *const because = reason < std::size(reasons) ? reasons[reason] : "";
+    const bool is_predicted = explanation.reason == FERRY_REASON_PREDICTED && profile < std::size(profiles);
     const int length =
         explanation.route == FERRY_ROUTE_NONE
             ? std::snprintf(buffer, size, "nothing to copy")
             : std::snprintf(
                   buffer, size,
-                  "%s route: %s%s%s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s%s%s%s",
+                  "%s route: %s%s%s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s%s%s%s%s%s",
                   route, waits_before ? "cuStreamSynchronize and " : "", explanation.driver_call, how, calls,
                   explanation.synchronises && !waits_before ? " and cuStreamSynchronize" : "",
                   name_of(explanation.source_memory, explanation.source_device).text,
@@ -90,7 +106,8 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
                   !says_why     ? ""
                   : is_pageable ? "; not staged: "
                                 : "; no kernel: ",
-                  says_why ? text_of(static_cast<std::uint64_t>(obstacle)) : "");
+                  says_why ? text_of(static_cast<std::uint64_t>(obstacle)) : "", because,
+                  is_predicted ? profiles[profile] : "");
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);
 }
 

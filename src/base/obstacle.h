@@ -9,16 +9,16 @@ namespace ferry {
     OBSTACLE(none, "none")                                                                                             \
     OBSTACLE(no_route, "pieces of a batch cannot be staged")                                                           \
     OBSTACLE(forbidden, "the flags exclude kernels")                                                                   \
-    OBSTACLE(not_loaded, "kernels not loaded")                                                                         \
+    OBSTACLE(not_loaded, "kernels not loaded (see ferry_options.kernels)")                                             \
     OBSTACLE(host_to_host, "both ends are host memory")                                                                \
     OBSTACLE(pageable, "pageable memory")                                                                              \
-    OBSTACLE(managed, "managed memory, which may be anywhere")                                                         \
-    OBSTACLE(array, "an array that kernels cannot copy")                                                               \
-    OBSTACLE(no_peer_access, "memory that the context cannot access")                                                  \
+    OBSTACLE(managed, "managed memory, which may be anywhere (URGENT takes kernels)")                                  \
+    OBSTACLE(array, "an array that kernels cannot copy (FERRY_ARRAY_SURFACE lets them read it)")                       \
+    OBSTACLE(no_peer_access, "memory that the context cannot access (see ferry_peer_enable)")                          \
     OBSTACLE(beyond, "past the end of an allocation or registration")                                                  \
     OBSTACLE(read_only, "memory that the device may only read")                                                        \
     OBSTACLE(not_pageable, "no pageable memory")                                                                       \
-    OBSTACLE(no_staging, "staging disabled, or without threads or pinned memory")                                      \
+    OBSTACLE(no_staging, "staging disabled (see ferry_options.staging), or without threads or pinned memory")          \
     OBSTACLE(other_device, "memory of another device than the stream's")                                               \
     OBSTACLE(direct, "the device reads host memory itself, at the speed of its link")                                  \
     OBSTACLE(not_between_devices, "the ends are not on two devices, or the copy becomes part of a graph")              \

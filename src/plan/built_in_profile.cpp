@@ -249,4 +249,10 @@ const device_profile &built_in_profile(const ferry_device_info &device) noexcept
     return is_hopper ? hopper_profile : cautious_profile;
 }
 
+std::int32_t origin_of(const device_profile *profile, const ferry_device_info &device) noexcept {
+    if (!profile) return FERRY_PROFILE_NONE;
+    if (profile == &cautious_profile) return FERRY_PROFILE_CAUTIOUS;
+    return profile == &built_in_profile(device) ? FERRY_PROFILE_BUILT_IN : FERRY_PROFILE_MEASURED;
+}
+
 } // namespace ferry

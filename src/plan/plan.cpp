@@ -316,9 +316,13 @@ bool is_kernel_wanted(const copy_preferences &preferences) noexcept {
 ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept {
     const copy_preferences &preferences = facts.preferences;
     ranked_routes ranked;
+    const auto because = [](copy_plan plan, std::uint8_t reason) noexcept {
+        plan.reason = reason;
+        return plan;
+    };
     if (preferences.forced == route_kind::relayed) {
         const bool can_be = facts.relay == obstacle::none || facts.relay == obstacle::direct_access;
-        return ranked.add(can_be ? plan_for_relay(facts) : refuse_plan(facts.relay));
+        return ranked.add(can_be ? because(plan_for_relay(facts), FERRY_REASON_FORCED) : refuse_plan(facts.relay));
     }
     if (preferences.forced > route_kind::staged) return ranked.add(refuse_plan(obstacle::no_route));
     const bool is_driver_forced = preferences.forced == route_kind::driver,
@@ -328,34 +332,52 @@ ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept 
         is_driver_forced || is_staging_forced ? obstacle::forbidden : kernel_obstacle(shape, facts);
     lazy_prediction predicted(shape, facts);
     if (is_staging_forced)
-        return ranked.add(is_obstacle(why_not_staged) ? refuse_plan(why_not_staged) : plan_for_staging(shape, facts));
+        return ranked.add(is_obstacle(why_not_staged) ? refuse_plan(why_not_staged)
+                                                      : because(plan_for_staging(shape, facts), FERRY_REASON_FORCED));
     if (preferences.forced == route_kind::kernel && is_obstacle(why_not_kernel))
         return ranked.add(refuse_plan(why_not_kernel));
     if (preferences.forced == route_kind::none && facts.multilink == obstacle::none && !is_pageable(shape))
-        return ranked.add(plan_for_links(facts));
-    if (goes_with_commands(shape, facts)) return ranked.add(plan_for_driver(shape, facts));
+        return ranked.add(because(plan_for_links(facts), FERRY_REASON_MULTILINK));
+    if (goes_with_commands(shape, facts))
+        return ranked.add(because(plan_for_driver(shape, facts), FERRY_REASON_SOURCE_READ));
     if (preferences.forced == route_kind::none && is_read_early(shape, facts) && !facts.is_stream_idle &&
         shape.bytes() <= largest_buffered)
-        ranked.add(plan_for_buffer());
+        ranked.add(because(plan_for_buffer(), FERRY_REASON_SOURCE_READ));
     if (preferences.forced == route_kind::none && !is_obstacle(why_not_staged)) {
         const bool is_taken =
             is_pageable(shape)
                 ? is_staged(shape, facts, predicted)
                 : !preferences.is_urgent && are_rows_staged(shape, facts, !is_obstacle(why_not_kernel), predicted);
-        if (is_taken) ranked.add(plan_for_staging(shape, facts));
+        const auto is_faster = [&] {
+            return facts.profile && (*predicted).staged_ns * kernel_margin < (*predicted).driver_ns;
+        };
+        if (is_taken)
+            ranked.add(because(plan_for_staging(shape, facts), preferences.is_urgent ? FERRY_REASON_URGENT
+                                                               : is_faster()         ? FERRY_REASON_PREDICTED
+                                                                                     : FERRY_REASON_NO_WAIT));
     }
     if (facts.relay == obstacle::none && facts.profile && preferences.forced == route_kind::none &&
         (*predicted).relayed_ns * kernel_margin < (*predicted).driver_ns)
-        ranked.add(plan_for_relay(facts));
+        ranked.add(because(plan_for_relay(facts), FERRY_REASON_PREDICTED));
     if (!is_obstacle(why_not_kernel)) {
         const bool is_wanted = is_kernel_wanted(preferences);
         const bool is_predicted = facts.profile && !needs_no_choice(shape, {}) &&
                                   !is_obstacle(prediction_obstacle(shape, facts)) &&
                                   (*predicted).kernel_ns * kernel_margin < (*predicted).driver_ns;
         if (is_wanted || is_predicted)
-            ranked.add(plan_for_kernel(facts, facts.profile ? (*predicted).blocks : cautious_blocks(facts)));
+            ranked.add(because(plan_for_kernel(facts, facts.profile ? (*predicted).blocks : cautious_blocks(facts)),
+                               preferences.forced == route_kind::kernel ? FERRY_REASON_FORCED
+                               : preferences.is_urgent                  ? FERRY_REASON_URGENT
+                                                                        : FERRY_REASON_PREDICTED));
     }
-    return preferences.forced == route_kind::kernel ? ranked : ranked.add(plan_for_driver(shape, facts));
+    if (preferences.forced == route_kind::kernel) return ranked;
+    const bool is_only =
+        is_obstacle(why_not_staged) && is_obstacle(facts.relay) &&
+        (is_obstacle(why_not_kernel) || !facts.profile || is_obstacle(prediction_obstacle(shape, facts)));
+    return ranked.add(because(plan_for_driver(shape, facts), is_driver_forced             ? FERRY_REASON_FORCED
+                                                             : is_only                    ? FERRY_REASON_ONLY
+                                                             : needs_no_choice(shape, {}) ? FERRY_REASON_LINE
+                                                                                          : FERRY_REASON_PREDICTED));
 }
 
 obstacle veto(const shape &shape, const plan_facts &facts, route_kind route) noexcept {

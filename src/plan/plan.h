@@ -111,8 +111,9 @@ struct copy_plan {
     bool by_copies = false;
     // Why the route that the caller forces cannot serve. Such a copy must be refused.
     obstacle refused = obstacle::none;
-    std::uint16_t blocks = 0; // of a kernel, or of each staging kernel
-    std::uint16_t links = 1;  // that a staged copy may take
+    std::uint16_t blocks = 0;                // of a kernel, or of each staging kernel
+    std::uint16_t links = 1;                 // that a staged copy may take
+    std::uint8_t reason = FERRY_REASON_LINE; // why this route
 };
 
 // How long the driver route blocks its caller: "API synchronization behavior" of the CUDA driver API, and CUDA 13.0 as

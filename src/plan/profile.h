@@ -77,5 +77,7 @@ struct device_profile {
 // For Hopper devices on a PCIe link, the measurements of an H200. For all others a guess that no device should fall
 // short of with kernels or exceed with the driver's calls, so that kernels are chosen only where they win by far.
 const device_profile &built_in_profile(const ferry_device_info &device) noexcept;
+// Where a profile of the device comes from: FERRY_PROFILE_*.
+std::int32_t origin_of(const device_profile *profile, const ferry_device_info &device) noexcept;
 
 } // namespace ferry

@@ -239,7 +239,11 @@ error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, 
             plan = refuse_plan(why_not);
         }
     }
-    if (plan.route == route_kind::staged) plan = plan_for_staging(shape, facts); // more is known by now
+    if (plan.route == route_kind::staged) { // more is known by now
+        const std::uint8_t reason = plan.reason;
+        plan = plan_for_staging(shape, facts);
+        plan.reason = reason;
+    }
     return plan.refused == obstacle::none ? ok : refuse_route(plan.refused);
 }
 

@@ -109,6 +109,9 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
                           ? "cuMemcpy3DAsync"
                           : driver_call_name(plan, form));
         found.context_device = facts.context_device;
+        found.reason = plan.reason;
+        found.profile =
+            origin_of(instance.profiles.of(facts.context_device), instance.devices[facts.context_device].info);
         found.source_memory = public_kind(source);
         found.source_device = device_of(shape.source, source, facts.context_device);
         found.destination_memory = public_kind(destination);

@@ -272,8 +272,10 @@ NEXT(ferry_explanation, relay_ns, relay_obstacle, 152);
 NEXT(ferry_explanation, relay_obstacle, links, 156);
 NEXT(ferry_explanation, links, multilink_ns, 160);
 NEXT(ferry_explanation, multilink_ns, multilink_obstacle, 168);
-NEXT(ferry_explanation, multilink_obstacle, reserved, 172);
-LAST(ferry_explanation, reserved, 176);
+NEXT(ferry_explanation, multilink_obstacle, reason, 172);
+NEXT(ferry_explanation, reason, profile, 176);
+NEXT(ferry_explanation, profile, reserved, 180);
+LAST(ferry_explanation, reserved, 184);
 
 FIRST(ferry_batch_share, copies);
 NEXT(ferry_batch_share, copies, bytes, 8);

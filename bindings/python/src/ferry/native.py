@@ -154,6 +154,21 @@ FERRY_OBSTACLE_NO_HELPERS: Final = 17
 FERRY_OBSTACLE_NOT_CUT: Final = 18
 FERRY_OBSTACLE_SMALL: Final = 19
 
+FERRY_REASON_NONE: Final = 0
+FERRY_REASON_LINE: Final = 1
+FERRY_REASON_ONLY: Final = 2
+FERRY_REASON_PREDICTED: Final = 3
+FERRY_REASON_NO_WAIT: Final = 4
+FERRY_REASON_FORCED: Final = 5
+FERRY_REASON_URGENT: Final = 6
+FERRY_REASON_SOURCE_READ: Final = 7
+FERRY_REASON_MULTILINK: Final = 8
+
+FERRY_PROFILE_NONE: Final = 0
+FERRY_PROFILE_BUILT_IN: Final = 1
+FERRY_PROFILE_CAUTIOUS: Final = 2
+FERRY_PROFILE_MEASURED: Final = 3
+
 FERRY_BLOCKS_NO: Final = 0
 FERRY_BLOCKS_UNTIL_STAGED: Final = 1
 FERRY_BLOCKS_UNTIL_DONE: Final = 2
@@ -480,6 +495,8 @@ class ferry_explanation(Structure):
     links: int
     multilink_ns: int
     multilink_obstacle: int
+    reason: int
+    profile: int
     reserved: int
     _fields_ = [
         ("struct_size", c_uint32),
@@ -509,6 +526,8 @@ class ferry_explanation(Structure):
         ("links", c_uint32),
         ("multilink_ns", c_uint64),
         ("multilink_obstacle", c_int32),
+        ("reason", c_int32),
+        ("profile", c_int32),
         ("reserved", c_uint32),
     ]
 
