@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""PyTorch's and CuPy's own copies, where those are installed, and ferry's beside them on the same memory and stream:
+"""PyTorch's and CuPy's own copies, where those are installed, and those of ferry's Python package beside them on the same
+memory and stream:
 python_copies.py [path of libferry.so] [--mib SIZE ...] [--quick] [--json]
 
 The copies are those of ferry-bench with the same names: lines of pageable memory (`pageable`), a box of narrow rows and
 a box within the device (`strided`), and many pieces of pinned (`batch`) and of pageable memory (`pageable-pieces`).
 Times are medians of interleaved rounds, until the bytes have arrived. The bytes that each way moves are verified first."""
 import argparse
+import array
 import ctypes
 import json
 import os
@@ -13,7 +15,7 @@ import random
 import statistics
 import sys
 import time
-from ctypes import byref, c_int32, c_uint32, c_uint64, c_void_p
+from pathlib import Path
 from typing import NamedTuple
 
 min_rounds, max_rounds = 3, 30
@@ -41,6 +43,7 @@ def cases(mib, is_quick):
     part = 1024 if is_quick else 1
     for copy in ["H2D", "D2H"]:
         yield from (Case("line", copy, "pageable", size << 20) for size in mib)
+        yield Case("line of 2 KiB", copy, "pinned", 2 << 10)
     yield Case("rows of 4 B", "H2D", "pinned", 4, (4 << 20) // part, 8, 4)
     yield Case("rows of 64 B", "D2D", "-", 64, (4 << 20) // part, 128, 128)
     equal = (4 << 10,) * (64 if is_quick else 4096)
@@ -103,49 +106,36 @@ class CuPy:
             destination[...] = source
 
 
-def struct(**fields):
-    return type("struct", (ctypes.Structure,), {"_fields_": list(fields.items())})
-
-
-Place = struct(kind=c_int32, device=c_int32, address=c_uint64, array=c_void_p, row_pitch=c_uint64,
-               slice_height=c_uint64, x=c_uint64, y=c_uint64, z=c_uint64, reserved=c_uint64 * 4)
-CopyDesc = struct(source=Place, destination=Place, width=c_uint64, height=c_uint64, depth=c_uint64, flags=c_uint32,
-                  reserved0=c_uint32, reserved=c_uint64 * 4)
-
-
 class Ferry:
+    """ferry by its Python package, on views that are made once."""
     name = "ferry"
 
     def __init__(self, path):
-        self.library = ctypes.CDLL(path)
-        self.library.ferry_open.argtypes = [c_void_p, c_void_p, c_void_p]
-        self.library.ferry_copy_async.argtypes = [c_void_p] * 5
-        self.library.ferry_copy_pieces_async.argtypes = [c_void_p] * 4 + [c_uint64, c_uint32, c_void_p, c_void_p]
-        self.library.ferry_close.argtypes = [c_void_p]
-        self.library.ferry_close.restype = None
-        self.instance = c_void_p()
-        options = (c_uint32 * 2)(8, 1)  # struct_size, FERRY_DRIVER_AUTO
-        self.check(self.library.ferry_open(byref(options), byref(self.instance), None))
-        number = self.library.ferry_version()
-        self.version = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
-
-    def check(self, status):
-        if status:
-            sys.exit(f"ferry: status {c_int32(status).value}")
+        os.environ["FERRY_LIBRARY"] = os.path.abspath(path)
+        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bindings/python/src"))
+        import ferry
+        self.ferry, self.gpu, self.version = ferry, ferry.open(driver=ferry.native.FERRY_DRIVER_AUTO), ferry.__version__
 
     def way(self, case, source, destination, stream):
         if not case.pieces:
-            places = [Place(address=end.addresses[0], row_pitch=end.pitch if case.rows > 1 else 0)
-                      for end in (source, destination)]
-            copy = CopyDesc(*places, case.width, case.rows, 1)
-            return lambda: self.check(self.library.ferry_copy_async(self.instance, byref(copy), stream, None, None))
-        count = len(case.pieces)
-        numbers = c_uint64 * count
-        arguments = numbers(*destination.addresses), numbers(*source.addresses), numbers(*case.pieces)
-        return lambda: self.check(self.library.ferry_copy_pieces_async(self.instance, *arguments, count, 0, stream, None))
+            one, other = (self.ferry.View(end.addresses[0], (case.rows, case.width), (end.pitch, 1), "uint8", 1,
+                                          self.ferry.UNKNOWN) for end in (source, destination))
+            return lambda: self.gpu.enqueue(one, other, stream)
+        numbers = [array.array("Q", given) for given in (destination.addresses, source.addresses, case.pieces)]
+        return lambda: self.gpu.copy_pieces(*numbers, stream)
+
+    def way_of_arrays(self, case, source, destination, stream):
+        """The same from the arrays themselves, as a program writes it; None where they cannot be looked into."""
+        try:
+            one, other = self.ferry.view(source.views[0]), self.ferry.view(destination.views[0])
+        except (TypeError, AttributeError):
+            return None
+        if case.pieces or one.shape != other.shape:
+            return None
+        return lambda: self.gpu.copy_async(source.views[0], destination.views[0], stream)
 
     def close(self):
-        self.library.ferry_close(self.instance)
+        self.gpu.close()
 
 
 class End:
@@ -263,6 +253,8 @@ def main():
             ways = {package.name: by_package(package, source, destination)}
             if ferry:
                 ways["ferry"] = ferry.way(case, source, destination, package.stream)
+                ways["ferry, arrays"] = ferry.way_of_arrays(case, source, destination, package.stream)
+            ways = {name: way for name, way in ways.items() if way}
             for name, way in ways.items():
                 verify(name, way, case, source, destination)
             seconds = measure(ways, package.wait, 0.05 if asked.quick else 1.0)

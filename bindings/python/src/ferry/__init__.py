@@ -28,12 +28,12 @@ from .native import FERRY_COPY_SOURCE_READ as SOURCE_READ
 from .native import FERRY_COPY_URGENT as URGENT
 from .streams import LEGACY, PER_THREAD, Event, Stream
 from .tickets import Ticket
-from .views import View, memory, register, view
+from .views import HOST, UNKNOWN, View, memory, register, view
 
 __version__ = native.VERSION
 __all__ = ["ArgumentError", "BY_DRIVER", "BY_KERNEL", "BY_RELAY", "BY_STAGING", "Batch", "ClosedError",
-           "DESTINATION_WRITTEN", "Device", "DeviceArray", "Error", "Event", "Explanation", "Instance", "LEGACY",
-           "MULTILINK", "NO_KERNELS", "PER_THREAD", "PinnedArray", "Prepared", "SOURCE_READ", "Stream", "Ticket", "URGENT", "View",
+           "DESTINATION_WRITTEN", "Device", "DeviceArray", "Error", "Event", "Explanation", "HOST", "Instance", "LEGACY",
+           "MULTILINK", "NO_KERNELS", "PER_THREAD", "PinnedArray", "Prepared", "SOURCE_READ", "Stream", "Ticket", "UNKNOWN", "URGENT", "View",
            "memory", "native", "open", "register", "view"]
 
 
