@@ -902,6 +902,8 @@ TEST_F(pieces, the_explanation_names_the_number_of_calls_and_what_the_caller_wai
         told.threads = 5;                                     // and this on the number of processors
         if (told.max_sms != 0) told.max_sms = 8;
         told.kernel_obstacle = told.staged_obstacle = FERRY_OBSTACLE_NONE;
+        EXPECT_NE(told.reason, FERRY_REASON_LINE);
+        told.reason = FERRY_REASON_NONE;
         std::string line(ferry_explanation_format(&told, nullptr, 0), '\0');
         ferry_explanation_format(&told, line.data(), line.size() + 1);
         return line;

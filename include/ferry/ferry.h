@@ -947,7 +947,7 @@ typedef struct ferry_explanation {
     uint32_t links;             /* for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0 */
     uint64_t multilink_ns;      /* as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links */
     int32_t multilink_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it */
-    int32_t reason;             /* FERRY_REASON_*: why the copy takes this route; of one in parts, of the whole */
+    int32_t reason;             /* FERRY_REASON_*: why the copy, or one of its parts, takes this route */
     int32_t profile;            /* FERRY_PROFILE_*: where the predicted times come from */
     uint32_t reserved;
 } ferry_explanation;

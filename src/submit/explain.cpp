@@ -79,7 +79,10 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
             const bool is_staged = plan.route == route_kind::staged;
             found.blocks = std::max(found.blocks, static_cast<std::int32_t>(waits));
             found.synchronises |= plan.synchronise_after || plan.wait_before;
-            found.route = std::max(found.route, static_cast<std::int32_t>(plan.route));
+            if (static_cast<std::int32_t>(plan.route) >= found.route) {
+                found.route = static_cast<std::int32_t>(plan.route);
+                found.reason = plan.reason;
+            }
             if (!plan.by_copies) found.max_sms = std::max<std::uint32_t>(found.max_sms, plan.blocks);
             const bool helps = is_synchronous || plan.wait_in_the_call;
             if (plan.route == route_kind::multilink)
@@ -109,7 +112,6 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
                           ? "cuMemcpy3DAsync"
                           : driver_call_name(plan, form));
         found.context_device = facts.context_device;
-        found.reason = plan.reason;
         found.profile =
             origin_of(instance.profiles.of(facts.context_device), instance.devices[facts.context_device].info);
         found.source_memory = public_kind(source);
