@@ -1,0 +1,165 @@
+//! The errors of calls.
+
+use crate::sys;
+use std::ffi::CStr;
+use std::fmt;
+
+/// What went wrong, and where: ferry's own details of an error.
+#[derive(Clone, Copy)]
+pub struct Error(pub(crate) sys::ferry_error_info);
+
+/// The result of a call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    pub(crate) fn from_status(status: i32) -> Error {
+        Error(sys::ferry_error_info { status, ..Default::default() })
+    }
+
+    /// An error that this crate finds before it calls ferry.
+    pub(crate) fn refusal(status: i32, side: i32, field: i32, value: u64, limit: u64) -> Error {
+        Error(sys::ferry_error_info { status, side, field, value, limit, ..Default::default() })
+    }
+
+    /// `FERRY_ERROR_*`, or -1000 - r for the driver's `CUresult` r.
+    pub fn status(&self) -> i32 {
+        self.0.status
+    }
+
+    /// `FERRY_SIDE_*`: the end of the copy, its extent, or the options.
+    pub fn side(&self) -> i32 {
+        self.0.side
+    }
+
+    /// `FERRY_FIELD_*`.
+    pub fn field(&self) -> i32 {
+        self.0.field
+    }
+
+    /// The number of the copy or piece in its batch.
+    pub fn index(&self) -> u64 {
+        self.0.index
+    }
+
+    /// The value that was refused, in the field's unit.
+    pub fn value(&self) -> u64 {
+        self.0.value
+    }
+
+    /// The bound that `value` missed.
+    pub fn limit(&self) -> u64 {
+        self.0.limit
+    }
+
+    /// The status's name, such as `FERRY_ERROR_PITCH`.
+    pub fn name(&self) -> &'static str {
+        // SAFETY: the call returns a static string that ends with zero, for every status.
+        unsafe { CStr::from_ptr(sys::ferry_status_name(self.status())) }.to_str().unwrap_or("")
+    }
+
+    /// The status's meaning in a few words.
+    pub fn text(&self) -> &'static str {
+        // SAFETY: as in name().
+        unsafe { CStr::from_ptr(sys::ferry_status_text(self.status())) }.to_str().unwrap_or("")
+    }
+
+    /// Whether every later call on the context will fail too.
+    pub fn context_is_dead(&self) -> bool {
+        context_is_dead(self.status())
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn can_retry(&self) -> bool {
+        // SAFETY: takes any number.
+        unsafe { sys::ferry_status_traits(self.status()) & sys::FERRY_STATUS_RETRY != 0 }
+    }
+}
+
+pub(crate) fn context_is_dead(status: i32) -> bool {
+    // SAFETY: takes any number.
+    unsafe { sys::ferry_status_traits(status) & sys::FERRY_STATUS_CONTEXT_DEAD != 0 }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // SAFETY: the call writes at most `size` bytes.
+        write_line(formatter, |buffer, size| unsafe { sys::ferry_error_format(&self.0, buffer, size) })
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Writes the line of a `ferry_*_format` function, which returns the line's length.
+pub(crate) fn write_line(
+    formatter: &mut fmt::Formatter<'_>,
+    format: impl Fn(*mut std::os::raw::c_char, u64) -> u64,
+) -> fmt::Result {
+    let length = format(std::ptr::null_mut(), 0) as usize;
+    let mut line = vec![0u8; length + 1];
+    format(line.as_mut_ptr().cast(), line.len() as u64);
+    formatter.write_str(&String::from_utf8_lossy(&line[..length]))
+}
+
+/// A transfer that failed, with the buffer that was given to it. Nothing uses the buffer any more.
+pub struct Failed<B> {
+    /// Why.
+    pub error: Error,
+    /// The buffer, for another try.
+    pub buffer: B,
+}
+
+impl<B> From<Failed<B>> for Error {
+    fn from(failed: Failed<B>) -> Error {
+        failed.error
+    }
+}
+
+impl<B> fmt::Debug for Failed<B> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.error, formatter)
+    }
+}
+
+/// The result of a call without details.
+pub(crate) fn check(status: i32) -> Result<()> {
+    if status == sys::FERRY_SUCCESS {
+        return Ok(());
+    }
+    Err(Error::from_status(status))
+}
+
+/// The result of a call that fills details of its error.
+pub(crate) fn detailed(call: impl FnOnce(*mut sys::ferry_error_info) -> i32) -> Result<()> {
+    let mut info = sys::ferry_error_info::default();
+    if call(&mut info) == sys::FERRY_SUCCESS {
+        return Ok(());
+    }
+    Err(Error(info))
+}
+
+/// A struct that a call fills.
+pub(crate) fn filled<T: Default>(call: impl FnOnce(*mut T) -> i32) -> Result<T> {
+    let mut value = T::default();
+    check(call(&mut value))?;
+    Ok(value)
+}
+
+/// Calls `wait` until it shows that the work has ended, and returns its first error. Memory that was lent to the work
+/// must not go back to the program before that. If ferry cannot tell, the process ends.
+pub(crate) fn wait_for_end(wait: impl Fn() -> i32) -> Result<()> {
+    const NO_DRIVER_IN_CHILD: i32 = sys::FERRY_STATUS_DRIVER_BASE - 3; // after a fork: the parent's memory is not ours
+    let has_ended = |status: i32| status == 0 || status == NO_DRIVER_IN_CHILD || context_is_dead(status);
+    let first = wait();
+    // The driver may report the error of earlier work once. Then a second wait succeeds.
+    if !has_ended(first) && !has_ended(wait()) {
+        eprintln!("ferry: cannot wait for copies that use the program's memory: {}", Error::from_status(first));
+        std::process::abort();
+    }
+    check(first)
+}

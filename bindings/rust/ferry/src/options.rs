@@ -1,0 +1,109 @@
+//! How to open ferry.
+
+use crate::sys;
+use std::ffi::{c_void, CStr};
+use std::os::raw::c_char;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+
+/// Which driver an instance uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// The NVIDIA driver, or an error.
+    Cuda,
+    /// The NVIDIA driver if it has a usable device, else the software driver.
+    Auto,
+    /// The software driver, which needs no GPU.
+    Software,
+}
+
+/// A line of ferry's log.
+#[derive(Clone, Debug)]
+pub struct LogLine {
+    /// `FERRY_LOG_*`.
+    pub level: i32,
+    /// The line, without its end.
+    pub text: String,
+}
+
+/// How to open an instance. The methods return the changed options.
+///
+/// Options without a method are fields of `sys::ferry_options`: see [`Options::with_raw`].
+pub struct Options {
+    pub(crate) raw: sys::ferry_options,
+    pub(crate) log: Option<Arc<Mutex<Sender<LogLine>>>>,
+}
+
+impl Options {
+    /// The defaults for a driver.
+    pub fn new(driver: Driver) -> Options {
+        let driver = match driver {
+            Driver::Cuda => sys::FERRY_DRIVER_CUDA,
+            Driver::Auto => sys::FERRY_DRIVER_AUTO,
+            Driver::Software => sys::FERRY_DRIVER_SOFTWARE,
+        };
+        Options { raw: sys::ferry_options { driver, ..Default::default() }, log: None }
+    }
+
+    /// Also checks each address of a copy, not only its arithmetic.
+    pub fn full_checks(mut self) -> Options {
+        self.raw.checks = sys::FERRY_CHECKS_FULL;
+        self
+    }
+
+    /// `FERRY_COPY_*` for every copy and fill without flags of its own.
+    pub fn copy_flags(mut self, flags: u32) -> Options {
+        self.raw.copy_flags = flags;
+        self
+    }
+
+    /// `FERRY_KERNELS_*`: when ferry's kernels are loaded.
+    pub fn kernels(mut self, when: i32) -> Options {
+        self.raw.kernels = when;
+        self
+    }
+
+    /// `FERRY_STAGING_*`: when threads and staging buffers for pageable memory are made.
+    pub fn staging(mut self, when: i32) -> Options {
+        self.raw.staging = when;
+        self
+    }
+
+    /// The maximum that deferred frees keep on each device, in bytes; 0: a sixteenth of the device's memory.
+    pub fn deferred_bytes(mut self, bytes: u64) -> Options {
+        self.raw.deferred_bytes = bytes;
+        self
+    }
+
+    /// The number of devices of the software driver, and the bytes of memory of each; 0: the default.
+    pub fn software(mut self, devices: u32, memory: u64) -> Options {
+        self.raw.software_devices = devices;
+        self.raw.software_memory = memory;
+        self
+    }
+
+    /// Sends ferry's log to a channel. A callback could call ferry, which ferry's rules forbid.
+    pub fn log(mut self, lines: Sender<LogLine>) -> Options {
+        self.log = Some(Arc::new(Mutex::new(lines)));
+        self
+    }
+
+    /// Changes any field.
+    ///
+    /// # Safety
+    /// Callbacks and the list of processors must keep to the rules of `ferry_options`, until the last object of the
+    /// instance is gone.
+    pub unsafe fn with_raw(mut self, change: impl FnOnce(&mut sys::ferry_options)) -> Options {
+        change(&mut self.raw);
+        self
+    }
+}
+
+/// The callback of ferry's log. `user` is the sender of [`Options::log`].
+pub(crate) unsafe extern "C" fn send_line(user: *mut c_void, level: i32, message: *const c_char) {
+    // SAFETY: the instance owns the sender until ferry_close has returned; the message ends with zero.
+    let (lines, text) = unsafe { (&*user.cast::<Mutex<Sender<LogLine>>>(), CStr::from_ptr(message)) };
+    let line = LogLine { level, text: text.to_string_lossy().into_owned() };
+    let lines = lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _ = lines.send(line); // nobody listens any more: the line is lost
+}

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Makes ferry-sys/src/generated.rs from include/ferry/ferry.json: generate.py [--check]
+
+With --check nothing is written, and the script fails if the file is not current. It also fails if a function is neither
+called in ferry/src nor listed in left-out.txt with a reason, so that a new function is not forgotten.
+"""
+import json
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+DESCRIPTION = HERE.parent.parent / "include/ferry/ferry.json"
+GENERATED = HERE / "ferry-sys/src/generated.rs"
+NAMES = {"int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "uint8_t": "u8", "float": "f32",
+         "char": "c_char", "void": "c_void"}
+
+
+def rust_type(text):
+    """The Rust type of a C type; of `T (*)(A, B)`, a function that may be NULL."""
+    text = text.strip()
+    function = re.fullmatch(r"(.*?)\(\*\)\((.*)\)", text)
+    if function:
+        arguments = ", ".join(rust_type(one) for one in split_arguments(function[2]))
+        return f'Option<unsafe extern "C" fn({arguments}){arrow(function[1])}>'
+    if text.endswith("*"):
+        target = text[:-1].strip()
+        const = target.startswith("const ") and not target.endswith("*")
+        return f"*{'const' if const else 'mut'} {rust_type(target[6:] if const else target)}"
+    text = text.replace("struct ", "")
+    return NAMES.get(text, text)
+
+
+def split_arguments(text):
+    """Splits at the commas that are not inside parentheses."""
+    return re.findall(r"(?:[^,()]|\((?:[^()]|\([^()]*\))*\))+", text)
+
+
+def arrow(returned):
+    return "" if returned.strip() == "void" else f" -> {rust_type(returned)}"
+
+
+def comment(text, indent=""):
+    """Documentation. Markdown's brackets and indented code are text here."""
+    lines = []
+    for line in text.split("\n"):
+        line = re.sub(r"([\[\]<>])", r"\\\1", re.sub(r" {3,}", "  ", line.strip()))
+        lines += textwrap.wrap(line, 112 - len(indent), break_long_words=False, break_on_hyphens=False) or [""]
+    return "".join(f"{indent}///{' ' if line else ''}{line}\n" for line in lines) if text else ""
+
+
+def generate(described):
+    opaque = described["opaque"] + [one["type"].split()[1] for one in described["handles"]]
+    parts = ["// Made by generate.py from include/ferry/ferry.json: do not edit.\n\n",
+             "use std::ffi::c_void;\nuse std::marker::{PhantomData, PhantomPinned};\nuse std::os::raw::c_char;\n"]
+    for group in described["constants"]:
+        parts.append("\n")
+        for one in group["values"]:
+            kind = NAMES[one["type"]]
+            parts.append(comment(one["comment"]) + f"pub const {one['name']}: {kind} = {one['value']};\n")
+    for name in opaque:
+        parts.append(f"\n/// Opaque: only pointers to it are passed.\n#[repr(C)]\npub struct {name} {{\n    bytes: [u8; 0],\n"
+                     "    marker: PhantomData<(*mut u8, PhantomPinned)>,\n}\n")
+    for one in described["structs"]:
+        parts.append("\n" + struct(one))
+    parts.append('\nextern "C" {\n' + "\n".join(function(one) for one in described["functions"]) + "}\n")
+    parts.append("\n" + layout_test(described["structs"]))
+    return "".join(parts)
+
+
+def struct(one):
+    name, fields = one["name"], ""
+    for field in one["fields"]:
+        kind = rust_type(field["type"])
+        if "count" in field:
+            kind = f"[{kind}; {field['count']}]"
+        fields += comment(field["comment"], "    ") + f"    pub {field['name']}: {kind},\n"
+    size = "\n        value.struct_size = std::mem::size_of::<Self>() as u32;" if one["has_struct_size"] else ""
+    about = "All zero, but `struct_size` set." if size else "All zero."
+    mutable = "mut " if size else ""
+    return (f"{comment(one['comment'])}#[repr(C)]\n#[derive(Clone, Copy, Debug)]\npub struct {name} {{\n{fields}}}\n\n"
+            f"impl Default for {name} {{\n    /// {about}\n    fn default() -> Self {{\n"
+            f"        // SAFETY: zero is a value of every field: a number, a pointer or no function.\n"
+            f"        let {mutable}value: Self = unsafe {{ std::mem::zeroed() }};{size}\n        value\n    }}\n}}\n")
+
+
+def function(one):
+    parameters = ", ".join(f"{p['name']}: {rust_type(p['type'])}" for p in one["parameters"])
+    labels = [("Thread-safety", "thread_safety"), ("Blocking", "blocking"), ("Ownership", "ownership"),
+              ("Errors", "errors"), ("Driver", "driver")]
+    nullable = [f"`{p['name']}`" for p in one["parameters"] if p.get("nullable")]
+    text = one["comment"] + f"\n\n* NULL: {', '.join(nullable) or 'none'}.\n"
+    text += "\n".join(f"* {label}: {one[key]}" for label, key in labels)
+    return comment(text, "    ") + f"    pub fn {one['name']}({parameters}){arrow(one['returns'])};\n"
+
+
+def layout_test(structs):
+    rows = "".join(f"        check!({one['name']}, {one['size']}, {one['align']}, " +
+                   ", ".join(f"{field['name']}: {field['offset']}" for field in one["fields"]) + ");\n"
+                   for one in structs)
+    return ('#[cfg(all(test, target_pointer_width = "64"))]\nmod tests {\n    use super::*;\n    use std::mem::{align_of, '
+            "size_of, MaybeUninit};\n\n    macro_rules! check {\n"
+            "        ($name:ident, $size:expr, $align:expr, $($field:ident: $offset:expr),*) => {\n"
+            "            assert_eq!((size_of::<$name>(), align_of::<$name>()), ($size, $align), stringify!($name));\n"
+            "            let value = MaybeUninit::<$name>::uninit();\n            let base = value.as_ptr();\n"
+            "            $(\n"
+            "                let field = unsafe { std::ptr::addr_of!((*base).$field) } as usize;\n"
+            "                assert_eq!(field - base as usize, $offset, stringify!($name.$field));\n"
+            "            )*\n        };\n    }\n\n    #[test]\n    fn structs_are_laid_out_as_in_c() {\n" + rows +
+            "    }\n}\n")
+
+
+def check_coverage(described):
+    """Returns what is wrong with the list of functions that the safe layer leaves out."""
+    functions = {one["name"] for one in described["functions"]}
+    source = "\n".join(file.read_text() for file in (HERE / "ferry/src").glob("*.rs"))
+    used = set(re.findall(r"\bsys::(ferry_\w+)\b", source)) & functions
+    listed = {}
+    for line in (HERE / "left-out.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, _, reason = line.partition(" ")
+            listed[name] = reason.strip()
+    return ([f"{name}: neither called in ferry/src nor listed in left-out.txt" for name in functions - used - set(listed)] +
+            [f"{name}: listed in left-out.txt, but called in ferry/src" for name in used & set(listed)] +
+            [f"{name}: listed in left-out.txt, but no function of ferry" for name in set(listed) - functions] +
+            [f"{name}: left-out.txt gives no reason" for name, reason in listed.items() if not reason])
+
+
+def main():
+    described = json.loads(DESCRIPTION.read_text())
+    wanted = generate(described)
+    if sys.argv[1:] != ["--check"]:
+        GENERATED.write_text(wanted)
+        return 0
+    problems = check_coverage(described)
+    if not GENERATED.exists() or GENERATED.read_text() != wanted:
+        problems.append("generated.rs is not current: run bindings/rust/generate.py")
+    print("\n".join(sorted(problems)) or "generated.rs is current; every function is called or listed")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
