@@ -46,7 +46,8 @@ def comment(text, indent=""):
     lines = []
     for line in text.split("\n"):
         line = re.sub(r"([\[\]<>])", r"\\\1", re.sub(r" {3,}", "  ", line.strip()))
-        lines += textwrap.wrap(line, 112 - len(indent), break_long_words=False, break_on_hyphens=False) or [""]
+        lines += textwrap.wrap(line, 112 - len(indent), break_long_words=False, break_on_hyphens=False,
+                               subsequent_indent="  " if line.startswith("* ") else "") or [""]
     return "".join(f"{indent}///{' ' if line else ''}{line}\n" for line in lines) if text else ""
 
 

@@ -1586,7 +1586,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_version() -> i32;
@@ -1599,7 +1599,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_status_name(status: i32) -> *const c_char;
@@ -1610,7 +1610,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_status_text(status: i32) -> *const c_char;
@@ -1622,7 +1622,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_status_traits(status: i32) -> u32;
@@ -1636,7 +1636,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_error_format(error: *const ferry_error_info, buffer: *mut c_char, size: u64) -> u64;
@@ -1648,18 +1648,18 @@ extern "C" {
     /// * NULL: `options`, `error`.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: while cuInit runs. With FERRY_KERNELS_AT_OPEN or FERRY_STAGING_AT_OPEN also makes each device's
-    /// primary context and waits for its running work, and with the latter starts threads and pins memory;
-    /// otherwise makes no context.
+    ///   primary context and waits for its running work, and with the latter starts threads and pins memory;
+    ///   otherwise makes no context.
     /// * Ownership: *instance is the caller's until ferry_close. `options` is read before return. The callbacks and
-    /// their data must live until ferry_close has returned.
+    ///   their data must live until ferry_close has returned.
     /// * Errors: the common errors; FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD, _NO_DEVICE, or the driver's own status
-    /// if cuInit fails. With FERRY_DRIVER_AUTO the software driver serves instead, and ferry_report gives that
-    /// status. _ABI_MISMATCH, _RESERVED, _FLAGS and _INVALID_ARGUMENT name the option; _SOFTWARE_CONFIG;
-    /// _UNSUPPORTED if the build has no software driver; _OUT_OF_MEMORY. A device that refuses ferry's kernels at
-    /// open is logged, and reports FERRY_OBSTACLE_NOT_LOADED later.
+    ///   if cuInit fails. With FERRY_DRIVER_AUTO the software driver serves instead, and ferry_report gives that
+    ///   status. _ABI_MISMATCH, _RESERVED, _FLAGS and _INVALID_ARGUMENT name the option; _SOFTWARE_CONFIG;
+    ///   _UNSUPPORTED if the build has no software driver; _OUT_OF_MEMORY. A device that refuses ferry's kernels at
+    ///   open is logged, and reports FERRY_OBSTACLE_NOT_LOADED later.
     /// * Driver: cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries for ferry_device_info; with
-    /// FERRY_KERNELS_AT_OPEN or FERRY_STAGING_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and the calls
-    /// that get the kernels; with the latter also those of ferry_staging_prepare.
+    ///   FERRY_KERNELS_AT_OPEN or FERRY_STAGING_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and the calls
+    ///   that get the kernels; with the latter also those of ferry_staging_prepare.
     pub fn ferry_open(options: *const ferry_options, instance: *mut *mut ferry_instance, error: *mut ferry_error_info) -> i32;
 
     /// Closes an instance: releases the contexts it retained and frees it. First free everything made through the
@@ -1674,17 +1674,17 @@ extern "C" {
     /// * NULL: `instance`.
     /// * Thread-safety: no other call on this instance may be running or come later.
     /// * Blocking: until staged copies in flight have ended, unless their context is dead; until streams have
-    /// passed large batches, whose pieces are in tables of the instance (ferry_copy_batch_async); until streams
-    /// have passed deferred frees (see ferry_deferred_info), which are then done. If the instance holds the last
-    /// reference to a primary context, the driver waits for its work and destroys it with everything in it. The
-    /// last instance on the software driver ends that driver: running work ends first, then all its addresses,
-    /// arrays and contexts are gone.
+    ///   passed large batches, whose pieces are in tables of the instance (ferry_copy_batch_async); until streams
+    ///   have passed deferred frees (see ferry_deferred_info), which are then done. If the instance holds the last
+    ///   reference to a primary context, the driver waits for its work and destroys it with everything in it. The
+    ///   last instance on the software driver ends that driver: running work ends first, then all its addresses,
+    ///   arrays and contexts are gone.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: cuDevicePrimaryCtxRelease; if kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
-    /// cuEventSynchronize and the calls that release pinned memory and staging buffers; those of
-    /// ferry_deferred_trim and cuEventDestroy for deferred frees.
+    ///   cuEventSynchronize and the calls that release pinned memory and staging buffers; those of
+    ///   ferry_deferred_trim and cuEventDestroy for deferred frees.
     pub fn ferry_close(instance: *mut ferry_instance);
 
     /// Each builder overwrites the whole place. For a box inside, set x, y and z afterwards.
@@ -1695,7 +1695,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_place_any(place: *mut ferry_place, address: u64);
@@ -1708,7 +1708,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_place_host(place: *mut ferry_place, address: *const c_void);
@@ -1721,7 +1721,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_place_host_pitched(place: *mut ferry_place, address: *const c_void, row_pitch: u64, slice_height: u64);
@@ -1734,7 +1734,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_place_device(place: *mut ferry_place, device: i32, address: u64);
@@ -1747,7 +1747,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_place_device_pitched(place: *mut ferry_place, device: i32, address: u64, row_pitch: u64, slice_height: u64);
@@ -1760,7 +1760,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_place_array(place: *mut ferry_place, device: i32, array: *mut CUarray_st);
@@ -1773,7 +1773,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_place_array_layer(place: *mut ferry_place, device: i32, array: *mut CUarray_st, layer: u64);
@@ -1785,7 +1785,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_copy_desc_init(copy: *mut ferry_copy_desc, source: *const ferry_place, destination: *const ferry_place, width: u64, height: u64, depth: u64);
@@ -1800,18 +1800,18 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until the copy is complete.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
-    /// _OVERLAP, _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED
-    /// from one 2D layer or face to another of the same array, which the driver gets wrong; _ROUTE if the route
-    /// forced by the flags cannot take the copy. The driver's own may also report earlier asynchronous work that
-    /// failed.
+    ///   _OVERLAP, _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED
+    ///   from one 2D layer or face to another of the same array, which the driver gets wrong; _ROUTE if the route
+    ///   forced by the flags cannot take the copy. The driver's own may also report earlier asynchronous work that
+    ///   failed.
     /// * Driver: cuMemcpy3D, or cuMemcpy3DPeer if an end is on another device than the context; then
-    /// cuStreamSynchronize where those return early (device to device, pageable host to device). If the driver
-    /// refuses a copy because its host memory was registered in pieces, ferry splits it, with one call for each
-    /// part; if one part fails, the parts before it were copied. By a kernel: cuPointerGetAttributes for both ends,
-    /// cuLaunchKernel and cuStreamSynchronize; before the first such copy, see ferry_options.kernels. Staged: the
-    /// same, the calling thread helps, and as ferry_copy_async on an idle stream.
+    ///   cuStreamSynchronize where those return early (device to device, pageable host to device). If the driver
+    ///   refuses a copy because its host memory was registered in pieces, ferry splits it, with one call for each
+    ///   part; if one part fails, the parts before it were copied. By a kernel: cuPointerGetAttributes for both
+    ///   ends, cuLaunchKernel and cuStreamSynchronize; before the first such copy, see ferry_options.kernels.
+    ///   Staged: the same, the calling thread helps, and as ferry_copy_async on an idle stream.
     pub fn ferry_copy(instance: *mut ferry_instance, copy: *const ferry_copy_desc, error: *mut ferry_error_info) -> i32;
 
     /// Enqueues a copy on `stream`: it starts after earlier work there, and is complete for later work. `stream` is
@@ -1823,42 +1823,42 @@ extern "C" {
     /// * NULL: `stream`, `ticket`, `error`.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: does not wait for the GPU unless its flags say so (SOURCE_READ, DESTINATION_WRITTEN), with two
-    /// exceptions. The driver's own copies from host memory to host memory wait, and so do its copies of pageable
-    /// memory that are not staged: where staging cannot serve (managed memory, arrays without a surface, another
-    /// device's memory; see docs/staging.md), where flags exclude it, and on an idle stream where the driver is
-    /// predicted to be faster: up to 1 MiB, or more while staging is late because the machine is busy. Such a call
-    /// waits for earlier work on the stream (not with FERRY_COPY_SOURCE_READ), and until a pageable source has been
-    /// read or, with a host destination, until the copy is complete. A small upload waits up to 30 us for one of
-    /// ferry's just before it on the stream, and a staged copy on an idle stream up to 0.1 ms until the device has
-    /// started a kernel, some 10 us if it is idle. ferry_copy_explain_async reports what applies. Memory of a host
-    /// pool does not count as host memory here if the device has access to the pool. The first copy by a kernel in
-    /// a context may wait while the kernel is loaded; the first staged, buffered or relayed copy, while threads
-    /// start, streams are created or memory is pinned (ferry_options.kernels and staging). Like every call that
-    /// enqueues, it waits for the driver's lock while another thread frees (see Memory).
+    ///   exceptions. The driver's own copies from host memory to host memory wait, and so do its copies of pageable
+    ///   memory that are not staged: where staging cannot serve (managed memory, arrays without a surface, another
+    ///   device's memory; see docs/staging.md), where flags exclude it, and on an idle stream where the driver is
+    ///   predicted to be faster: up to 1 MiB, or more while staging is late because the machine is busy. Such a
+    ///   call waits for earlier work on the stream (not with FERRY_COPY_SOURCE_READ), and until a pageable source
+    ///   has been read or, with a host destination, until the copy is complete. A small upload waits up to 30 us
+    ///   for one of ferry's just before it on the stream, and a staged copy on an idle stream up to 0.1 ms until
+    ///   the device has started a kernel, some 10 us if it is idle. ferry_copy_explain_async reports what applies.
+    ///   Memory of a host pool does not count as host memory here if the device has access to the pool. The first
+    ///   copy by a kernel in a context may wait while the kernel is loaded; the first staged, buffered or relayed
+    ///   copy, while threads start, streams are created or memory is pinned (ferry_options.kernels and staging).
+    ///   Like every call that enqueues, it waits for the driver's lock while another thread frees (see Memory).
     /// * Ownership: `copy` is read before return. The memory must live until the stream has passed the copy, and
-    /// the source must not change until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the
-    /// return. Memory that is unmapped while a copy runs cannot be made safe. *ticket is the caller's until
-    /// ferry_ticket_release, which must come before ferry_close.
+    ///   the source must not change until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the
+    ///   return. Memory that is unmapped while a copy runs cannot be made safe. *ticket is the caller's until
+    ///   ferry_ticket_release, which must come before ferry_close.
     /// * Errors: the common errors; as ferry_copy; nothing was enqueued, except the parts of a split copy, the
-    /// launches of a staged one above 1 GiB, or the chunks of a relayed one, before the one that fails.
-    /// FERRY_ERROR_CAPTURE on a stream that is being captured, for three kinds of copy: between memory from pools
-    /// of two devices, neither of which has access to the other's pool; from pageable memory to a device without
-    /// staging, because the driver would read the source at the launch, before the graph's earlier nodes have run;
-    /// and of pageable memory with FERRY_COPY_SOURCE_READ or _DESTINATION_WRITTEN. With a ticket also
-    /// _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, because the copy may run any number of times.
-    /// If the driver refuses only the event behind the copy, the copy is in flight all the same. A later call that
-    /// synchronises reports later failures.
+    ///   launches of a staged one above 1 GiB, or the chunks of a relayed one, before the one that fails.
+    ///   FERRY_ERROR_CAPTURE on a stream that is being captured, for three kinds of copy: between memory from pools
+    ///   of two devices, neither of which has access to the other's pool; from pageable memory to a device without
+    ///   staging, because the driver would read the source at the launch, before the graph's earlier nodes have
+    ///   run; and of pageable memory with FERRY_COPY_SOURCE_READ or _DESTINATION_WRITTEN. With a ticket also
+    ///   _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, because the copy may run any number of
+    ///   times. If the driver refuses only the event behind the copy, the copy is in flight all the same. A later
+    ///   call that synchronises reports later failures.
     /// * Driver: cuMemcpy3DAsync or cuMemcpy3DPeerAsync. By a kernel or staged: cuPointerGetAttributes and
-    /// cuLaunchKernel. Staged also: cuStreamIsCapturing and cuCtxGetId before; under capture and with
-    /// ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. Staged on an idle stream:
-    /// cuLaunchKernel on a stream of ferry's own before (cuStreamCreateWithPriority for the first in a context),
-    /// and cuMemcpy3DAsync and cuStreamBatchMemOp where the device has no room for kernels. For pageable memory
-    /// cuStreamQuery; for a buffered copy cuEventRecord behind it and later cuEventQuery; before the driver's own
-    /// copy of pageable memory cuStreamSynchronize, or cuEventRecord and cuEventSynchronize. Relayed:
-    /// cuMemcpy3DAsync into and out of the slots, cuEventRecord, cuStreamWaitEvent and cuEventQuery;
-    /// cuStreamCreateWithPriority, cuEventCreate and those of ferry_host_alloc for new streams and slots. Over
-    /// several links: cuLaunchKernel for each device, cuMemcpy3DAsync, and for streams and events as relayed. With
-    /// a ticket cuEventCreate before the copy and cuEventRecord behind it.
+    ///   cuLaunchKernel. Staged also: cuStreamIsCapturing and cuCtxGetId before; under capture and with
+    ///   ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. Staged on an idle stream:
+    ///   cuLaunchKernel on a stream of ferry's own before (cuStreamCreateWithPriority for the first in a context),
+    ///   and cuMemcpy3DAsync and cuStreamBatchMemOp where the device has no room for kernels. For pageable memory
+    ///   cuStreamQuery; for a buffered copy cuEventRecord behind it and later cuEventQuery; before the driver's own
+    ///   copy of pageable memory cuStreamSynchronize, or cuEventRecord and cuEventSynchronize. Relayed:
+    ///   cuMemcpy3DAsync into and out of the slots, cuEventRecord, cuStreamWaitEvent and cuEventQuery;
+    ///   cuStreamCreateWithPriority, cuEventCreate and those of ferry_host_alloc for new streams and slots. Over
+    ///   several links: cuLaunchKernel for each device, cuMemcpy3DAsync, and for streams and events as relayed.
+    ///   With a ticket cuEventCreate before the copy and cuEventRecord behind it.
     pub fn ferry_copy_async(instance: *mut ferry_instance, copy: *const ferry_copy_desc, stream: *mut CUstream_st, ticket: *mut *mut ferry_ticket, error: *mut ferry_error_info) -> i32;
 
     /// Copies `size` bytes from address to address, both of kind ANY, otherwise as ferry_copy. Pass host addresses
@@ -1868,7 +1868,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until the copy is complete.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP; as ferry_copy.
     /// * Driver: as ferry_copy, after cuPointerGetAttributes for each address.
     pub fn ferry_copy_bytes(instance: *mut ferry_instance, destination: u64, source: u64, size: u64, error: *mut ferry_error_info) -> i32;
@@ -1890,7 +1890,7 @@ extern "C" {
     /// * Blocking: never.
     /// * Ownership: *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
     /// * Errors: the common errors; FERRY_ERROR_CAPTURE on a stream that is being captured;
-    /// FERRY_ERROR_OUT_OF_MEMORY.
+    ///   FERRY_ERROR_OUT_OF_MEMORY.
     /// * Driver: cuEventCreate, cuEventRecord.
     pub fn ferry_ticket_create(instance: *mut ferry_instance, stream: *mut CUstream_st, ticket: *mut *mut ferry_ticket, error: *mut ferry_error_info) -> i32;
 
@@ -1902,9 +1902,9 @@ extern "C" {
     /// * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; info-\>status is the copy's own result; a copy that failed is no error of this
-    /// call.
+    ///   call.
     /// * Driver: cuEventQuery; for a staged copy none while bytes arrive or once it is done.
     pub fn ferry_ticket_get_info(ticket: *mut ferry_ticket, info: *mut ferry_ticket_info) -> i32;
 
@@ -1915,9 +1915,9 @@ extern "C" {
     /// * Blocking: until the copy is done, or its context has died.
     /// * Ownership: the ticket stays the caller's.
     /// * Errors: the common errors; the status that ended the copy, which may come from earlier work that failed;
-    /// FERRY_ERROR_INVALID_ARGUMENT for NULL. For the copy's own status alone see ferry_ticket_info.status.
+    ///   FERRY_ERROR_INVALID_ARGUMENT for NULL. For the copy's own status alone see ferry_ticket_info.status.
     /// * Driver: cuEventSynchronize; for staged copies none, except cuCtxGetId and cuEventQuery when there is no
-    /// progress.
+    ///   progress.
     pub fn ferry_ticket_wait(ticket: *mut ferry_ticket) -> i32;
 
     /// Releases a ticket, at any time; the copy continues.
@@ -1926,7 +1926,7 @@ extern "C" {
     /// * Thread-safety: not beside another call on the same ticket.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuEventDestroy.
     pub fn ferry_ticket_release(ticket: *mut ferry_ticket) -> i32;
@@ -1958,13 +1958,13 @@ extern "C" {
     /// * Blocking: until all copies are complete.
     /// * Ownership: `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
     /// * Errors: the common errors; as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between
-    /// two copies names the later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a
-    /// side for `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the others may have been
-    /// made in part.
+    ///   two copies names the later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a
+    ///   side for `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the others may have
+    ///   been made in part.
     /// * Driver: cuPointerGetAttributes once or twice for each allocation (for pageable memory, each copy; with
-    /// Linux 6.11 and later some copies in each mapping) and cuArray3DGetDescriptor for each array;
-    /// cuSurfObjectCreate for the first batch that reads an array; then for each group the fastest of
-    /// cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each copy; and cuStreamSynchronize.
+    ///   Linux 6.11 and later some copies in each mapping) and cuArray3DGetDescriptor for each array;
+    ///   cuSurfObjectCreate for the first batch that reads an array; then for each group the fastest of
+    ///   cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each copy; and cuStreamSynchronize.
     pub fn ferry_copy_batch(instance: *mut ferry_instance, copies: *const ferry_copy_desc, count: u64, flags: u32, error: *mut ferry_error_info) -> i32;
 
     /// Enqueues a batch on `stream`, as for ferry_copy_async: all of it starts after earlier work there, and is
@@ -1973,18 +1973,18 @@ extern "C" {
     /// * NULL: `copies`, `stream`, `error`.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: does not wait for the GPU, except for copies that wait in ferry_copy_async too; for pieces that
-    /// are staged together while the instance's flags have SOURCE_READ or DESTINATION_WRITTEN, until their sources
-    /// have been read or their destinations are complete; for pieces that the driver copies one by one because
-    /// kernels of others fill the device; and for the stream if the driver cannot make an event for a table (see
-    /// Driver).
+    ///   are staged together while the instance's flags have SOURCE_READ or DESTINATION_WRITTEN, until their
+    ///   sources have been read or their destinations are complete; for pieces that the driver copies one by one
+    ///   because kernels of others fill the device; and for the stream if the driver cannot make an event for a
+    ///   table (see Driver).
     /// * Ownership: `copies` is read before return. The memory as for ferry_copy_async, until the stream has passed
-    /// the batch.
+    ///   the batch.
     /// * Errors: the common errors; as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the
-    /// parts before a part that the driver refuses or that fails with FERRY_ERROR_LIMIT.
+    ///   parts before a part that the driver refuses or that fails with FERRY_ERROR_LIMIT.
     /// * Driver: as ferry_copy_batch, without the wait; also cuMemcpyBatchAsync and cuMemcpy3DBatchAsync, on
-    /// streams other than the legacy one that are not being captured. A launch of more than 169 pieces, or 46
-    /// boxes, keeps them in a table in pinned memory of the instance: cuMemHostAlloc or cuMemHostRegister to grow
-    /// it, and cuEventRecord.
+    ///   streams other than the legacy one that are not being captured. A launch of more than 169 pieces, or 46
+    ///   boxes, keeps them in a table in pinned memory of the instance: cuMemHostAlloc or cuMemHostRegister to grow
+    ///   it, and cuEventRecord.
     pub fn ferry_copy_batch_async(instance: *mut ferry_instance, copies: *const ferry_copy_desc, count: u64, flags: u32, stream: *mut CUstream_st, error: *mut ferry_error_info) -> i32;
 
     /// Copies a batch of `count` plain pieces: sizes\[i\] bytes from sources\[i\] to destinations\[i\], both of
@@ -1995,7 +1995,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until all pieces are complete.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_copy_batch.
     /// * Driver: as ferry_copy_batch.
     pub fn ferry_copy_pieces(instance: *mut ferry_instance, destinations: *const u64, sources: *const u64, sizes: *const u64, count: u64, flags: u32, error: *mut ferry_error_info) -> i32;
@@ -2017,13 +2017,13 @@ extern "C" {
     /// * NULL: `copies`, `stream`, `error`.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: while a table of the pieces is sent to the device, if kernels read one; cuMemAlloc may wait for
-    /// the device.
+    ///   the device.
     /// * Ownership: *prepared is the caller's until ferry_prepared_destroy, which must come before ferry_close.
-    /// `copies` is read before return. For every launch the memory and the context must live, and the memory must
-    /// stay of the same kind.
+    ///   `copies` is read before return. For every launch the memory and the context must live, and the memory must
+    ///   stay of the same kind.
     /// * Errors: the common errors; as ferry_copy_batch.
     /// * Driver: the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
-    /// created, waited for and destroyed.
+    ///   created, waited for and destroyed.
     pub fn ferry_prepared_create(instance: *mut ferry_instance, copies: *const ferry_copy_desc, count: u64, flags: u32, stream: *mut CUstream_st, prepared: *mut *mut ferry_prepared, error: *mut ferry_error_info) -> i32;
 
     /// Prepares a batch of pieces, as ferry_prepared_create. With FERRY_BATCH_UPDATABLE their addresses can be
@@ -2034,7 +2034,7 @@ extern "C" {
     /// * Blocking: as ferry_prepared_create.
     /// * Ownership: as ferry_prepared_create; the arrays are read before return.
     /// * Errors: the common errors; as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece
-    /// that does not lie in one allocation at either end.
+    ///   that does not lie in one allocation at either end.
     /// * Driver: as ferry_prepared_create.
     pub fn ferry_prepared_create_pieces(instance: *mut ferry_instance, destinations: *const u64, sources: *const u64, sizes: *const u64, count: u64, flags: u32, stream: *mut CUstream_st, prepared: *mut *mut ferry_prepared, error: *mut ferry_error_info) -> i32;
 
@@ -2049,8 +2049,8 @@ extern "C" {
     /// * Blocking: as ferry_copy_batch_async.
     /// * Ownership: as ferry_copy_batch_async.
     /// * Errors: the common errors; FERRY_ERROR_DEVICE for a stream of another device; for an updatable batch
-    /// _UNSUPPORTED in another context, and _CAPTURE if the graph would hold parts of it by their addresses.
-    /// `error` has no index.
+    ///   _UNSUPPORTED in another context, and _CAPTURE if the graph would hold parts of it by their addresses.
+    ///   `error` has no index.
     /// * Driver: as ferry_copy_batch_async, without the look-ups.
     pub fn ferry_prepared_launch(prepared: *mut ferry_prepared, stream: *mut CUstream_st, error: *mut ferry_error_info) -> i32;
 
@@ -2065,11 +2065,11 @@ extern "C" {
     /// * Thread-safety: safe, but not beside another call on the same prepared batch.
     /// * Blocking: does not wait for the GPU.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_prepared_create_pieces, with the index; for a forbidden change
-    /// FERRY_ERROR_KIND, or _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not
-    /// updatable; _DEVICE for a stream of another device; _CAPTURE on a stream that is being captured. The
-    /// addresses are unchanged after an error.
+    ///   FERRY_ERROR_KIND, or _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not
+    ///   updatable; _DEVICE for a stream of another device; _CAPTURE on a stream that is being captured. The
+    ///   addresses are unchanged after an error.
     /// * Driver: the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
     pub fn ferry_prepared_set_addresses(prepared: *mut ferry_prepared, destinations: *const u64, sources: *const u64, stream: *mut CUstream_st, error: *mut ferry_error_info) -> i32;
 
@@ -2091,7 +2091,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_fill_desc_init(fill: *mut ferry_fill_desc, destination: *const ferry_place, width: u64, height: u64, depth: u64, pattern: *const c_void, pattern_size: u32);
@@ -2105,19 +2105,19 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until the fill is complete.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH,
-    /// _OVERFLOW, _OUT_OF_BOUNDS, _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled.
-    /// If the driver refuses a part of a split fill, the parts before it were filled. _INVALID_ARGUMENT for a
-    /// pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays; _ROUTE if FERRY_COPY_BY_KERNEL is
-    /// impossible. A fill that needs a kernel (see ferry_fill_desc) is _UNSUPPORTED with the field PATTERN or DEPTH
-    /// if the flags, the options or the driver exclude kernels, if the box leaves an allocation or registration, or
-    /// if kernels cannot reach the memory.
+    ///   _OVERFLOW, _OUT_OF_BOUNDS, _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was
+    ///   filled. If the driver refuses a part of a split fill, the parts before it were filled. _INVALID_ARGUMENT
+    ///   for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays; _ROUTE if
+    ///   FERRY_COPY_BY_KERNEL is impossible. A fill that needs a kernel (see ferry_fill_desc) is _UNSUPPORTED with
+    ///   the field PATTERN or DEPTH if the flags, the options or the driver exclude kernels, if the box leaves an
+    ///   allocation or registration, or if kernels cannot reach the memory.
     /// * Driver: cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
-    /// cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. A fill across registered
-    /// pieces is split as copies are, if all of the memory is registered. A kernel fills what needs one and, in
-    /// memory of the context's device, rows so narrow and many that the driver's call is slower:
-    /// cuPointerGetAttributes and cuLaunchKernel; on first need cuLibraryLoadData.
+    ///   cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. A fill across
+    ///   registered pieces is split as copies are, if all of the memory is registered. A kernel fills what needs
+    ///   one and, in memory of the context's device, rows so narrow and many that the driver's call is slower:
+    ///   cuPointerGetAttributes and cuLaunchKernel; on first need cuLibraryLoadData.
     pub fn ferry_fill(instance: *mut ferry_instance, fill: *const ferry_fill_desc, error: *mut ferry_error_info) -> i32;
 
     /// Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the memory's device, or
@@ -2129,10 +2129,10 @@ extern "C" {
     /// * Blocking: does not wait for the GPU, except while kernels are loaded (ferry_options.kernels).
     /// * Ownership: `fill` is read before return. The memory must live until the stream has passed the fill.
     /// * Errors: the common errors; as ferry_fill; nothing was enqueued but the parts of a split fill before the
-    /// one that fails. FERRY_ERROR_DEVICE also for a stream that cannot reach the memory; _NO_CONTEXT for another
-    /// process's memory on a stream of a context other than the one that opened it.
+    ///   one that fails. FERRY_ERROR_DEVICE also for a stream that cannot reach the memory; _NO_CONTEXT for another
+    ///   process's memory on a stream of a context other than the one that opened it.
     /// * Driver: as ferry_fill, without the wait. The driver does not know memory that a capture itself has
-    /// allocated, and no kernel fills it.
+    ///   allocated, and no kernel fills it.
     pub fn ferry_fill_async(instance: *mut ferry_instance, fill: *const ferry_fill_desc, stream: *mut CUstream_st, error: *mut ferry_error_info) -> i32;
 
     /// Returns a text such as "pageable memory"; "?" for an unknown number.
@@ -2141,7 +2141,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_obstacle_text(obstacle: i32) -> *const c_char;
@@ -2152,9 +2152,9 @@ extern "C" {
     /// * NULL: `error`.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never, except on first need as ferry_context_retain_primary, and while kernels are loaded as
-    /// ferry_copy.
+    ///   ferry_copy.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_copy.
     /// * Driver: the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
     pub fn ferry_copy_explain(instance: *mut ferry_instance, copy: *const ferry_copy_desc, explanation: *mut ferry_explanation, error: *mut ferry_error_info) -> i32;
@@ -2164,9 +2164,9 @@ extern "C" {
     /// * NULL: `stream`, `error`.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_copy_explain; for a copy to be staged also while threads start and memory is pinned, as
-    /// ferry_copy_async.
+    ///   ferry_copy_async.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_copy_async.
     /// * Driver: as ferry_copy_explain.
     pub fn ferry_copy_explain_async(instance: *mut ferry_instance, copy: *const ferry_copy_desc, stream: *mut CUstream_st, explanation: *mut ferry_explanation, error: *mut ferry_error_info) -> i32;
@@ -2180,7 +2180,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_explanation_format(explanation: *const ferry_explanation, buffer: *mut c_char, size: u64) -> u64;
@@ -2194,7 +2194,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_copy_explain_async.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_copy_batch_async.
     /// * Driver: the look-ups of ferry_copy_batch_async.
     pub fn ferry_copy_batch_explain_async(instance: *mut ferry_instance, copies: *const ferry_copy_desc, count: u64, flags: u32, stream: *mut CUstream_st, explanation: *mut ferry_batch_explanation, error: *mut ferry_error_info) -> i32;
@@ -2205,7 +2205,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_copy_explain_async.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_copy_pieces_async.
     /// * Driver: the look-ups of ferry_copy_pieces_async.
     pub fn ferry_copy_pieces_explain_async(instance: *mut ferry_instance, destinations: *const u64, sources: *const u64, sizes: *const u64, count: u64, flags: u32, stream: *mut CUstream_st, explanation: *mut ferry_batch_explanation, error: *mut ferry_error_info) -> i32;
@@ -2218,7 +2218,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_batch_explanation_format(explanation: *const ferry_batch_explanation, buffer: *mut c_char, size: u64) -> u64;
@@ -2230,7 +2230,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: none.
     pub fn ferry_instance_get_report(instance: *const ferry_instance, report: *mut ferry_report) -> i32;
@@ -2242,7 +2242,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
     pub fn ferry_instance_get_missing_entry_point(instance: *const ferry_instance, index: u32) -> *const c_char;
@@ -2265,7 +2265,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: none.
     pub fn ferry_device_get_info(instance: *const ferry_instance, device: i32, info: *mut ferry_device_info) -> i32;
@@ -2280,7 +2280,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_DEVICE if this instance has no such device.
     /// * Driver: none.
     pub fn ferry_device_find(instance: *const ferry_instance, uuid: *const u8, luid: *const u8, device: *mut i32) -> i32;
@@ -2301,7 +2301,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as the driver, if this was the last reference in the process.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuDevicePrimaryCtxRelease.
     pub fn ferry_context_release_primary(instance: *mut ferry_instance, device: i32) -> i32;
@@ -2324,7 +2324,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until the context's work has ended.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuCtxDestroy.
     pub fn ferry_context_destroy(instance: *mut ferry_instance, context: *mut CUctx_st) -> i32;
@@ -2337,7 +2337,7 @@ extern "C" {
     /// * Thread-safety: safe; calls already running on other threads may still use the former context.
     /// * Blocking: never.
     /// * Ownership: the context stays the caller's and must live until another is adopted or the instance is
-    /// closed.
+    ///   closed.
     /// * Errors: the common errors; the driver's own for an invalid context.
     /// * Driver: cuCtxPushCurrent, cuCtxGetDevice, cuCtxPopCurrent.
     pub fn ferry_context_adopt(instance: *mut ferry_instance, device: i32, context: *mut CUctx_st) -> i32;
@@ -2349,7 +2349,7 @@ extern "C" {
     /// * Thread-safety: safe; affects only the calling thread.
     /// * Blocking: as ferry_context_retain_primary, if `context` is NULL and the primary one was not retained yet.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuCtxPushCurrent.
     pub fn ferry_context_push(instance: *mut ferry_instance, device: i32, context: *mut CUctx_st) -> i32;
@@ -2360,7 +2360,7 @@ extern "C" {
     /// * Thread-safety: safe; affects only the calling thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_NO_CONTEXT if there was none.
     /// * Driver: cuCtxPopCurrent.
     pub fn ferry_context_pop(instance: *mut ferry_instance, context: *mut *mut CUctx_st) -> i32;
@@ -2371,7 +2371,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuCtxGetCurrent.
     pub fn ferry_context_get_current(instance: *mut ferry_instance, context: *mut *mut CUctx_st) -> i32;
@@ -2382,9 +2382,9 @@ extern "C" {
     /// * NULL: `context`.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until the work has ended. Calls for one device take turns, also with those of ferry_pool_destroy
-    /// and others that wait for a context: CUDA 13.0 can deadlock when two threads do so at once.
+    ///   and others that wait for a context: CUDA 13.0 can deadlock when two threads do so at once.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; late errors of earlier work.
     /// * Driver: cuCtxSynchronize.
     pub fn ferry_context_synchronize(instance: *mut ferry_instance, device: i32, context: *mut CUctx_st) -> i32;
@@ -2407,7 +2407,7 @@ extern "C" {
     /// * Thread-safety: safe; no other call may be using the stream.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuStreamDestroy.
     pub fn ferry_stream_destroy(instance: *mut ferry_instance, stream: *mut CUstream_st) -> i32;
@@ -2419,7 +2419,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until the work has ended.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; late errors of earlier work.
     /// * Driver: cuStreamSynchronize.
     pub fn ferry_stream_synchronize(instance: *mut ferry_instance, stream: *mut CUstream_st) -> i32;
@@ -2431,7 +2431,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; late errors of earlier work.
     /// * Driver: cuStreamQuery.
     pub fn ferry_stream_query(instance: *mut ferry_instance, stream: *mut CUstream_st, done: *mut i32) -> i32;
@@ -2443,10 +2443,10 @@ extern "C" {
     /// * NULL: `stream`, `user`, `error`.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: none. `done` must not call ferry or the driver, nor wait for a thread that does. It may be
-    /// called before this call returns, and after ferry_close.
+    ///   called before this call returns, and after ferry_close.
     /// * Ownership: `user` must live until the call of `done`. If this call fails, `done` is not called.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT for NULL `done`; FERRY_ERROR_CAPTURE on a stream
-    /// that is being captured; FERRY_ERROR_OUT_OF_MEMORY.
+    ///   that is being captured; FERRY_ERROR_OUT_OF_MEMORY.
     /// * Driver: cuStreamAddCallback.
     pub fn ferry_stream_notify(instance: *mut ferry_instance, stream: *mut CUstream_st, done: Option<unsafe extern "C" fn(*mut c_void, i32)>, user: *mut c_void, error: *mut ferry_error_info) -> i32;
 
@@ -2458,7 +2458,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuStreamWaitEvent.
     pub fn ferry_stream_wait_event(instance: *mut ferry_instance, stream: *mut CUstream_st, event: *mut CUevent_st) -> i32;
@@ -2471,7 +2471,7 @@ extern "C" {
     /// * Blocking: never, except on first need as ferry_context_retain_primary.
     /// * Ownership: *event, a CUevent, is the caller's until ferry_event_destroy.
     /// * Errors: the common errors; FERRY_ERROR_FLAGS; _UNSUPPORTED for FERRY_EVENT_INTERPROCESS where the driver
-    /// shares no events (ferry_device_info.ipc_events).
+    ///   shares no events (ferry_device_info.ipc_events).
     /// * Driver: cuEventCreate.
     pub fn ferry_event_create(instance: *mut ferry_instance, device: i32, flags: u32, event: *mut *mut CUevent_st, error: *mut ferry_error_info) -> i32;
 
@@ -2481,7 +2481,7 @@ extern "C" {
     /// * Thread-safety: safe; no other call may be using the event.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_IMPORTED for an event of another process (ferry_ipc_close_event).
     /// * Driver: cuEventDestroy.
     pub fn ferry_event_destroy(instance: *mut ferry_instance, event: *mut CUevent_st) -> i32;
@@ -2493,7 +2493,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; the driver's -1400 for a stream of another context.
     /// * Driver: cuEventRecord.
     pub fn ferry_event_record(instance: *mut ferry_instance, event: *mut CUevent_st, stream: *mut CUstream_st) -> i32;
@@ -2504,7 +2504,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until that work has ended.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; late errors of earlier work.
     /// * Driver: cuEventSynchronize.
     pub fn ferry_event_synchronize(instance: *mut ferry_instance, event: *mut CUevent_st) -> i32;
@@ -2516,7 +2516,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; late errors of earlier work.
     /// * Driver: cuEventQuery.
     pub fn ferry_event_query(instance: *mut ferry_instance, event: *mut CUevent_st, done: *mut i32) -> i32;
@@ -2528,9 +2528,9 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; the driver's -1600 if an event has not passed yet, and -1400 if one was never
-    /// recorded or has no timing, or if the two are of two contexts.
+    ///   recorded or has no timing, or if the two are of two contexts.
     /// * Driver: cuEventElapsedTime.
     pub fn ferry_event_elapsed_time(instance: *mut ferry_instance, start: *mut CUevent_st, end: *mut CUevent_st, milliseconds: *mut f32) -> i32;
 
@@ -2539,7 +2539,7 @@ extern "C" {
     /// * NULL: `error`.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device, as cuMemAlloc may. Waits for running work if deferred frees keep more
-    /// than ferry_options.deferred_bytes, or if the device has no memory left and deferred frees keep some.
+    ///   than ferry_options.deferred_bytes, or if the device has no memory left and deferred frees keep some.
     /// * Ownership: *address is the caller's until ferry_device_free.
     /// * Errors: the common errors; the driver's -1002 if it is out of memory.
     /// * Driver: cuMemAlloc; before it, or before it is called again, as ferry_deferred_trim.
@@ -2576,10 +2576,10 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the device has ended, as cuMemFree does.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS if it is neither device nor managed memory nor of a pool,
-    /// or was given to ferry_device_free_deferred; _IMPORTED for memory of another process (ferry_ipc_close_memory)
-    /// and of another API (ferry_external_memory_release).
+    ///   or was given to ferry_device_free_deferred; _IMPORTED for memory of another process
+    ///   (ferry_ipc_close_memory) and of another API (ferry_external_memory_release).
     /// * Driver: cuPointerGetAttributes, cuMemFree.
     pub fn ferry_device_free(instance: *mut ferry_instance, address: u64) -> i32;
 
@@ -2594,8 +2594,8 @@ extern "C" {
     /// * Blocking: does not wait for the GPU, only for the driver's lock while another thread frees.
     /// * Ownership: the memory is gone, though ferry_address_get_info knows it until the driver has it back.
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS if it is not the beginning of such an allocation or was
-    /// freed already; _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the
-    /// memory is still the caller's.
+    ///   freed already; _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the
+    ///   memory is still the caller's.
     /// * Driver: cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
     pub fn ferry_device_free_deferred(instance: *mut ferry_instance, address: u64, stream: *mut CUstream_st) -> i32;
 
@@ -2606,7 +2606,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: none.
     pub fn ferry_deferred_get_info(instance: *mut ferry_instance, device: i32, info: *mut ferry_deferred_info) -> i32;
@@ -2618,12 +2618,12 @@ extern "C" {
     /// * NULL: none.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the device has ended, as ferry_device_free, if there is anything to
-    /// return.
+    ///   return.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; the driver's own: whatever it refused to free stays.
     /// * Driver: cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree, cuDestroyExternalMemory,
-    /// cuDestroyExternalSemaphore; as ferry_host_free.
+    ///   cuDestroyExternalSemaphore; as ferry_host_free.
     pub fn ferry_deferred_trim(instance: *mut ferry_instance, device: i32, keep: u64) -> i32;
 
     /// Allocates `size` bytes of pinned host memory, usable and mapped on every device, aligned to a page, with
@@ -2642,14 +2642,14 @@ extern "C" {
     /// * NULL: `options`, `error`.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends
-    /// threads. Waits for running work if ferry_host_free_deferred keeps more than ferry_options.deferred_bytes, or
-    /// if no memory is left and it keeps some.
+    ///   threads. Waits for running work if ferry_host_free_deferred keeps more than ferry_options.deferred_bytes,
+    ///   or if no memory is left and it keeps some.
     /// * Ownership: block-\>address is the caller's until ferry_host_free or ferry_host_free_deferred on the same
-    /// instance. The memory stays pinned until the end of the context that it was made in: the current one, else
-    /// ferry's for device 0. The child of a fork must not free it.
+    ///   instance. The memory stays pinned until the end of the context that it was made in: the current one, else
+    ///   ferry's for device 0. The child of a fork must not free it.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE name the option in
-    /// `error` (a node that does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's -1002 if it
-    /// is out of memory.
+    ///   `error` (a node that does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's -1002 if
+    ///   it is out of memory.
     /// * Driver: cuMemHostRegister, else cuMemHostAlloc, with PORTABLE and DEVICEMAP.
     pub fn ferry_host_alloc(instance: *mut ferry_instance, size: u64, options: *const ferry_host_options, block: *mut ferry_host_block, error: *mut ferry_error_info) -> i32;
 
@@ -2659,10 +2659,10 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the devices has ended.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS for memory of a pinned pool, for registered memory, and for
-    /// memory given to ferry_host_free_deferred; the driver's own for an unknown address (freed twice, for
-    /// example).
+    ///   memory given to ferry_host_free_deferred; the driver's own for an unknown address (freed twice, for
+    ///   example).
     /// * Driver: cuMemHostUnregister or cuMemFreeHost.
     pub fn ferry_host_free(instance: *mut ferry_instance, address: *mut c_void) -> i32;
 
@@ -2677,8 +2677,8 @@ extern "C" {
     /// * Blocking: as ferry_device_free_deferred.
     /// * Ownership: the memory is gone, though ferry_address_get_info knows it until it is freed.
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS if it is not the beginning of such a block or was freed
-    /// already, and as for ferry_host_free; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an
-    /// error the memory is still the caller's.
+    ///   already, and as for ferry_host_free; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an
+    ///   error the memory is still the caller's.
     /// * Driver: cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
     pub fn ferry_host_free_deferred(instance: *mut ferry_instance, address: *mut c_void, stream: *mut CUstream_st) -> i32;
 
@@ -2693,9 +2693,9 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: yes: pages are faulted in and pinned.
     /// * Ownership: the memory stays the caller's and must stay mapped until ferry_host_unregister; the
-    /// registration ends with its context, as for ferry_host_alloc.
+    ///   registration ends with its context, as for ferry_host_alloc.
     /// * Errors: the common errors; FERRY_ERROR_FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's -1712 if any part is
-    /// already registered. Nothing is registered then.
+    ///   already registered. Nothing is registered then.
     /// * Driver: cuMemHostRegister with PORTABLE and DEVICEMAP, once for each piece.
     pub fn ferry_host_register(instance: *mut ferry_instance, address: *mut c_void, size: u64, flags: u32, error: *mut ferry_error_info) -> i32;
 
@@ -2706,8 +2706,8 @@ extern "C" {
     /// * Blocking: until running work on the devices has ended.
     /// * Ownership: the memory is the caller's as before.
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS for what ferry itself registered (ferry_host_free takes
-    /// that); the driver's -1713 if it is not registered. If the driver refuses one piece, ferry unregisters the
-    /// others and returns the first error: there is nothing left to try again.
+    ///   that); the driver's -1713 if it is not registered. If the driver refuses one piece, ferry unregisters the
+    ///   others and returns the first error: there is nothing left to try again.
     /// * Driver: cuMemHostUnregister, once for each piece.
     pub fn ferry_host_unregister(instance: *mut ferry_instance, address: *mut c_void) -> i32;
 
@@ -2719,7 +2719,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuPointerGetAttributes.
     pub fn ferry_address_get_info(instance: *mut ferry_instance, address: u64, info: *mut ferry_address_info) -> i32;
@@ -2742,7 +2742,7 @@ extern "C" {
     /// * Blocking: may wait for the device, as ferry_device_alloc; never if an array is reused.
     /// * Ownership: *array, a CUarray, is the caller's until ferry_array_destroy or ferry_array_destroy_async.
     /// * Errors: the common errors; FERRY_ERROR_FLAGS; _ARRAY_FORMAT for a format that the driver does not have, or
-    /// a number of channels that the format does not have; the driver's own for unsupported sizes.
+    ///   a number of channels that the format does not have; the driver's own for unsupported sizes.
     /// * Driver: cuArray3DCreate, or cuEventQuery if an array is reused; and as ferry_device_alloc.
     pub fn ferry_array_create(instance: *mut ferry_instance, device: i32, desc: *const ferry_array_desc, array: *mut *mut CUarray_st, error: *mut ferry_error_info) -> i32;
 
@@ -2753,7 +2753,7 @@ extern "C" {
     /// * Blocking: until running work on the device has ended.
     /// * Ownership: the array is gone. Graphs that copy from it may not run any more.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT also for an array given to
-    /// ferry_array_destroy_async.
+    ///   ferry_array_destroy_async.
     /// * Driver: cuArrayDestroy; cuSurfObjectDestroy after it, if a kernel has read the array.
     pub fn ferry_array_destroy(instance: *mut ferry_instance, array: *mut CUarray_st) -> i32;
 
@@ -2767,10 +2767,10 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_device_free_deferred.
     /// * Ownership: the array and its planes are gone. First destroy its texture and surface objects: they would
-    /// name the array of its next owner. Graphs that copy from it may not run any more.
+    ///   name the array of its next owner. Graphs that copy from it may not run any more.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT also for an array that another instance or the
-    /// driver made, for a level, and for an array already destroyed in this way; _CAPTURE on a stream that is being
-    /// captured; _OUT_OF_MEMORY. After an error the array is still the caller's.
+    ///   driver made, for a level, and for an array already destroyed in this way; _CAPTURE on a stream that is
+    ///   being captured; _OUT_OF_MEMORY. After an error the array is still the caller's.
     /// * Driver: cuEventRecord; the first times cuEventCreate.
     pub fn ferry_array_destroy_async(instance: *mut ferry_instance, array: *mut CUarray_st, stream: *mut CUstream_st) -> i32;
 
@@ -2784,7 +2784,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_array_create.
     /// * Ownership: *mipmapped, a CUmipmappedArray, is the caller's until ferry_mipmapped_array_destroy or
-    /// ferry_mipmapped_array_destroy_async.
+    ///   ferry_mipmapped_array_destroy_async.
     /// * Errors: the common errors; as ferry_array_create.
     /// * Driver: cuMipmappedArrayCreate, otherwise as ferry_array_create.
     pub fn ferry_mipmapped_array_create(instance: *mut ferry_instance, device: i32, desc: *const ferry_array_desc, levels: u32, mipmapped: *mut *mut CUmipmappedArray_st, error: *mut ferry_error_info) -> i32;
@@ -2807,7 +2807,7 @@ extern "C" {
     /// * Blocking: until running work on the device has ended.
     /// * Ownership: the arrays are gone. Graphs that copy from them may not run any more.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT also for an array given to
-    /// ferry_mipmapped_array_destroy_async.
+    ///   ferry_mipmapped_array_destroy_async.
     /// * Driver: cuMipmappedArrayDestroy; cuSurfObjectDestroy after it, for each level that a kernel has read.
     pub fn ferry_mipmapped_array_destroy(instance: *mut ferry_instance, mipmapped: *mut CUmipmappedArray_st) -> i32;
 
@@ -2842,7 +2842,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never, except on a thread without a context as ferry_context_retain_primary.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; the driver's own for a handle that is no array, if the driver detects it.
     /// * Driver: cuArray3DGetDescriptor.
     pub fn ferry_array_get_info(instance: *mut ferry_instance, array: *mut CUarray_st, desc: *mut ferry_array_desc, element_size: *mut u32) -> i32;
@@ -2858,7 +2858,7 @@ extern "C" {
     /// * Blocking: never.
     /// * Ownership: *pool is the caller's until ferry_pinned_pool_destroy, which must come before ferry_close.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE, _RESERVED name
-    /// the option in `error`; _OUT_OF_MEMORY.
+    ///   the option in `error`; _OUT_OF_MEMORY.
     /// * Driver: none.
     pub fn ferry_pinned_pool_create(instance: *mut ferry_instance, options: *const ferry_pinned_pool_options, pool: *mut *mut ferry_pinned_pool, error: *mut ferry_error_info) -> i32;
 
@@ -2866,13 +2866,13 @@ extern "C" {
     ///
     /// * NULL: `pool`.
     /// * Thread-safety: no other call on this pool may run meanwhile, nor later unless this one returned
-    /// FERRY_ERROR_IN_USE.
+    ///   FERRY_ERROR_IN_USE.
     /// * Blocking: until the streams have passed the frees, as ferry_host_free.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_IN_USE while blocks are allocated: the pool is then unchanged. A
-    /// pool still in use at ferry_close is leaked. After an error of the driver's own the pool is gone all the
-    /// same, and memory that the driver did not take back is lost.
+    ///   pool still in use at ferry_close is leaked. After an error of the driver's own the pool is gone all the
+    ///   same, and memory that the driver did not take back is lost.
     /// * Driver: cuEventSynchronize, cuEventDestroy; as ferry_host_free.
     pub fn ferry_pinned_pool_destroy(pool: *mut ferry_pinned_pool) -> i32;
 
@@ -2884,11 +2884,11 @@ extern "C" {
     /// * NULL: `error`.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: only if the pool has to grow, as ferry_host_alloc; and, as ferry_host_free, if its limit makes
-    /// it release free blocks of other sizes first.
+    ///   it release free blocks of other sizes first.
     /// * Ownership: *address is the caller's until it is freed, on a stream or not.
     /// * Errors: the common errors; FERRY_ERROR_LIMIT if neither free blocks nor the pool's limit suffice: a later
-    /// call may succeed, once streams have passed their frees, unless `size` itself exceeds the limit; as
-    /// ferry_host_alloc.
+    ///   call may succeed, once streams have passed their frees, unless `size` itself exceeds the limit; as
+    ///   ferry_host_alloc.
     /// * Driver: cuEventQuery for blocks that were freed on a stream; as ferry_host_alloc.
     pub fn ferry_pinned_pool_alloc(pool: *mut ferry_pinned_pool, size: u64, address: *mut *mut c_void, error: *mut ferry_error_info) -> i32;
 
@@ -2900,11 +2900,11 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_pinned_pool_alloc; it does not wait for streams.
     /// * Ownership: as ferry_pinned_pool_alloc. If the block is freed on another stream, that stream must come
-    /// after `stream`.
+    ///   after `stream`.
     /// * Errors: the common errors; as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being
-    /// captured.
+    ///   captured.
     /// * Driver: cuCtxGetId, cuStreamGetId, cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in
-    /// use; cuEventQuery; as ferry_host_alloc.
+    ///   use; cuEventQuery; as ferry_host_alloc.
     pub fn ferry_pinned_pool_alloc_async(pool: *mut ferry_pinned_pool, size: u64, stream: *mut CUstream_st, address: *mut *mut c_void, error: *mut ferry_error_info) -> i32;
 
     /// Frees a block that none of the caller's work uses any more. If ferry_pinned_pool_alloc_async made its stream
@@ -2915,7 +2915,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never, not even while other threads are in the driver.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS if it is no block of this pool, or was freed already.
     /// * Driver: none.
     pub fn ferry_pinned_pool_free(pool: *mut ferry_pinned_pool, address: *mut c_void) -> i32;
@@ -2928,7 +2928,7 @@ extern "C" {
     /// * Blocking: never.
     /// * Ownership: the block is gone; the stream may be destroyed at once.
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that
-    /// is being captured; _OUT_OF_MEMORY. After an error the block is still the caller's.
+    ///   is being captured; _OUT_OF_MEMORY. After an error the block is still the caller's.
     /// * Driver: cuCtxGetId, cuStreamGetId, cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
     pub fn ferry_pinned_pool_free_async(pool: *mut ferry_pinned_pool, address: *mut c_void, stream: *mut CUstream_st) -> i32;
 
@@ -2939,7 +2939,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_host_free, if there is memory to release.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuEventQuery; as ferry_host_free.
     pub fn ferry_pinned_pool_trim(pool: *mut ferry_pinned_pool, keep: u64) -> i32;
@@ -2950,7 +2950,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuEventQuery.
     pub fn ferry_pinned_pool_get_stats(pool: *mut ferry_pinned_pool, stats: *mut ferry_pool_stats) -> i32;
@@ -2961,7 +2961,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuEventQuery.
     pub fn ferry_pinned_pool_reset_stats(pool: *mut ferry_pinned_pool) -> i32;
@@ -2980,7 +2980,7 @@ extern "C" {
     /// * Ownership: *address is the caller's until ferry_device_free_async or ferry_device_free.
     /// * Errors: the common errors; the driver's -1002 if it is out of memory.
     /// * Driver: cuMemAllocAsync; cuDeviceGetMemPool and cuMemAllocFromPoolAsync for another device than the
-    /// stream's.
+    ///   stream's.
     pub fn ferry_device_alloc_async(instance: *mut ferry_instance, device: i32, size: u64, stream: *mut CUstream_st, address: *mut u64, error: *mut ferry_error_info) -> i32;
 
     /// Frees memory of ferry_device_alloc_async, ferry_pool_alloc_async or ferry_device_alloc in the order of
@@ -2992,9 +2992,9 @@ extern "C" {
     /// * Blocking: does not wait for the GPU, except that the driver may for memory of ferry_device_alloc.
     /// * Ownership: the memory is gone, also for ferry_address_get_info and full checks, from this call on.
     /// * Errors: the common errors; FERRY_ERROR_IMPORTED for memory of another process (ferry_ipc_close_memory);
-    /// _ADDRESS for an address that is not the beginning of an allocation or was freed already. Memory of
-    /// ferry_device_alloc that is freed twice in stream order is not detected: the process may crash, as with the
-    /// driver.
+    ///   _ADDRESS for an address that is not the beginning of an allocation or was freed already. Memory of
+    ///   ferry_device_alloc that is freed twice in stream order is not detected: the process may crash, as with the
+    ///   driver.
     /// * Driver: cuMemFreeAsync.
     pub fn ferry_device_free_async(instance: *mut ferry_instance, address: u64, stream: *mut CUstream_st) -> i32;
 
@@ -3006,7 +3006,7 @@ extern "C" {
     /// * Blocking: may wait for the device.
     /// * Ownership: *pool, a CUmemoryPool, is the caller's until ferry_pool_destroy.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _UNSUPPORTED name the
-    /// field in `error` (a node that does not exist: _INVALID_ARGUMENT, index).
+    ///   field in `error` (a node that does not exist: _INVALID_ARGUMENT, index).
     /// * Driver: cuMemPoolCreate.
     pub fn ferry_pool_create(instance: *mut ferry_instance, desc: *const ferry_pool_desc, pool: *mut *mut CUmemPoolHandle_st, error: *mut ferry_error_info) -> i32;
 
@@ -3017,14 +3017,14 @@ extern "C" {
     /// * NULL: `pool`.
     /// * Thread-safety: safe; no other call may be using the pool.
     /// * Blocking: until the streams have passed the frees of its memory. If some have not, the call waits for all
-    /// work of the current context, of the contexts that ferry uses and of the primary contexts, so it may wait and
-    /// then return FERRY_ERROR_IN_USE. Streams of any other context must have passed their frees before the call.
-    /// May wait for the device.
+    ///   work of the current context, of the contexts that ferry uses and of the primary contexts, so it may wait
+    ///   and then return FERRY_ERROR_IN_USE. Streams of any other context must have passed their frees before the
+    ///   call. May wait for the device.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_IN_USE while memory from it is allocated: the pool is then
-    /// unchanged; _INVALID_ARGUMENT for the default pool; _IMPORTED for a pool of another process
-    /// (ferry_ipc_close_pool).
+    ///   unchanged; _INVALID_ARGUMENT for the default pool; _IMPORTED for a pool of another process
+    ///   (ferry_ipc_close_pool).
     /// * Driver: cuMemPoolGetAttribute, cuMemPoolTrimTo, cuCtxSynchronize, cuMemPoolDestroy.
     pub fn ferry_pool_destroy(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st) -> i32;
 
@@ -3069,7 +3069,7 @@ extern "C" {
     /// * Blocking: as ferry_device_alloc_async.
     /// * Ownership: as ferry_device_alloc_async.
     /// * Errors: the common errors; FERRY_ERROR_IMPORTED for a pool of another process, which cannot allocate; the
-    /// driver's -1002 if it is out of memory or the pool is at its max_size.
+    ///   driver's -1002 if it is out of memory or the pool is at its max_size.
     /// * Driver: cuMemAllocFromPoolAsync.
     pub fn ferry_pool_alloc_async(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, size: u64, stream: *mut CUstream_st, address: *mut u64, error: *mut ferry_error_info) -> i32;
 
@@ -3078,12 +3078,12 @@ extern "C" {
     /// * NULL: none.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never, except for a pool that ferry did not create and that is not current: it allocates a byte
-    /// there.
+    ///   there.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: none, or cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuMemAllocFromPoolAsync,
-    /// cuPointerGetAttributes, cuMemFreeAsync.
+    ///   cuPointerGetAttributes, cuMemFreeAsync.
     pub fn ferry_pool_get_info(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, info: *mut ferry_pool_info) -> i32;
 
     /// Fills `attributes`.
@@ -3092,7 +3092,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_IMPORTED for a pool of another process.
     /// * Driver: cuMemPoolGetAttribute.
     pub fn ferry_pool_get_attributes(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, attributes: *mut ferry_pool_attributes) -> i32;
@@ -3104,9 +3104,9 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_pool_get_attributes; FERRY_ERROR_INVALID_ARGUMENT for flags that are
-    /// neither 0 nor 1. If the driver refuses an attribute, others may already be set.
+    ///   neither 0 nor 1. If the driver refuses an attribute, others may already be set.
     /// * Driver: cuMemPoolSetAttribute.
     pub fn ferry_pool_set_attributes(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, attributes: *const ferry_pool_attributes) -> i32;
 
@@ -3116,7 +3116,7 @@ extern "C" {
     /// * Thread-safety: safe; the numbers are read one after the other.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_pool_get_attributes.
     /// * Driver: cuMemPoolGetAttribute.
     pub fn ferry_pool_get_stats(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, stats: *mut ferry_pool_stats) -> i32;
@@ -3127,7 +3127,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_pool_get_attributes.
     /// * Driver: cuMemPoolSetAttribute.
     pub fn ferry_pool_reset_stats(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st) -> i32;
@@ -3139,7 +3139,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_pool_get_attributes.
     /// * Driver: cuMemPoolTrimTo.
     pub fn ferry_pool_trim(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, keep: u64) -> i32;
@@ -3154,15 +3154,15 @@ extern "C" {
     /// * NULL: none.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: while the driver maps the memory, milliseconds; FERRY_ACCESS_NONE also as
-    /// ferry_context_synchronize.
+    ///   ferry_context_synchronize.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_PEER_ACCESS if `device` cannot reach the pool's device or the data
-    /// was lost: access is then as before; _DEVICE also for FERRY_ACCESS_NONE on the pool's own device (READ_WRITE
-    /// succeeds there); _INVALID_ARGUMENT for other values of `access`.
+    ///   was lost: access is then as before; _DEVICE also for FERRY_ACCESS_NONE on the pool's own device
+    ///   (READ_WRITE succeeds there); _INVALID_ARGUMENT for other values of `access`.
     /// * Driver: cuDeviceCanAccessPeer, cuMemPoolSetAccess, cuMemPoolGetAccess; the first time
-    /// cuStreamCreateWithPriority, cuMemAlloc, cuMemAllocFromPoolAsync, cuMemcpy3DAsync, cuStreamSynchronize,
-    /// cuMemFreeAsync, cuMemFree, cuStreamDestroy.
+    ///   cuStreamCreateWithPriority, cuMemAlloc, cuMemAllocFromPoolAsync, cuMemcpy3DAsync, cuStreamSynchronize,
+    ///   cuMemFreeAsync, cuMemFree, cuStreamDestroy.
     pub fn ferry_pool_set_access(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, device: i32, access: i32) -> i32;
 
     /// Sets *access to FERRY_ACCESS_*: the access of `device` to memory of `pool`.
@@ -3171,7 +3171,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuMemPoolGetAccess.
     pub fn ferry_pool_get_access(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, device: i32, access: *mut i32) -> i32;
@@ -3182,9 +3182,9 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_HANDLE for bytes that are no handle, are cut off or have changed,
-    /// and for a handle of a later version.
+    ///   and for a handle of a later version.
     /// * Driver: none.
     pub fn ferry_ipc_get_info(instance: *mut ferry_instance, handle: *const ferry_ipc_handle, info: *mut ferry_ipc_info) -> i32;
 
@@ -3196,8 +3196,8 @@ extern "C" {
     /// * Blocking: never.
     /// * Ownership: the memory stays the caller's and must live until the importer has closed it.
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS for an address that the driver does not know;
-    /// _OUT_OF_BOUNDS; _NOT_SHAREABLE for other kinds of memory, for memory of a pool that was not exported, and
-    /// for imported memory.
+    ///   _OUT_OF_BOUNDS; _NOT_SHAREABLE for other kinds of memory, for memory of a pool that was not exported, and
+    ///   for imported memory.
     /// * Driver: cuPointerGetAttributes, cuIpcGetMemHandle or cuMemPoolExportPointer.
     pub fn ferry_ipc_export_memory(instance: *mut ferry_instance, address: u64, size: u64, handle: *mut ferry_ipc_handle, error: *mut ferry_error_info) -> i32;
 
@@ -3211,7 +3211,7 @@ extern "C" {
     /// * Blocking: never.
     /// * Ownership: *os_handle is the caller's to close; the pool stays the caller's.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT for a handle_type that is not one of the four;
-    /// _NOT_SHAREABLE for the default pool, for a pool without that handle type and for an imported pool.
+    ///   _NOT_SHAREABLE for the default pool, for a pool without that handle type and for an imported pool.
     /// * Driver: cuMemPoolExportToShareableHandle; as ferry_pool_get_info to find the pool's location.
     pub fn ferry_ipc_export_pool(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, handle_type: u32, handle: *mut ferry_ipc_handle, os_handle: *mut i64, error: *mut ferry_error_info) -> i32;
 
@@ -3237,10 +3237,10 @@ extern "C" {
     /// * Blocking: while the driver maps the memory, tens of microseconds.
     /// * Ownership: *address is the caller's until ferry_ipc_close_memory; it must not be freed.
     /// * Errors: the common errors; FERRY_ERROR_KIND for the handle of a pool or event; _HANDLE for bytes that are
-    /// no handle, for a handle of a later version, and for an object that no longer exists (not always detected:
-    /// only the exporter knows which memory of a pool exists); _MACHINE for a handle made on another machine;
-    /// _DEVICE for a device that this process does not see; _POOL if the pool was not imported. Nothing has been
-    /// mapped.
+    ///   no handle, for a handle of a later version, and for an object that no longer exists (not always detected:
+    ///   only the exporter knows which memory of a pool exists); _MACHINE for a handle made on another machine;
+    ///   _DEVICE for a device that this process does not see; _POOL if the pool was not imported. Nothing has been
+    ///   mapped.
     /// * Driver: cuIpcOpenMemHandle or cuMemPoolImportPointer.
     pub fn ferry_ipc_import_memory(instance: *mut ferry_instance, handle: *const ferry_ipc_handle, address: *mut u64, error: *mut ferry_error_info) -> i32;
 
@@ -3254,9 +3254,9 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: milliseconds.
     /// * Ownership: os_handle stays the caller's, who may close it at once. *pool is the caller's until
-    /// ferry_ipc_close_pool.
+    ///   ferry_ipc_close_pool.
     /// * Errors: the common errors; as ferry_ipc_import_memory; FERRY_ERROR_HANDLE also for an os_handle that is
-    /// not a pool's.
+    ///   not a pool's.
     /// * Driver: cuMemPoolImportFromShareableHandle.
     pub fn ferry_ipc_import_pool(instance: *mut ferry_instance, handle: *const ferry_ipc_handle, os_handle: i64, pool: *mut *mut CUmemPoolHandle_st, error: *mut ferry_error_info) -> i32;
 
@@ -3273,7 +3273,7 @@ extern "C" {
     /// * Blocking: on first need as ferry_context_retain_primary.
     /// * Ownership: *event is the caller's until ferry_ipc_close_event.
     /// * Errors: the common errors; as ferry_ipc_import_memory; FERRY_ERROR_HANDLE for an event of another instance
-    /// of this process. An event that its exporter has destroyed, while it still runs, is not detected.
+    ///   of this process. An event that its exporter has destroyed, while it still runs, is not detected.
     /// * Driver: cuIpcOpenEventHandle.
     pub fn ferry_ipc_import_event(instance: *mut ferry_instance, handle: *const ferry_ipc_handle, event: *mut *mut CUevent_st, error: *mut ferry_error_info) -> i32;
 
@@ -3285,10 +3285,10 @@ extern "C" {
     /// * NULL: `stream`.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the device has ended, if this is the last close of memory that is not from
-    /// a pool; else never.
+    ///   a pool; else never.
     /// * Ownership: the import is gone; the memory is still the exporter's.
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS for an address that this instance has not imported;
-    /// _CAPTURE for memory of a pool and a stream that is being captured.
+    ///   _CAPTURE for memory of a pool and a stream that is being captured.
     /// * Driver: cuIpcCloseMemHandle or cuMemFreeAsync.
     pub fn ferry_ipc_close_memory(instance: *mut ferry_instance, address: u64, stream: *mut CUstream_st) -> i32;
 
@@ -3298,10 +3298,10 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_POOL for a pool that this instance has not imported; _IN_USE while
-    /// memory from the pool is imported, also through another instance of this process, and possibly until the
-    /// stream has passed the close of such memory.
+    ///   memory from the pool is imported, also through another instance of this process, and possibly until the
+    ///   stream has passed the close of such memory.
     /// * Driver: cuMemPoolDestroy.
     pub fn ferry_ipc_close_pool(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st) -> i32;
 
@@ -3311,9 +3311,9 @@ extern "C" {
     /// * Thread-safety: safe; no other call may be using the event.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT also for an event that this instance has not
-    /// imported.
+    ///   imported.
     /// * Driver: cuEventDestroy.
     pub fn ferry_ipc_close_event(instance: *mut ferry_instance, event: *mut CUevent_st) -> i32;
 
@@ -3323,7 +3323,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_DEVICE also for a device and itself.
     /// * Driver: cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute.
     pub fn ferry_peer_get_info(instance: *mut ferry_instance, device: i32, peer: i32, info: *mut ferry_peer_info) -> i32;
@@ -3337,13 +3337,13 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: the first time, as ferry_context_create and ferry_context_retain_primary.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_PEER_ACCESS: there is no access, or the data was lost
-    /// (ferry_peer_get_info says which); _DEVICE also for a device and itself; _OUT_OF_MEMORY. After an error of
-    /// the driver's own no result is kept.
+    ///   (ferry_peer_get_info says which); _DEVICE also for a device and itself; _OUT_OF_MEMORY. After an error of
+    ///   the driver's own no result is kept.
     /// * Driver: cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxCreate, cuCtxEnablePeerAccess,
-    /// cuStreamCreateWithPriority, cuMemAlloc, cuMemcpy3DPeerAsync, cuStreamSynchronize, cuMemFree,
-    /// cuStreamDestroy, cuCtxDestroy.
+    ///   cuStreamCreateWithPriority, cuMemAlloc, cuMemcpy3DPeerAsync, cuStreamSynchronize, cuMemFree,
+    ///   cuStreamDestroy, cuCtxDestroy.
     pub fn ferry_peer_probe(instance: *mut ferry_instance, device: i32, peer: i32) -> i32;
 
     /// Gives `device` access to the memory of `peer`, between the contexts that ferry uses for the two. The first
@@ -3356,10 +3356,10 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: while the driver maps the peer's memory; the first time also as ferry_peer_probe.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_peer_probe.
     /// * Driver: cuDeviceCanAccessPeer, cuCtxEnablePeerAccess; the first time also the calls of ferry_peer_probe
-    /// but cuCtxCreate and cuCtxDestroy, and cuCtxDisablePeerAccess if the data is lost.
+    ///   but cuCtxCreate and cuCtxDestroy, and cuCtxDisablePeerAccess if the data is lost.
     pub fn ferry_peer_enable(instance: *mut ferry_instance, device: i32, peer: i32) -> i32;
 
     /// Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two still work;
@@ -3367,13 +3367,13 @@ extern "C" {
     ///
     /// * NULL: none.
     /// * Thread-safety: safe. Copies between the two that other threads enqueue meanwhile may fail, and their
-    /// context may be lost.
+    ///   context may be lost.
     /// * Blocking: until the work of both contexts has ended, which the driver's own call does not wait for. Breaks
-    /// a capture in either context.
+    ///   a capture in either context.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_DEVICE also for a device and itself. After an error access is as
-    /// before.
+    ///   before.
     /// * Driver: cuCtxSynchronize, cuCtxDisablePeerAccess.
     pub fn ferry_peer_disable(instance: *mut ferry_instance, device: i32, peer: i32) -> i32;
 
@@ -3388,14 +3388,14 @@ extern "C" {
     /// * Thread-safety: safe; two calibrations at once on one machine disturb each other.
     /// * Blocking: for two seconds at most on GPUs that are otherwise idle.
     /// * Ownership: takes up to 64 MiB of each device's memory, at most an eighth of what is free, or 8 MiB if that
-    /// is more; 16 MiB of pinned memory; and a context on each device, with streams and events. All of it is
-    /// released. The rates and the profile are the instance's.
+    ///   is more; 16 MiB of pinned memory; and a context on each device, with streams and events. All of it is
+    ///   released. The rates and the profile are the instance's.
     /// * Errors: the common errors; FERRY_ERROR_DEVICE also for a device and itself; _OUT_OF_MEMORY; _UNSUPPORTED
-    /// for a driver without streams or events; late errors of earlier work. No access is no error. After an error
-    /// the rates and the profile are unchanged.
+    ///   for a driver without streams or events; late errors of earlier work. No access is no error. After an error
+    ///   the rates and the profile are unchanged.
     /// * Driver: as ferry_peer_probe; cuMemGetInfo, cuEventCreate, those of ferry_host_alloc; many times
-    /// cuMemcpy3DPeerAsync, cuMemcpy3DAsync, cuEventQuery, cuEventRecord, cuStreamWaitEvent and
-    /// cuStreamSynchronize; and the calls that release all this.
+    ///   cuMemcpy3DPeerAsync, cuMemcpy3DAsync, cuEventQuery, cuEventRecord, cuStreamWaitEvent and
+    ///   cuStreamSynchronize; and the calls that release all this.
     pub fn ferry_peer_calibrate(instance: *mut ferry_instance, device: i32, peer: i32, error: *mut ferry_error_info) -> i32;
 
     /// Lets copies with FERRY_COPY_MULTILINK between host memory and `device` take the host links of other devices:
@@ -3418,15 +3418,15 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: while kernels are loaded and memory is allocated; else as ferry_peer_enable.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_DEVICE: `device` with FERRY_FIELD_DEVICE; a helper that does not
-    /// exist, is `device` itself or comes twice with FERRY_FIELD_HELPERS, its number as value and its place in
-    /// `index`. _PEER_ACCESS with FERRY_FIELD_HELPERS: a helper has no access, lost the probe's data, or atomics do
-    /// not work over its link. _UNSUPPORTED without kernels; _LIMIT for too many helpers; _OUT_OF_MEMORY; _IN_USE
-    /// after ferry_context_adopt. After an error the helpers are as before, but those ahead of a bad one keep their
-    /// access.
+    ///   exist, is `device` itself or comes twice with FERRY_FIELD_HELPERS, its number as value and its place in
+    ///   `index`. _PEER_ACCESS with FERRY_FIELD_HELPERS: a helper has no access, lost the probe's data, or atomics
+    ///   do not work over its link. _UNSUPPORTED without kernels; _LIMIT for too many helpers; _OUT_OF_MEMORY;
+    ///   _IN_USE after ferry_context_adopt. After an error the helpers are as before, but those ahead of a bad one
+    ///   keep their access.
     /// * Driver: as ferry_peer_enable; cuDeviceGetP2PAttribute, cuMemAlloc, cuEventCreate, those of
-    /// ferry_host_alloc.
+    ///   ferry_host_alloc.
     pub fn ferry_multilink_set(instance: *mut ferry_instance, device: i32, options: *const ferry_multilink_options, error: *mut ferry_error_info) -> i32;
 
     /// Imports memory. ferry_external_memory_get_address and ferry_external_memory_get_array make places of it.
@@ -3435,15 +3435,15 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device, as ferry_device_alloc.
     /// * Ownership: *memory, a CUexternalMemory, is the caller's until ferry_external_memory_release or
-    /// ferry_external_memory_release_async. It keeps the other API's memory alive. On success a file descriptor is
-    /// closed. A Windows handle stays the caller's, who may close it at once. After an error the handle is as
-    /// before, and the caller's, whatever the driver does with it.
+    ///   ferry_external_memory_release_async. It keeps the other API's memory alive. On success a file descriptor
+    ///   is closed. A Windows handle stays the caller's, who may close it at once. After an error the handle is as
+    ///   before, and the caller's, whatever the driver does with it.
     /// * Errors: the common errors; FERRY_ERROR_DEVICE; _INVALID_ARGUMENT for an unknown handle_type, a size of 0,
-    /// or a name beside a handle; _UNSUPPORTED for a type of another operating system; _HANDLE for a descriptor or
-    /// handle that is not open, or that the driver does not take for memory: `limit` is then the driver's result;
-    /// _OUT_OF_BOUNDS for a size beyond the allocation (of a D3D resource this is not detected); _FLAGS;
-    /// _OUT_OF_MEMORY also if the process has no descriptor left. `error` names the field. NVIDIA's driver takes
-    /// the descriptor of a semaphore for memory (CUDA 13.0, Linux); nothing detects that.
+    ///   or a name beside a handle; _UNSUPPORTED for a type of another operating system; _HANDLE for a descriptor
+    ///   or handle that is not open, or that the driver does not take for memory: `limit` is then the driver's
+    ///   result; _OUT_OF_BOUNDS for a size beyond the allocation (of a D3D resource this is not detected); _FLAGS;
+    ///   _OUT_OF_MEMORY also if the process has no descriptor left. `error` names the field. NVIDIA's driver takes
+    ///   the descriptor of a semaphore for memory (CUDA 13.0, Linux); nothing detects that.
     /// * Driver: cuImportExternalMemory, cuExternalMemoryGetMappedBuffer.
     pub fn ferry_external_memory_import(instance: *mut ferry_instance, desc: *const ferry_external_memory_desc, memory: *mut *mut CUextMemory_st, error: *mut ferry_error_info) -> i32;
 
@@ -3456,7 +3456,7 @@ extern "C" {
     /// * Blocking: never.
     /// * Ownership: the address ends with `memory`. No other call frees it (FERRY_ERROR_IMPORTED).
     /// * Errors: the common errors; FERRY_ERROR_HANDLE if `memory` is not imported by this instance; _OUT_OF_BOUNDS
-    /// for a part that is not within the imported size; _UNSUPPORTED for a D3D texture, which has no addresses.
+    ///   for a part that is not within the imported size; _UNSUPPORTED for a D3D texture, which has no addresses.
     /// * Driver: none.
     pub fn ferry_external_memory_get_address(instance: *mut ferry_instance, memory: *mut CUextMemory_st, offset: u64, size: u64, address: *mut u64, error: *mut ferry_error_info) -> i32;
 
@@ -3470,11 +3470,11 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device, as ferry_device_alloc.
     /// * Ownership: *mipmapped, a CUmipmappedArray, ends with `memory`. ferry_mipmapped_array_destroy and
-    /// ferry_mipmapped_array_destroy_async end it alone before that, for an allocation in which images come and go.
-    /// The memory and its other arrays live on.
+    ///   ferry_mipmapped_array_destroy_async end it alone before that, for an allocation in which images come and
+    ///   go. The memory and its other arrays live on.
     /// * Errors: the common errors; FERRY_ERROR_HANDLE if `memory` is not imported by this instance; _OUT_OF_BOUNDS
-    /// for texels beyond the imported size; _FLAGS; _ARRAY_FORMAT; the driver's own for an image that it cannot map
-    /// so.
+    ///   for texels beyond the imported size; _FLAGS; _ARRAY_FORMAT; the driver's own for an image that it cannot
+    ///   map so.
     /// * Driver: cuExternalMemoryGetMappedMipmappedArray.
     pub fn ferry_external_memory_get_array(instance: *mut ferry_instance, memory: *mut CUextMemory_st, offset: u64, desc: *const ferry_array_desc, levels: u32, mipmapped: *mut *mut CUmipmappedArray_st, error: *mut ferry_error_info) -> i32;
 
@@ -3485,9 +3485,9 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the device has ended.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_HANDLE if it is not imported by this instance, or was released
-    /// already. After an error of the driver's own some of its arrays may be gone: only release it again.
+    ///   already. After an error of the driver's own some of its arrays may be gone: only release it again.
     /// * Driver: cuMemFree, cuMipmappedArrayDestroy, cuDestroyExternalMemory.
     pub fn ferry_external_memory_release(instance: *mut ferry_instance, memory: *mut CUextMemory_st) -> i32;
 
@@ -3503,7 +3503,7 @@ extern "C" {
     /// * Blocking: as ferry_device_free_deferred.
     /// * Ownership: the memory and all that was made of it are gone.
     /// * Errors: the common errors; FERRY_ERROR_HANDLE as ferry_external_memory_release; _CAPTURE on a stream that
-    /// is being captured; _OUT_OF_MEMORY. After an error the memory is still the caller's.
+    ///   is being captured; _OUT_OF_MEMORY. After an error the memory is still the caller's.
     /// * Driver: cuEventRecord; the first times cuEventCreate.
     pub fn ferry_external_memory_release_async(instance: *mut ferry_instance, memory: *mut CUextMemory_st, stream: *mut CUstream_st) -> i32;
 
@@ -3514,7 +3514,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: *semaphore, a CUexternalSemaphore, is the caller's until ferry_external_semaphore_release or
-    /// ferry_external_semaphore_release_async. The handle's ownership is as in ferry_external_memory_import.
+    ///   ferry_external_semaphore_release_async. The handle's ownership is as in ferry_external_memory_import.
     /// * Errors: the common errors; as ferry_external_memory_import; FERRY_ERROR_RESERVED.
     /// * Driver: cuImportExternalSemaphore.
     pub fn ferry_external_semaphore_import(instance: *mut ferry_instance, desc: *const ferry_external_semaphore_desc, semaphore: *mut *mut CUextSemaphore_st, error: *mut ferry_error_info) -> i32;
@@ -3528,7 +3528,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
     /// * Driver: cuSignalExternalSemaphoresAsync.
     pub fn ferry_external_semaphore_signal_async(instance: *mut ferry_instance, semaphore: *mut CUextSemaphore_st, value: u64, stream: *mut CUstream_st) -> i32;
@@ -3543,7 +3543,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
     /// * Driver: cuWaitExternalSemaphoresAsync.
     pub fn ferry_external_semaphore_wait_async(instance: *mut ferry_instance, semaphore: *mut CUextSemaphore_st, value: u64, timeout_ms: u32, stream: *mut CUstream_st) -> i32;
@@ -3554,9 +3554,9 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_HANDLE if it is not imported by this instance, or was released
-    /// already.
+    ///   already.
     /// * Driver: cuDestroyExternalSemaphore.
     pub fn ferry_external_semaphore_release(instance: *mut ferry_instance, semaphore: *mut CUextSemaphore_st) -> i32;
 
@@ -3571,7 +3571,7 @@ extern "C" {
     /// * Blocking: as ferry_device_free_deferred.
     /// * Ownership: the semaphore is gone.
     /// * Errors: the common errors; FERRY_ERROR_HANDLE as ferry_external_semaphore_release; _CAPTURE on a stream
-    /// that is being captured; _OUT_OF_MEMORY. After an error the semaphore is still the caller's.
+    ///   that is being captured; _OUT_OF_MEMORY. After an error the semaphore is still the caller's.
     /// * Driver: cuEventRecord; the first times cuEventCreate.
     pub fn ferry_external_semaphore_release_async(instance: *mut ferry_instance, semaphore: *mut CUextSemaphore_st, stream: *mut CUstream_st) -> i32;
 
@@ -3581,7 +3581,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never; takes time that grows with the number of copies in flight.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: none.
     pub fn ferry_staging_get_info(instance: *mut ferry_instance, info: *mut ferry_staging_info) -> i32;
@@ -3596,9 +3596,9 @@ extern "C" {
     /// * Blocking: some milliseconds, and until running work in the context has ended.
     /// * Ownership: the instance's; ferry_staging_trim releases the memory.
     /// * Errors: the common errors; FERRY_ERROR_OUT_OF_MEMORY; _UNSUPPORTED also if the options exclude kernels or
-    /// staging, or the driver takes no kernels.
+    ///   staging, or the driver takes no kernels.
     /// * Driver: cuLibraryLoadData, cuKernelGetFunction, cuMemHostRegister or cuMemHostAlloc, cuEventCreate,
-    /// cuStreamCreateWithPriority.
+    ///   cuStreamCreateWithPriority.
     pub fn ferry_staging_prepare(instance: *mut ferry_instance, device: i32) -> i32;
 
     /// Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the
@@ -3609,7 +3609,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the devices has ended, as ferry_host_free.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors; the driver's own: memory that it does not take back stays in use.
     /// * Driver: cuMemHostUnregister or cuMemFreeHost.
     pub fn ferry_staging_trim(instance: *mut ferry_instance) -> i32;
@@ -3623,15 +3623,15 @@ extern "C" {
     /// * Thread-safety: safe; two calibrations at once on one machine disturb each other.
     /// * Blocking: for two seconds at most on a GPU that is otherwise idle.
     /// * Ownership: takes up to 512 MiB of the device's memory, at most a quarter of what is free, and half as much
-    /// for an array; 64 MiB of pinned and 32 MiB of other host memory; and a stream. All of it is released.
-    /// Anything that ferry_staging_prepare would create stays, unless the options exclude staging. The profile is
-    /// the instance's.
+    ///   for an array; 64 MiB of pinned and 32 MiB of other host memory; and a stream. All of it is released.
+    ///   Anything that ferry_staging_prepare would create stays, unless the options exclude staging. The profile is
+    ///   the instance's.
     /// * Errors: the common errors; FERRY_ERROR_OUT_OF_MEMORY; late errors of earlier work. After an error the
-    /// profile is unchanged.
+    ///   profile is unchanged.
     /// * Driver: cuThreadExchangeStreamCaptureMode, cuStreamCreateWithPriority, cuMemGetInfo, cuMemAlloc,
-    /// cuMemHostAlloc, cuPointerGetAttributes, cuArray3DCreate, cuSurfObjectCreate, many times cuMemcpy3DAsync,
-    /// cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, cuLaunchKernel and cuStreamSynchronize, and the calls that release
-    /// all this. Loads kernels that are not loaded yet; with FERRY_KERNELS_NONE none are measured.
+    ///   cuMemHostAlloc, cuPointerGetAttributes, cuArray3DCreate, cuSurfObjectCreate, many times cuMemcpy3DAsync,
+    ///   cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, cuLaunchKernel and cuStreamSynchronize, and the calls that
+    ///   release all this. Loads kernels that are not loaded yet; with FERRY_KERNELS_NONE none are measured.
     pub fn ferry_device_calibrate(instance: *mut ferry_instance, device: i32, error: *mut ferry_error_info) -> i32;
 
     /// Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines
@@ -3647,7 +3647,7 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
-    /// the call ends is gone.
+    ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: none.
     pub fn ferry_profile_save(instance: *const ferry_instance, device: i32, buffer: *mut c_char, size: u64, needed: *mut u64) -> i32;
@@ -3659,11 +3659,11 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: `text` is read before return. The instance keeps each different profile that was loaded or
-    /// measured, 2.4 KB, until it is closed; loading an equal one again takes no more memory.
+    ///   measured, 2.4 KB, until it is closed; loading an equal one again takes no more memory.
     /// * Errors: the common errors; FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another
-    /// version; FERRY_FIELD_DEVICE if it fits no device here; FERRY_FIELD_DRIVER for another driver version; else
-    /// FERRY_FIELD_LINE: line number `value` of `limit` was changed or cannot be true. _OUT_OF_MEMORY. After an
-    /// error the profiles are unchanged.
+    ///   version; FERRY_FIELD_DEVICE if it fits no device here; FERRY_FIELD_DRIVER for another driver version; else
+    ///   FERRY_FIELD_LINE: line number `value` of `limit` was changed or cannot be true. _OUT_OF_MEMORY. After an
+    ///   error the profiles are unchanged.
     /// * Driver: none.
     pub fn ferry_profile_load(instance: *mut ferry_instance, text: *const c_char, size: u64, error: *mut ferry_error_info) -> i32;
 }

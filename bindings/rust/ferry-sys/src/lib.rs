@@ -3,5 +3,6 @@
 //! `Default` sets a struct to zero and its `struct_size` to its size: the defaults of options, and what a call fills.
 #![allow(non_camel_case_types, non_upper_case_globals)]
 
+#[rustfmt::skip]
 mod generated;
 pub use generated::*;

@@ -165,9 +165,7 @@ impl Ferry {
     pub fn find_device(&self, uuid: &[u8; 16]) -> Result<i32> {
         let mut device = sys::FERRY_DEVICE_UNKNOWN;
         // SAFETY: the UUID has 16 bytes; there is no LUID.
-        check(unsafe {
-            sys::ferry_device_find(self.as_raw(), uuid.as_ptr(), std::ptr::null(), &mut device)
-        })?;
+        check(unsafe { sys::ferry_device_find(self.as_raw(), uuid.as_ptr(), std::ptr::null(), &mut device) })?;
         Ok(device)
     }
 

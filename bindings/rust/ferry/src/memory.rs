@@ -55,7 +55,8 @@ impl Drop for Owned {
                     if sys::ferry_device_free_deferred(ferry, *address, stream) == 0 => {}
                 (Resource::StreamOrdered(address), Some(stream))
                     if sys::ferry_device_free_async(ferry, *address, stream) == 0 => {}
-                (Resource::Array(array), Some(stream)) if sys::ferry_array_destroy_async(ferry, *array, stream) == 0 => {}
+                (Resource::Array(array), Some(stream))
+                    if sys::ferry_array_destroy_async(ferry, *array, stream) == 0 => {}
                 (Resource::Memory(address) | Resource::StreamOrdered(address), _) => {
                     sys::ferry_device_free(ferry, *address);
                 }
@@ -234,7 +235,7 @@ impl<T: Element> PinnedBuffer<T> {
         detailed(|error| unsafe { sys::ferry_host_alloc(ferry.as_raw(), size, options, &mut block, error) })?;
         let address = NonNull::new(block.address.cast()).expect("an allocated block has an address");
         let length = (block.size / size_of::<T>() as u64) as usize; // less where the options allow it
-        // SAFETY: the block is new and at least as large.
+                                                                    // SAFETY: the block is new and at least as large.
         unsafe { std::ptr::write_bytes(address.as_ptr(), 0, length) };
         Ok(PinnedBuffer { ferry: ferry.clone(), address, length, free_after: None })
     }

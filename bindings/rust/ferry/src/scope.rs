@@ -60,9 +60,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.note(stream);
         let ferry = self.ferry.as_raw();
         // SAFETY: the memory is borrowed for 'scope, and the scope waits for the stream.
-        let result = detailed(|error| unsafe {
-            sys::ferry_copy_async(ferry, &copy.raw, stream.as_raw(), null_mut(), error)
-        });
+        let result =
+            detailed(|error| unsafe { sys::ferry_copy_async(ferry, &copy.raw, stream.as_raw(), null_mut(), error) });
         self.ferry.settled(result, &copy.devices())
     }
 
@@ -113,9 +112,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     pub fn launch(&'scope self, prepared: &Prepared<'scope>) -> Result<()> {
         self.note(&prepared.stream);
         // SAFETY: as in run_copy().
-        let result = detailed(|error| unsafe {
-            sys::ferry_prepared_launch(prepared.handle, prepared.stream.as_raw(), error)
-        });
+        let result =
+            detailed(|error| unsafe { sys::ferry_prepared_launch(prepared.handle, prepared.stream.as_raw(), error) });
         self.ferry.settled(result, &prepared.devices)
     }
 }

@@ -196,8 +196,7 @@ impl Stream {
     ) -> Result<Transfer<B>, Failed<B>> {
         if buffer.length() != device.count() {
             let host_is_smaller = buffer.length() < device.count();
-            let side =
-                if host_is_smaller == is_upload { sys::FERRY_SIDE_SOURCE } else { sys::FERRY_SIDE_DESTINATION };
+            let side = if host_is_smaller == is_upload { sys::FERRY_SIDE_SOURCE } else { sys::FERRY_SIDE_DESTINATION };
             let bytes = [buffer.length(), device.count()].map(|count| (count * size_of::<B::Element>()) as u64);
             let (value, limit) = (bytes[0].max(bytes[1]), bytes[0].min(bytes[1]));
             let field = sys::FERRY_FIELD_WIDTH;
@@ -211,7 +210,7 @@ impl Stream {
             Err(error) => return Err(Failed { error, buffer }),
         };
         let buffer = MaybeUninit::new(buffer); // moved without a claim that nothing else uses its memory
-        // SAFETY: the transfer owns the host memory and shares the device memory until the copy is done.
+                                               // SAFETY: the transfer owns the host memory and shares the device memory until the end.
         match unsafe { self.enqueue_with_ticket(&copy) } {
             Ok(ticket) => Ok(Transfer { ticket, buffer: Some(buffer), stream: self.clone(), _device: owner.clone() }),
             Err(error) => {

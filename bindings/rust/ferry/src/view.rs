@@ -63,7 +63,11 @@ impl Shape {
         if !is_empty(size) {
             let reach = (depth - 1).checked_mul(slice_height).and_then(|rows| rows.checked_add(height - 1));
             let reach = reach.and_then(|rows| rows.checked_mul(row_pitch)).and_then(|end| end.checked_add(width));
-            assert!(reach.map_or(false, |end| end <= self.size[0]), "{size:?} is larger than {} elements", self.size[0]);
+            assert!(
+                reach.map_or(false, |end| end <= self.size[0]),
+                "{size:?} is larger than {} elements",
+                self.size[0]
+            );
         }
         let row_pitch = if is_empty(size) { width } else { row_pitch };
         Shape { size, row_pitch: row_pitch.saturating_mul(self.element), slice_height, ..self }
@@ -137,7 +141,6 @@ impl Shape {
         let place = sys::ferry_place { kind: sys::FERRY_KIND_HOST, address, ..Default::default() };
         Shape { place, row_pitch: self.size[0] * self.element, slice_height: self.size[1], ..*self }
     }
-
 }
 
 fn is_empty(size: [usize; 3]) -> bool {

@@ -151,7 +151,7 @@ fn strided_boxes_of_one_image_can_be_written_at_once() {
     let ferry = Ferry::open(Options::new(Driver::Software)).unwrap();
     let device = DeviceBuffer::new(&ferry, 0, 64).unwrap();
     ferry.copy(&(0..64u16).collect::<Vec<_>>(), &device).unwrap();
-    let mut image = vec![0xffffu16; 100];
+    let mut image = [0xffffu16; 100];
     // Rows of 8 in an image whose rows are 10 apart; the columns are written by two copies.
     let (left, right) = ViewMut::of(&mut image[1..]).strided([8, 8, 1], 10, 8).split(0, 3);
     let rows = device.view().shaped([8, 8, 1]);
@@ -160,7 +160,6 @@ fn strided_boxes_of_one_image_can_be_written_at_once() {
         CopyDesc::new(rows.sub([3, 0, 0], [5, 8, 1]), right).unwrap(),
     ];
     ferry.copy_batch(&copies, sys::FERRY_BATCH_CHECK_OVERLAP).unwrap();
-    drop(copies);
     for (i, value) in image.iter().enumerate() {
         let (x, y) = (i % 10, i / 10);
         let is_inside = (1..9).contains(&x) && y < 8;
