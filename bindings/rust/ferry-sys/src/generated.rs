@@ -228,6 +228,33 @@ pub const FERRY_OBSTACLE_NOT_CUT: i32 = 18;
 /// too small to gain by it
 pub const FERRY_OBSTACLE_SMALL: i32 = 19;
 
+/// there is nothing to copy
+pub const FERRY_REASON_NONE: i32 = 0;
+/// one line without pageable memory: the driver is as fast
+pub const FERRY_REASON_LINE: i32 = 1;
+/// no other route can take it: see the obstacles
+pub const FERRY_REASON_ONLY: i32 = 2;
+/// it is predicted to be the fastest, from the profile in force
+pub const FERRY_REASON_PREDICTED: i32 = 3;
+/// the driver would make the caller wait
+pub const FERRY_REASON_NO_WAIT: i32 = 4;
+/// the flags force it
+pub const FERRY_REASON_FORCED: i32 = 5;
+/// FERRY_COPY_URGENT
+pub const FERRY_REASON_URGENT: i32 = 6;
+/// FERRY_COPY_SOURCE_READ: the source is read in the call
+pub const FERRY_REASON_SOURCE_READ: i32 = 7;
+/// FERRY_COPY_MULTILINK
+pub const FERRY_REASON_MULTILINK: i32 = 8;
+
+pub const FERRY_PROFILE_NONE: i32 = 0;
+/// measured on other devices of this kind
+pub const FERRY_PROFILE_BUILT_IN: i32 = 1;
+/// of no device: ferry_device_calibrate measures this one
+pub const FERRY_PROFILE_CAUTIOUS: i32 = 2;
+/// by ferry_device_calibrate, now or before ferry_profile_load
+pub const FERRY_PROFILE_MEASURED: i32 = 3;
+
 /// nothing: the call enqueues and returns
 pub const FERRY_BLOCKS_NO: i32 = 0;
 /// until pageable source memory has been read, and for earlier work on the stream
@@ -284,6 +311,14 @@ pub const FERRY_SOFTWARE_LINKS_LOSSY: i32 = 4;
 pub const FERRY_LOG_ERROR: i32 = 0;
 pub const FERRY_LOG_WARNING: i32 = 1;
 pub const FERRY_LOG_INFO: i32 = 2;
+
+/// a single copy
+pub const FERRY_TRACE_COPY: i32 = 1;
+/// a batch of copies or pieces
+pub const FERRY_TRACE_BATCH: i32 = 2;
+/// the launch of a prepared batch; bytes and count are 0
+pub const FERRY_TRACE_PREPARED: i32 = 3;
+pub const FERRY_TRACE_FILL: i32 = 4;
 
 /// no engine: copies and kernels take turns
 pub const FERRY_COPY_OVERLAP_NONE: i32 = 0;
@@ -805,6 +840,10 @@ pub struct ferry_explanation {
     pub multilink_ns: u64,
     /// FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it
     pub multilink_obstacle: i32,
+    /// FERRY_REASON_*: why the copy, or one of its parts, takes this route
+    pub reason: i32,
+    /// FERRY_PROFILE_*: where the predicted times come from
+    pub profile: i32,
     pub reserved: u32,
 }
 
@@ -873,6 +912,47 @@ impl Default for ferry_batch_explanation {
     }
 }
 
+/// One call that copies or fills, for ferry_options.trace. Times are nanoseconds of the system's monotonic clock
+/// (CLOCK_MONOTONIC).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ferry_trace_event {
+    pub struct_size: u32,
+    /// FERRY_TRACE_*
+    pub kind: i32,
+    /// of the call, from 1: the same in both of its events
+    pub id: u64,
+    /// when the call began
+    pub begin_ns: u64,
+    /// when it returned
+    pub returned_ns: u64,
+    /// when the stream was seen to have passed the work, or the call had waited for it; 0: not yet
+    pub done_ns: u64,
+    /// that were to be copied or filled
+    pub bytes: u64,
+    /// of copies or fills
+    pub count: u64,
+    pub stream: *mut CUstream_st,
+    /// bits 1 \<\< FERRY_ROUTE_*: those taken; 0 if nothing was enqueued
+    pub routes: u32,
+    /// of the call; in the second event of its work
+    pub status: i32,
+    /// of the context that it ran in; -1 if nothing was enqueued
+    pub device: i32,
+    /// 1: the call waits for its work
+    pub is_synchronous: i32,
+}
+
+impl Default for ferry_trace_event {
+    /// All zero, but `struct_size` set.
+    fn default() -> Self {
+        // SAFETY: zero is a value of every field: a number, a pointer or no function.
+        let mut value: Self = unsafe { std::mem::zeroed() };
+        value.struct_size = std::mem::size_of::<Self>() as u32;
+        value
+    }
+}
+
 /// How to open an instance. All zero but struct_size means defaults.
 ///
 /// get_proc  The program's own driver loader, with cuGetProcAddress's meaning: returns the newest variant of `name`
@@ -932,11 +1012,16 @@ impl Default for ferry_batch_explanation {
 /// report access and move nothing: ferry_peer_probe and ferry_peer_enable fail with
 /// FERRY_ERROR_PEER_ACCESS. If the program enables access itself, copies between the two contexts' memory
 /// write nothing and report no error. Fills and kernels then do not change a peer's memory, and kernels
-/// read bytes of 0xff from it.
+/// read bytes of 0xff from it. * trace  Called for every copy, batch and fill, also one that fails: when the call
+/// returns, and for one on a stream
+/// again with the same id once the stream has passed, on a thread of ferry's. That thread looks every 0.05
+/// ms; the stream does not wait for it. There is no second event if the call failed, did nothing, or became
+/// part of a graph, nor for what streams have not passed at ferry_close. `event` is valid during the
+/// callback. It costs a call on a stream an event, some microseconds.
 ///
 /// Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also
-/// ferry_open and ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads. No
-/// callback may call ferry or throw.
+/// ferry_open and ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and
+/// trace on both. No callback may call ferry or throw.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ferry_options {
@@ -985,6 +1070,8 @@ pub struct ferry_options {
     /// FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access
     pub software_links: u32,
     pub reserved1: u32,
+    pub trace: Option<unsafe extern "C" fn(*mut c_void, *const ferry_trace_event)>,
+    pub trace_user: *mut c_void,
 }
 
 impl Default for ferry_options {
@@ -2172,9 +2259,10 @@ extern "C" {
     pub fn ferry_copy_explain_async(instance: *mut ferry_instance, copy: *const ferry_copy_desc, stream: *mut CUstream_st, explanation: *mut ferry_explanation, error: *mut ferry_error_info) -> i32;
 
     /// Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to
-    /// device 0, 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel" or "...; no
-    /// kernel: pageable memory", cut to `size` bytes with its ending zero. Returns the length of the whole line
-    /// without the zero, or 0 for a NULL explanation or a bad struct_size. `buffer` may be NULL when size is 0.
+    /// device 0, 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel; because it
+    /// is predicted to be the fastest (built-in profile)" or "...; no kernel: pageable memory", cut to `size` bytes
+    /// with its ending zero. Returns the length of the whole line without the zero, or 0 for a NULL explanation or
+    /// a bad struct_size. `buffer` may be NULL when size is 0.
     ///
     /// * NULL: `explanation`, `buffer`.
     /// * Thread-safety: safe from any thread.
@@ -3692,10 +3780,11 @@ mod tests {
         check!(ferry_copy_desc, 256, 8, source: 0, destination: 96, width: 192, height: 200, depth: 208, flags: 216, reserved0: 220, reserved: 224);
         check!(ferry_ticket_info, 32, 8, struct_size: 0, done: 4, status: 8, route: 12, bytes_done: 16, bytes_total: 24);
         check!(ferry_fill_desc, 192, 8, destination: 0, width: 96, height: 104, depth: 112, pattern: 120, pattern_size: 136, flags: 140, reserved: 144);
-        check!(ferry_explanation, 176, 8, struct_size: 0, route: 4, blocks: 8, synchronises: 12, driver_call: 16, context_device: 48, source_memory: 52, source_device: 56, destination_memory: 60, destination_device: 64, calls: 68, width: 72, height: 80, depth: 88, driver_ns: 96, kernel_ns: 104, kernel_obstacle: 112, max_sms: 116, staged_ns: 120, staged_obstacle: 128, threads: 132, staging_delay_ns: 136, relay_ns: 144, relay_obstacle: 152, links: 156, multilink_ns: 160, multilink_obstacle: 168, reserved: 172);
+        check!(ferry_explanation, 184, 8, struct_size: 0, route: 4, blocks: 8, synchronises: 12, driver_call: 16, context_device: 48, source_memory: 52, source_device: 56, destination_memory: 60, destination_device: 64, calls: 68, width: 72, height: 80, depth: 88, driver_ns: 96, kernel_ns: 104, kernel_obstacle: 112, max_sms: 116, staged_ns: 120, staged_obstacle: 128, threads: 132, staging_delay_ns: 136, relay_ns: 144, relay_obstacle: 152, links: 156, multilink_ns: 160, multilink_obstacle: 168, reason: 172, profile: 176, reserved: 180);
         check!(ferry_batch_share, 24, 8, copies: 0, bytes: 8, predicted_ns: 16);
         check!(ferry_batch_explanation, 144, 8, struct_size: 0, context_device: 4, singles: 8, batch_calls: 32, kernels: 56, staged: 80, max_sms: 104, threads: 108, staging_delay_ns: 112, broadcasts: 120);
-        check!(ferry_options, 176, 8, struct_size: 0, driver: 4, checks: 8, software_devices: 12, software_queues: 16, reserved: 20, software_memory: 24, get_proc: 32, get_proc_user: 40, allocate: 48, deallocate: 56, allocate_user: 64, log: 72, log_user: 80, register_chunk: 88, copy_flags: 96, kernels: 100, staging: 104, staging_threads: 108, staging_cpus: 112, staging_cpu_count: 120, staging_priority: 124, staging_numa: 128, staging_numa_node: 132, staging_bytes: 136, submit: 144, submit_user: 152, deferred_bytes: 160, software_links: 168, reserved1: 172);
+        check!(ferry_trace_event, 80, 8, struct_size: 0, kind: 4, id: 8, begin_ns: 16, returned_ns: 24, done_ns: 32, bytes: 40, count: 48, stream: 56, routes: 64, status: 68, device: 72, is_synchronous: 76);
+        check!(ferry_options, 192, 8, struct_size: 0, driver: 4, checks: 8, software_devices: 12, software_queues: 16, reserved: 20, software_memory: 24, get_proc: 32, get_proc_user: 40, allocate: 48, deallocate: 56, allocate_user: 64, log: 72, log_user: 80, register_chunk: 88, copy_flags: 96, kernels: 100, staging: 104, staging_threads: 108, staging_cpus: 112, staging_cpu_count: 120, staging_priority: 124, staging_numa: 128, staging_numa_node: 132, staging_bytes: 136, submit: 144, submit_user: 152, deferred_bytes: 160, software_links: 168, reserved1: 172, trace: 176, trace_user: 184);
         check!(ferry_report, 64, 8, struct_size: 0, driver: 4, driver_version: 8, device_count: 12, fallback_reason: 16, missing_count: 20, checks: 24, failed_peers: 28, kernels: 32, kernels_loaded: 36, kernel_contexts: 40, staging: 44, staging_threads: 48, program_threads: 52, staging_bytes: 56);
         check!(ferry_device_info, 312, 8, struct_size: 0, device: 4, name: 8, uuid: 136, pci_address: 152, total_memory: 184, max_pitch: 192, is_software: 200, compute_major: 204, compute_minor: 208, sm_count: 212, copy_engine_count: 216, overlap: 220, unified_addressing: 224, pageable_access: 228, pageable_uses_host_page_tables: 232, can_map_host_memory: 236, host_register: 240, host_register_read_only: 244, registered_address_is_device_address: 248, managed_memory: 252, concurrent_managed_access: 256, memory_pools: 260, pool_handle_types: 264, numa_node: 268, integrated: 272, texture_pitch_alignment: 276, host_memory_pools: 280, host_numa_memory_pools: 284, ipc_events: 288, reserved: 292, luid: 296, luid_node_mask: 304, reserved1: 308);
         check!(ferry_deferred_info, 24, 8, struct_size: 0, arrays: 4, allocations: 8, reserved: 12, bytes: 16);
