@@ -228,11 +228,10 @@ def speed_table(run, name):
 def verdict_table(run):
     lines = []
     for case in run.bench["cases"]:
-        judged = [row["verdict"] for row in case["rows"]
-                  if row["target"] or row["max_ns"] or row["choice"] or (row["of_link"] or {}).get("target")]
-        if case["rows"]:
-            lines.append([f"`{case['name']}`", str(len(case["rows"])), str(len(judged))] +
-                         [str(judged.count(verdict)) for verdict in ["ok", "noise", "lost"]])
+        verdicts = [row["verdict"] for row in case["rows"]]
+        if verdicts:
+            lines.append([f"`{case['name']}`", str(len(verdicts)), str(len(verdicts) - verdicts.count("no target"))] +
+                         [str(verdicts.count(verdict)) for verdict in ["met", "within the spread", "missed"]])
     return markdown(["case", "rows", "with a target", "target met", "within the spread", "missed"], lines)
 
 

@@ -1,7 +1,9 @@
-// Tests the arithmetic of ferry-bench: ratios, targets and verdicts.
+// Tests the arithmetic of ferry-bench: ratios, targets, verdicts, units and the time left.
 #include <gtest/gtest.h>
 
 #include "../tools/bench/case.h"
+#include "../tools/bench/progress.h"
+#include "../tools/bench/units.h"
 
 namespace bench {
 namespace {
@@ -29,29 +31,29 @@ TEST(bench_arithmetic, a_target_allows_a_share_and_a_fixed_time_more) {
     EXPECT_DOUBLE_EQ(target_of(more, 1000), 1000.0 / 1200);
     EXPECT_NEAR(target_of(more, 1e9), 1 / 1.1, 1e-6);
     // Just within the allowance, and just past it.
-    EXPECT_EQ(judge(compare({1000, 1000}, {1199, 1199}).ratio, target_of(more, 1000)), verdict::ok);
-    EXPECT_EQ(judge(compare({1000, 1000}, {1201, 1201}).ratio, target_of(more, 1000)), verdict::lost);
+    EXPECT_EQ(judge(compare({1000, 1000}, {1199, 1199}).ratio, target_of(more, 1000)), verdict::met);
+    EXPECT_EQ(judge(compare({1000, 1000}, {1201, 1201}).ratio, target_of(more, 1000)), verdict::missed);
 }
 
-TEST(bench_arithmetic, a_target_within_the_spread_is_noise) {
-    EXPECT_EQ(judge(summarise(around(1, 0.1)), 1), verdict::noise);
-    EXPECT_EQ(judge(summarise(around(1.2, 0.1)), 1), verdict::ok);
-    EXPECT_EQ(judge(summarise(around(0.8, 0.1)), 1), verdict::lost);
-    EXPECT_EQ(judge_at_most(summarise(around(100, 10)), 100), verdict::noise);
-    EXPECT_EQ(judge_at_most(summarise(around(80, 10)), 100), verdict::ok);
-    EXPECT_EQ(judge_at_most(summarise(around(120, 10)), 100), verdict::lost);
+TEST(bench_arithmetic, a_target_within_the_spread_is_neither_met_nor_missed) {
+    EXPECT_EQ(judge(summarise(around(1, 0.1)), 1), verdict::within_spread);
+    EXPECT_EQ(judge(summarise(around(1.2, 0.1)), 1), verdict::met);
+    EXPECT_EQ(judge(summarise(around(0.8, 0.1)), 1), verdict::missed);
+    EXPECT_EQ(judge_at_most(summarise(around(100, 10)), 100), verdict::within_spread);
+    EXPECT_EQ(judge_at_most(summarise(around(80, 10)), 100), verdict::met);
+    EXPECT_EQ(judge_at_most(summarise(around(120, 10)), 100), verdict::missed);
 }
 
 TEST(bench_arithmetic, the_worse_or_the_better_of_two_verdicts_is_found) {
-    EXPECT_EQ(worse_of(verdict::ok, verdict::noise), verdict::noise);
-    EXPECT_EQ(worse_of(verdict::lost, verdict::noise), verdict::lost);
-    EXPECT_EQ(better_of(verdict::ok, verdict::noise), verdict::ok);
-    EXPECT_EQ(better_of(verdict::lost, verdict::noise), verdict::noise);
+    EXPECT_EQ(worse_of(verdict::met, verdict::within_spread), verdict::within_spread);
+    EXPECT_EQ(worse_of(verdict::missed, verdict::within_spread), verdict::missed);
+    EXPECT_EQ(better_of(verdict::met, verdict::within_spread), verdict::met);
+    EXPECT_EQ(better_of(verdict::missed, verdict::within_spread), verdict::within_spread);
 }
 
 TEST(bench_arithmetic, a_choice_must_keep_up_with_the_raw_call_and_the_best_route) {
     for (const auto &[raw_ns, ratio, expected] :
-         {std::tuple{120.0, 1.0, verdict::ok}, {120.0, 0.5, verdict::lost}, {80.0, 1.0, verdict::lost}}) {
+         {std::tuple{120.0, 1.0, verdict::met}, {120.0, 0.5, verdict::missed}, {80.0, 1.0, verdict::missed}}) {
         row both = row_of(raw_ns, 100);
         both.target = 1;
         both.choice = choice_of(ratio);
@@ -61,16 +63,14 @@ TEST(bench_arithmetic, a_choice_must_keep_up_with_the_raw_call_and_the_best_rout
 
 TEST(bench_arithmetic, without_a_target_for_the_raw_call_only_the_choice_is_judged) {
     row one = row_of(80, 100);
-    EXPECT_FALSE(one.has_target());
-    EXPECT_EQ(one.judged(), verdict::lost);
+    EXPECT_EQ(one.judged(), std::nullopt) << "slower than the raw call, but without a target";
     one.choice = choice_of(1);
-    EXPECT_TRUE(one.has_target());
-    EXPECT_EQ(one.judged(), verdict::ok);
+    EXPECT_EQ(one.judged(), verdict::met);
 }
 
 TEST(bench_arithmetic, meeting_the_time_limit_or_the_best_route_is_enough) {
     for (const auto &[max_ns, ratio, expected] :
-         {std::tuple{110.0, 0.5, verdict::ok}, {90.0, 0.95, verdict::ok}, {90.0, 0.5, verdict::lost}}) {
+         {std::tuple{110.0, 0.5, verdict::met}, {90.0, 0.95, verdict::met}, {90.0, 0.5, verdict::missed}}) {
         row either = row_of(100, 100);
         either.max_ns = max_ns;
         either.choice = choice_of(ratio);
@@ -80,7 +80,7 @@ TEST(bench_arithmetic, meeting_the_time_limit_or_the_best_route_is_enough) {
 
 TEST(bench_arithmetic, both_the_link_and_the_raw_call_must_be_kept_up_with) {
     for (const auto &[raw_ns, share, expected] :
-         {std::tuple{120.0, 0.9, verdict::ok}, {120.0, 0.8, verdict::lost}, {80.0, 0.9, verdict::lost}}) {
+         {std::tuple{120.0, 0.9, verdict::met}, {120.0, 0.8, verdict::missed}, {80.0, 0.9, verdict::missed}}) {
         row both = row_of(raw_ns, 100);
         both.target = 1;
         both.of_link = {exactly(share), 0.85};
@@ -91,13 +91,11 @@ TEST(bench_arithmetic, both_the_link_and_the_raw_call_must_be_kept_up_with) {
 TEST(bench_arithmetic, a_share_of_the_link_is_judged_if_it_has_a_target) {
     row one = row_of(80, 100);
     one.of_link = {exactly(0.9), std::nullopt};
-    EXPECT_FALSE(one.has_target());
-    EXPECT_EQ(one.judged(), verdict::lost) << "ferry is slower than the raw call";
+    EXPECT_EQ(one.judged(), std::nullopt) << "ferry is slower than the raw call, but without a target";
     one.of_link->target = 0.85;
-    EXPECT_TRUE(one.has_target());
-    EXPECT_EQ(one.judged(), verdict::ok) << "the raw call has no target";
+    EXPECT_EQ(one.judged(), verdict::met) << "the raw call has no target";
     one.of_link->target = 0.95;
-    EXPECT_EQ(one.judged(), verdict::lost);
+    EXPECT_EQ(one.judged(), verdict::missed);
 }
 
 TEST(bench_arithmetic, preparation_comes_before_each_run_and_is_not_timed) {
@@ -133,6 +131,51 @@ TEST(bench_arithmetic, a_ratio_pairs_samples_of_the_same_time) {
     EXPECT_DOUBLE_EQ(ratio.median, 2);
     EXPECT_DOUBLE_EQ(ratio.p25, 2);
     EXPECT_DOUBLE_EQ(ratio.p75, 2);
+}
+
+TEST(bench_arithmetic, times_are_in_the_unit_that_fits) {
+    for (const auto &[time_ns, expected] : {std::pair{78.94, "78.9 ns"},
+                                            {999.4, "999 ns"},
+                                            {999.6, "1.00 µs"},
+                                            {27500.0, "27.5 µs"},
+                                            {999'400.0, "999 µs"},
+                                            {999'600.0, "1.00 ms"},
+                                            {384e6, "384 ms"},
+                                            {1.5e9, "1.50 s"}})
+        EXPECT_EQ(time_text(time_ns), expected);
+    distribution around_a_unit = exactly(1e3);
+    around_a_unit.p25 = 990;
+    around_a_unit.p75 = 1.2e6;
+    EXPECT_EQ(spread_text(around_a_unit), "1.00 [0.99..1200] µs") << "one unit for the three";
+    EXPECT_EQ(width_of("27.5 µs"), 7u);
+}
+
+TEST(bench_arithmetic, small_numbers_keep_their_digits) {
+    for (const auto &[value, expected] :
+         {std::pair{0.0, "0.00"}, {0.00123, "0.0012"}, {0.5, "0.50"}, {9.96, "10.0"}, {99.6, "100"}, {2098.4, "2098"}})
+        EXPECT_EQ(three_digits(value), expected);
+}
+
+TEST(bench_arithmetic, waiting_times_are_in_words) {
+    for (const auto &[seconds, expected] :
+         {std::pair{0.2, "1 s"}, {59.0, "59 s"}, {59.9, "1 min"}, {100.0, "2 min"}, {3900.0, "1 h 5 min"}})
+        EXPECT_EQ(duration_text(seconds), expected);
+}
+
+TEST(bench_arithmetic, the_time_left_follows_the_completed_cases) {
+    const std::vector<std::string> cases = {"linear", "strided", "batch"};
+    const double linear = expected_seconds("linear", true), strided = expected_seconds("strided", true),
+                 batch = expected_seconds("batch", true);
+    time_estimate estimate(cases, true);
+    EXPECT_DOUBLE_EQ(estimate.seconds_left(0), linear + strided + batch);
+    EXPECT_DOUBLE_EQ(estimate.seconds_left(linear / 2), linear / 2 + strided + batch);
+    EXPECT_DOUBLE_EQ(estimate.seconds_left(10 * linear), strided + batch) << "the case takes longer than expected";
+    estimate.complete_case(3 * linear);
+    EXPECT_DOUBLE_EQ(estimate.seconds_left(0), 3 * (strided + batch)) << "this machine takes three times as long";
+    estimate.complete_case(strided);
+    estimate.complete_case(batch);
+    EXPECT_EQ(estimate.seconds_left(0), 0);
+    EXPECT_THROW(expected_seconds("no such case", false), std::logic_error);
 }
 
 } // namespace

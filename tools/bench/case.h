@@ -2,8 +2,11 @@
 // at the end of this header and listed in main.cpp.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "measure.h"
@@ -12,14 +15,6 @@
 namespace bench {
 
 class progress;
-
-struct session {
-    const bench::environment &environment;
-    bench::workspace &workspace;
-    const std::vector<ceiling> &ceilings;
-    bool is_quick;
-    bench::progress &progress;
-};
 
 // The route that ferry chose, compared with every route that can serve the copy, each forced.
 struct route_choice {
@@ -42,7 +37,7 @@ struct link_share {
     distribution share; // that copy's time / ferry's
     std::optional<double> target;
 
-    verdict judged() const { return judge(share, target); }
+    std::optional<verdict> judged() const { return target ? std::optional(judge(share, *target)) : std::nullopt; }
 };
 
 // One comparison of the raw driver and ferry.
@@ -57,27 +52,46 @@ struct row {
     std::optional<route_choice> choice = {};       // judged too
     std::optional<link_share> of_link = {};        // judged too, if it has a target
 
-    // A row without a target is only shown.
-    bool has_target() const { return is_judged_beside_calls() || is_judged_beside_link(); }
-    // ferry has to keep up with both the link and the calls.
-    verdict judged() const {
-        if (!is_judged_beside_link()) return judged_beside_calls();
-        return is_judged_beside_calls() ? worse_of(judged_beside_calls(), of_link->judged()) : of_link->judged();
+    // Empty for a row without a target. ferry has to keep up with both the link and the calls.
+    std::optional<verdict> judged() const {
+        const std::optional<verdict> beside_calls = judged_beside_calls();
+        const std::optional<verdict> beside_link = of_link ? of_link->judged() : std::nullopt;
+        if (beside_calls && beside_link) return worse_of(*beside_calls, *beside_link);
+        return beside_calls ? beside_calls : beside_link;
     }
 
 private:
-    bool is_judged_beside_calls() const { return target || max_ns || choice; }
-    bool is_judged_beside_link() const { return of_link && of_link->target; }
     // ferry has to keep up with both the raw call and the other routes. With `max_ns`, keeping to that time or keeping
     // up with the other routes is enough, because on this machine perhaps no route reaches that time.
-    verdict judged_beside_calls() const {
+    std::optional<verdict> judged_beside_calls() const {
         if (max_ns) {
             const verdict of_time = judge_at_most(times.ferry_ns, *max_ns);
             return choice ? better_of(of_time, choice->judged()) : of_time;
         }
-        if (!choice) return judge(times.ratio, target);
-        return target ? worse_of(judge(times.ratio, target), choice->judged()) : choice->judged();
+        if (target && choice) return worse_of(judge(times.ratio, *target), choice->judged());
+        if (choice) return choice->judged();
+        return target ? std::optional(judge(times.ratio, *target)) : std::nullopt;
     }
+};
+
+using row_listener = std::function<void(const std::vector<std::string> &label_columns, const row &)>;
+
+// The rows of a case, in the order of their measurement. A row that is added does not change any more.
+class row_list {
+public:
+    row_list() = default;
+    explicit row_list(std::function<void(const row &)> added) : added_(std::move(added)) {}
+    void push_back(row row) {
+        rows_.push_back(std::move(row));
+        if (added_) added_(rows_.back());
+    }
+    auto begin() const { return rows_.begin(); }
+    auto end() const { return rows_.end(); }
+    bool empty() const { return rows_.empty(); }
+
+private:
+    std::vector<row> rows_;
+    std::function<void(const row &)> added_;
 };
 
 // Numbers without a comparison, in a table of their own.
@@ -91,13 +105,37 @@ struct number_table {
     std::vector<line> lines = {};
 };
 
+// The route that ferry plans for rows of each width and number.
+struct route_map {
+    std::vector<std::string> labels; // copy, memory, and the end with gaps
+    std::vector<std::size_t> widths; // bytes
+    std::vector<std::size_t> rows;
+    std::vector<std::vector<const char *>> routes; // by rows, then by width; null: too large for this run
+};
+
 struct case_result {
     std::string note;                       // tells the reader what raw and ferry are here
     std::vector<std::string> label_columns; // of the rows
     std::string reference_column = {};      // what row::reference_ns is, if the rows have one
-    bool is_in_us = false;                  // times of rows without a ceiling; otherwise in nanoseconds
-    std::vector<row> rows = {};
+    row_list rows = {};
     number_table numbers = {};
+    std::vector<route_map> route_maps = {};
+};
+
+struct session {
+    const bench::environment &environment;
+    bench::workspace &workspace;
+    const std::vector<ceiling> &ceilings;
+    bool is_quick;
+    bench::progress &progress;
+    const row_listener &measured; // called with each row that is added to a result
+
+    // Returns the result with its rows connected to `measured`.
+    case_result begin(case_result result) const {
+        result.rows = row_list(
+            [listener = &measured, columns = result.label_columns](const row &row) { (*listener)(columns, row); });
+        return result;
+    }
 };
 
 // One text out of several.
@@ -121,6 +159,7 @@ extern const bench_case linear_case;
 extern const bench_case submit_case;
 extern const bench_case strided_case;
 extern const bench_case volume_case;
+extern const bench_case routes_case;
 extern const bench_case regret_case;
 extern const bench_case peer_case;
 extern const bench_case relay_case;

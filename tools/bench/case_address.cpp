@@ -1,6 +1,7 @@
 // address: looks up an address with ferry, and with the driver for the same attributes.
 #include "case.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -79,9 +80,10 @@ owned<std::uint64_t> allocate_maybe(const environment &environment, const char *
 case_result run_address(session &session) {
     const environment &environment = session.environment;
     const workspace &workspace = session.workspace;
-    case_result result = {.note = "a sample is 200 calls for an address within the memory; raw: cuPointerGetAttributes "
-                                  "with the same attributes;\nferry: ferry_address_get_info",
-                          .label_columns = {"memory"}};
+    case_result result =
+        session.begin({.note = "a sample is 200 calls for an address within the memory; raw: cuPointerGetAttributes "
+                               "with the same attributes;\nferry: ferry_address_get_info",
+                       .label_columns = {"memory"}});
     const owned<std::uint64_t> managed = allocate_maybe(
         environment, "ferry_managed_alloc", [device = environment.device](ferry_instance *ferry, auto *address) {
             return ferry_managed_alloc(ferry, device, block, address, nullptr);

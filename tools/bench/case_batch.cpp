@@ -6,8 +6,9 @@
 #include <random>
 
 #include "contest.h"
-#include "report.h"
+#include "progress.h"
 #include "scattered_pieces.h"
+#include "units.h"
 
 namespace bench {
 
@@ -150,7 +151,7 @@ std::optional<double> target_of(double ratio) { return ratio > 0 ? std::optional
 effort effort_of(const session &session) { return session.is_quick ? effort{3, 20, 0.05e9} : effort{10, 200, 1e9}; }
 
 void measure_equal(session &session, const std::vector<forced_route> &forced, const batch_direction &direction,
-                   int which, const size_class &of, std::vector<row> &rows) {
+                   int which, const size_class &of, row_list &rows) {
     const environment &environment = session.environment;
     const std::size_t count = std::min(max_pieces, session.workspace.largest / (4 * of.size));
     session.progress.show("batch", direction.name, of.size);
@@ -182,20 +183,22 @@ void measure_equal(session &session, const std::vector<forced_route> &forced, co
     std::size_t fastest = 0;
     for (std::size_t i = 1; i < raw_count; ++i)
         if (summarise(taken[i]).median < summarise(taken[fastest]).median) fastest = i;
-    const std::size_t first = rows.size();
-    for (std::size_t i = 0; i < std::size(forms); ++i)
-        rows.push_back({.labels = {direction.name, std::to_string(count) + " x " + size_text(of.size), forms[i].name,
-                                   all[fastest].name},
-                        .bytes = pieces.bytes,
-                        .times = compare(taken[fastest], taken[raw_count + i]),
-                        .target = target_of(forms[i].target)});
-    rows[first].choice =
-        compare_routes(routes.routes, std::span(taken).subspan(raw_count + std::size(forms)), taken[raw_count]);
+    for (std::size_t i = 0; i < std::size(forms); ++i) {
+        row row = {.labels = {direction.name, std::to_string(count) + " x " + size_text(of.size), forms[i].name,
+                              all[fastest].name},
+                   .bytes = pieces.bytes,
+                   .times = compare(taken[fastest], taken[raw_count + i]),
+                   .target = target_of(forms[i].target)};
+        if (i == 0)
+            row.choice =
+                compare_routes(routes.routes, std::span(taken).subspan(raw_count + std::size(forms)), taken[raw_count]);
+        rows.push_back(std::move(row));
+    }
 }
 
 // Compares pieces of mixed sizes with one line of as many bytes.
 void measure_mixed(session &session, const std::vector<forced_route> &forced, const batch_direction &direction,
-                   int which, std::vector<row> &rows) {
+                   int which, row_list &rows) {
     const environment &environment = session.environment;
     const std::size_t bytes = std::min<std::size_t>(64 << 20, session.workspace.largest / 4);
     session.progress.show("batch", direction.name, bytes);
@@ -249,7 +252,7 @@ void *get_proc_that_moves_nothing(void *ferry, const char *name, std::int32_t ve
     return real;
 }
 
-void measure_thread(session &session, std::vector<row> &rows) {
+void measure_thread(session &session, row_list &rows) {
     const environment &environment = session.environment;
     auto options = sized<ferry_options>();
     options.driver = FERRY_DRIVER_CUDA;
@@ -289,13 +292,13 @@ void measure_thread(session &session, std::vector<row> &rows) {
 
 case_result run_batch(session &session) {
     session.environment.need({"cuMemcpyAsync", "cuMemcpy"});
-    case_result result = {
-        .note = joined({"scattered pieces in 16 allocations at each end, host memory is pinned; raw: the faster "
-                        "of cuMemcpyBatchAsync and a loop of cuMemcpyAsync,\nor one copy of as many bytes; "
-                        "all until the bytes have arrived. Check and plan: per piece, without the launch; raw "
-                        "includes the launch\n",
-                        routes_note}),
-        .label_columns = {"copy", "pieces", "form", "raw call"}};
+    case_result result = session.begin(
+        {.note = joined({"scattered pieces in 16 allocations at each end, host memory is pinned; raw: the faster "
+                         "of cuMemcpyBatchAsync and a loop of cuMemcpyAsync,\nor one copy of as many bytes; "
+                         "all until the bytes have arrived. Check and plan: per piece, without the launch; raw "
+                         "includes the launch\n",
+                         routes_note}),
+         .label_columns = {"copy", "pieces", "form", "raw call"}});
     measure_thread(session, result.rows);
     const std::vector<forced_route> forced = force_routes(session.environment);
     for (int which = 0; which < 3; ++which) {

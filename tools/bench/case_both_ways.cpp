@@ -2,7 +2,8 @@
 #include <algorithm>
 
 #include "contest.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -51,12 +52,12 @@ row measure_size(session &session, const exchange &exchange, std::size_t size) {
 }
 
 case_result run_both_ways(session &session) {
-    case_result result = {
-        .note = joined({"sizes and GB/s cover both copies; the ceiling is the sum of the ceilings of both "
-                        "directions; host memory is pinned;\ncuMemcpy*Async is one cuMemcpyHtoDAsync and one "
-                        "cuMemcpyDtoHAsync\n",
-                        contest_note}),
-        .label_columns = {"copies", raw_call_column}};
+    case_result result = session.begin(
+        {.note = joined({"sizes and GB/s cover both copies; the ceiling is the sum of the ceilings of both "
+                         "directions; host memory is pinned;\ncuMemcpy*Async is one cuMemcpyHtoDAsync and one "
+                         "cuMemcpyDtoHAsync\n",
+                         contest_note}),
+         .label_columns = {"copies", raw_call_column}});
     workspace &workspace = session.workspace;
     const owned<CUstream> second = make_stream(session.environment);
     const owned<void *> memory = allocate_pinned(session.environment, workspace.largest);

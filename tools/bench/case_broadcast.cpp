@@ -1,7 +1,8 @@
 // broadcast: the same bytes to every device at once.
 #include "contest.h"
 #include "peers.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -98,15 +99,15 @@ case_result run_broadcast(session &session) {
     environment.need({"cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess"});
     const peer_devices peers = open_peers(environment, session.workspace.largest);
     const access_between_devices access(environment);
-    case_result result = {
-        .note = access.text() +
-                ";\nfrom the host to all devices, or from one device to all others; sizes and GB/s count the source "
-                "once;\nraw: one call for each destination, on a stream of its device; of pageable memory also a "
-                "thread for each;\nferry: one ferry_copy_pieces_async, on a stream of device " +
-                std::to_string(environment.device) +
-                "; both until all bytes have arrived;\nceiling: H2D for each device, and from a device the best "
-                "cuMemcpyDtoDAsync of at least 64 MiB to one other",
-        .label_columns = {"source", "destinations", raw_call_column}};
+    case_result result = session.begin(
+        {.note = access.text() +
+                 ";\nfrom the host to all devices, or from one device to all others; sizes and GB/s count the source "
+                 "once;\nraw: one call for each destination, on a stream of its device; of pageable memory also a "
+                 "thread for each;\nferry: one ferry_copy_pieces_async, on a stream of device " +
+                 std::to_string(environment.device) +
+                 "; both until all bytes have arrived;\nceiling: H2D for each device, and from a device the best "
+                 "cuMemcpyDtoDAsync of at least 64 MiB to one other",
+         .label_columns = {"source", "destinations", raw_call_column}});
     for (const broadcast &each : all_broadcasts(session, peers))
         for (const std::size_t size : each.sizes) {
             session.progress.show("broadcast", each.source_name, size);

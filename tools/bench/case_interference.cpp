@@ -4,7 +4,8 @@
 
 #include "case.h"
 #include "compute.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -168,13 +169,14 @@ case_result run_interference(session &session) {
     const environment &environment = session.environment;
     if (const std::string why = why_no_computing(environment); !why.empty()) return skipped(why);
     environment.need({"cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority", "cuStreamDestroy"});
-    case_result result = {.note = "the kernel keeps eight blocks of 256 threads on each SM. Copies are enqueued\nback "
-                                  "to back on another stream, with "
-                                  "the same priority or the greatest. The time of a copy beside the kernel counts\nthe "
-                                  "copies that ended before "
-                                  "the kernel did, or the first copy if none did. "
-                                  "Host memory is pinned",
-                          .label_columns = {}};
+    case_result result =
+        session.begin({.note = "the kernel keeps eight blocks of 256 threads on each SM. Copies are enqueued\nback "
+                               "to back on another stream, with "
+                               "the same priority or the greatest. The time of a copy beside the kernel counts\nthe "
+                               "copies that ended before "
+                               "the kernel did, or the first copy if none did. "
+                               "Host memory is pinned",
+                       .label_columns = {}});
     result.numbers.label_columns = {"copy", "max SMs", "priority"};
     result.numbers.number_columns = {"compute us",          "beside copies us", "compute slower by %", "copy us",
                                      "beside computing us", "copy slower by %", "copies in time"};

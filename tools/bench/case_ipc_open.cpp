@@ -3,8 +3,9 @@
 #include <cstring>
 
 #include "case.h"
-#include "report.h"
+#include "progress.h"
 #include "second_process.h"
+#include "units.h"
 
 #if !defined(_WIN32)
 #include <unistd.h>
@@ -277,12 +278,12 @@ case_result run_ipc_open(session &session) {
     if (!memory.is_shared()) return skipped("this driver or this build of ferry cannot share memory");
     const exported_pool pool(environment, offer);
 
-    case_result result = {
-        .note = "a sample is a pair of calls in a second process, which opens the shared object and "
-                "closes it; again: while it is already open;\nferry: ferry_ipc_import_memory or ferry_ipc_import_pool; "
-                "context, stream and the pool of the memory exist before",
-        .label_columns = {"what", "raw call"},
-        .is_in_us = true};
+    case_result result = session.begin(
+        {.note =
+             "a sample is a pair of calls in a second process, which opens the shared object and "
+             "closes it; again: while it is already open;\nferry: ferry_ipc_import_memory or ferry_ipc_import_pool; "
+             "context, stream and the pool of the memory exist before",
+         .label_columns = {"what", "raw call"}});
     const auto other = second_process::start(environment, session.is_quick, offer.pool_descriptor);
     if (!other) return skipped("ferry-bench cannot be started a second time here");
     other->talk().send(offer);

@@ -1,7 +1,8 @@
 // linear: one contiguous piece, from 4 B to 1 GiB, timed until it has arrived.
 #include "case.h"
 #include "lines.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -55,9 +56,10 @@ row measure_copy(session &session, const linear_copy &copy, std::size_t size) {
 }
 
 case_result run_linear(session &session) {
-    case_result result = {.note = "async: cuMemcpy*Async and ferry_copy_async, each with cuStreamSynchronize; sync: "
-                                  "cuMemcpy* and ferry_copy, until the bytes have arrived",
-                          .label_columns = {"copy", "memory", "form"}};
+    case_result result =
+        session.begin({.note = "async: cuMemcpy*Async and ferry_copy_async, each with cuStreamSynchronize; sync: "
+                               "cuMemcpy* and ferry_copy, until the bytes have arrived",
+                       .label_columns = {"copy", "memory", "form"}});
     const std::vector<linear_copy> copies = all_copies(session.workspace);
     for (const linear_copy &copy : copies)
         for (const std::size_t size : all_sizes(session)) {

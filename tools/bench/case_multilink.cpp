@@ -5,7 +5,8 @@
 #include "compute.h"
 #include "lines.h"
 #include "peers.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -89,8 +90,7 @@ double ceiling_of_links(const session &session, const direction &direction, std:
 }
 
 // Two rows of the same rounds: beside copies of each device for itself, and beside the driver's copy over one link.
-void measure_pinned(const setting &setting, way way, std::size_t helper_count, std::size_t size,
-                    std::vector<row> &rows) {
+void measure_pinned(const setting &setting, way way, std::size_t helper_count, std::size_t size, row_list &rows) {
     session &session = setting.session;
     const environment &environment = session.environment;
     const direction whole = setting.whole(way, setting.pinned);
@@ -205,14 +205,14 @@ case_result run_multilink(session &session) {
     if (!helpers(environment, peers, peers.size()).are_supported())
         return skipped("this driver has no copies over several links");
 
-    case_result result = {
-        .note = "to and from " + device +
-                "; helpers: how many other devices lend their links; ferry: ferry_copy_async with "
-                "FERRY_COPY_MULTILINK;\nraw: each device for itself, an equal part of the bytes by cuMemcpy*Async on "
-                "each device, all at once, which is what the\nlinks carry; one link, cuMemcpy*Async of all bytes; "
-                "ferry, one link, ferry_copy_async without the flag, which stages them;\nall until the bytes have "
-                "arrived; ceiling: that of one link for each device",
-        .label_columns = {"copy", "memory", "helpers", "raw"}};
+    case_result result = session.begin(
+        {.note = "to and from " + device +
+                 "; helpers: how many other devices lend their links; ferry: ferry_copy_async with "
+                 "FERRY_COPY_MULTILINK;\nraw: each device for itself, an equal part of the bytes by cuMemcpy*Async on "
+                 "each device, all at once, which is what the\nlinks carry; one link, cuMemcpy*Async of all bytes; "
+                 "ferry, one link, ferry_copy_async without the flag, which stages them;\nall until the bytes have "
+                 "arrived; ceiling: that of one link for each device",
+         .label_columns = {"copy", "memory", "helpers", "raw"}});
     const owned<void *> memory = allocate_pinned(environment, largest + (peers.size() + 1) * guard);
     const setting setting = {session, peers, host_buffer(memory::pinned, memory.get())};
     for (std::size_t count = 1; count <= peers.size(); count = 2 * count + 1) {

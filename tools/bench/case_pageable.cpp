@@ -5,7 +5,8 @@
 #include "contest.h"
 #include "host_memory.h"
 #include "pageable.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -35,8 +36,9 @@ public:
         workspace_->load({workspace_->pinned, {size_}}); // as in the run's own: pages never written may share one page
     }
     session made() const {
-        return {session_.environment, workspace_ ? *workspace_ : session_.workspace, session_.ceilings,
-                session_.is_quick, session_.progress};
+        return {session_.environment, workspace_ ? *workspace_ : session_.workspace,
+                session_.ceilings,    session_.is_quick,
+                session_.progress,    session_.measured};
     }
 
 private:
@@ -95,7 +97,7 @@ std::vector<std::size_t> sizes_of_lines(const session &session) {
     return {64 * KiB, 128 * KiB, 256 * KiB, 512 * KiB, MiB, 4 * MiB, 16 * MiB, 64 * MiB, 256 * MiB, GiB, 4 * GiB};
 }
 
-void add_lines(session &session, std::vector<row> &rows) {
+void add_lines(session &session, row_list &rows) {
     const environment &environment = session.environment;
     for (const direction &direction : pageable_directions(session.workspace))
         for (const form form : {form::sync, form::async})
@@ -114,7 +116,7 @@ contender into_untouched(contender copy, void *memory, std::size_t size) {
     return copy;
 }
 
-void add_untouched(session &session, std::vector<row> &rows) {
+void add_untouched(session &session, row_list &rows) {
     const environment &environment = session.environment;
     const std::size_t size = session.workspace.largest, mapped = size + guard;
     const owned<void *> memory = map_untouched(mapped);
@@ -138,7 +140,7 @@ row measure_pageable_box(session &session, std::string what, const char *name, c
 }
 
 // Rows of 1 KiB, 2 KiB apart in host memory.
-void add_rows_apart(session &session, std::vector<row> &rows) {
+void add_rows_apart(session &session, row_list &rows) {
     constexpr std::size_t row_bytes = KiB, full_size = 256 * MiB;
     const extent size = {row_bytes, std::min(full_size, session.workspace.largest / 2) / row_bytes};
     for (const direction &direction : pageable_directions(session.workspace))
@@ -147,15 +149,16 @@ void add_rows_apart(session &session, std::vector<row> &rows) {
             const auto end = [&](const buffer &buffer) {
                 return padded(buffer, size, buffer.is_host() || !is_tight ? row_bytes : 0, 0);
             };
-            rows.push_back(measure_pageable_box(
+            row row = measure_pageable_box(
                 session, std::string("rows of 1 KiB, ") + (is_tight ? "device tight" : "both 2 KiB apart"),
-                direction.name, {end(direction.source), end(direction.destination), size}, direction.name));
-            rows.back().target = size.bytes() == full_size ? std::optional(3.0) : std::nullopt;
+                direction.name, {end(direction.source), end(direction.destination), size}, direction.name);
+            row.target = size.bytes() == full_size ? std::optional(3.0) : std::nullopt;
+            rows.push_back(std::move(row));
         }
 }
 
 // Whole cubic arrays with texels of 4 bytes, made by ferry for its kernels and made by the driver.
-void add_volumes(session &session, std::vector<row> &rows) {
+void add_volumes(session &session, row_list &rows) {
     constexpr std::size_t texel = 4, full_side = 512;
     std::size_t side = full_side;
     while (side * side * side * texel > session.workspace.largest)
@@ -170,8 +173,9 @@ void add_volumes(session &session, std::vector<row> &rows) {
         for (const auto &[name, box, ceiling] : {std::tuple{"H2A", bench::box{host, array.place, size}, "H2D"},
                                                  std::tuple{"A2H", bench::box{array.place, host, size}, "D2H"}}) {
             session.progress.show("pageable", name, size.bytes());
-            rows.push_back(measure_pageable_box(session, what, name, box, ceiling));
-            rows.back().target = side == full_side ? std::optional(3.0) : std::nullopt;
+            row row = measure_pageable_box(session, what, name, box, ceiling);
+            row.target = side == full_side ? std::optional(3.0) : std::nullopt;
+            rows.push_back(std::move(row));
         }
     }
 }
@@ -193,7 +197,7 @@ contender by_threads(const char *name, const environment &environment, const std
             }};
 }
 
-void add_threads(session &session, std::vector<row> &rows) {
+void add_threads(session &session, row_list &rows) {
     constexpr std::size_t count = 8, full_size = 256 * MiB;
     const environment &environment = session.environment;
     const std::size_t size = std::min(full_size, session.workspace.largest / count);
@@ -222,22 +226,23 @@ void add_threads(session &session, std::vector<row> &rows) {
 }
 
 case_result run_pageable(session &session) {
-    case_result result = {
-        .note =
-            "host memory is pageable and was touched before; 'untouched' memory is mapped anew before each sample. "
-            "Times "
-            "end when the\nbytes have arrived: cuMemcpy*Async and ferry_copy_async with a wait for the stream. For "
-            "boxes "
-            "raw is the fastest of the\ndriver's calls. pinned: the driver's copy of as many bytes of pinned memory, "
-            "in "
-            "the same rounds; of link: its time / ferry's.\nBoth targets must be met. 'returns': only until the call "
-            "returns (pinned too), on an idle stream, behind a pinned copy that\nhas just begun, and as the first call "
-            "of "
-            "an instance, without options and with staging set up at open; p99: of ferry's\ncalls. The sizes of the "
-            "threads are the sum over all threads\n" +
-            note_on_costs(session),
-        .label_columns = {"what", "copy", "ferry's call", "route", raw_call_column},
-        .reference_column = "pinned"};
+    case_result result = session.begin(
+        {.note =
+             "host memory is pageable and was touched before; 'untouched' memory is mapped anew before each sample. "
+             "Times "
+             "end when the\nbytes have arrived: cuMemcpy*Async and ferry_copy_async with a wait for the stream. For "
+             "boxes "
+             "raw is the fastest of the\ndriver's calls. pinned: the driver's copy of as many bytes of pinned memory, "
+             "in "
+             "the same rounds; of link: its time / ferry's.\nBoth targets must be met. 'returns': only until the call "
+             "returns (pinned too), on an idle stream, behind a pinned copy that\nhas just begun, and as the first "
+             "call "
+             "of "
+             "an instance, without options and with staging set up at open; p99: of ferry's\ncalls. The sizes of the "
+             "threads are the sum over all threads\n" +
+             note_on_costs(session),
+         .label_columns = {"what", "copy", "ferry's call", "route", raw_call_column},
+         .reference_column = "pinned"});
     {
         const wide_session wide(session);
         bench::session made = wide.made();

@@ -15,7 +15,8 @@
 #include "case.h"
 #include "compute.h"
 #include "lines.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -129,9 +130,8 @@ void measure_sizes(session &session, const std::string &beside, std::span<const 
         }
 }
 
-case_result begin_result(const char *note, const char *beside) {
-    case_result result = {.note = note, .label_columns = {beside, "copy"}};
-    result.is_in_us = true;
+case_result begin_result(const session &session, const char *note, const char *beside) {
+    case_result result = session.begin({.note = note, .label_columns = {beside, "copy"}});
     result.numbers.label_columns = {beside, "copy", "size"};
     result.numbers.number_columns = {"raw p99 us", "ferry p99 us"};
     return result;
@@ -143,7 +143,8 @@ case_result run_pageable_busy(session &session) {
     return skipped("it starts processes as Linux does");
 #else
     case_result result =
-        begin_result("other processes compute meanwhile; raw: cuMemcpy*Async; ferry: ferry_copy_async; both until "
+        begin_result(session,
+                     "other processes compute meanwhile; raw: cuMemcpy*Async; ferry: ferry_copy_async; both until "
                      "cuStreamSynchronize has returned.\nThe median may be 1.5 times the driver's up to 1 MiB, and the "
                      "driver's beyond",
                      "processes");
@@ -159,10 +160,10 @@ case_result run_pageable_busy(session &session) {
 
 // Programs copy now and then rather than in a row: processors and threads sleep in between.
 case_result run_pageable_cold(session &session) {
-    case_result result = {.note = "10 ms of sleep before each copy; raw: cuMemcpy*Async or cuMemcpy*; ferry: "
-                                  "ferry_copy_async or ferry_copy; until the copy is complete",
-                          .label_columns = {"form", "copy"}};
-    result.is_in_us = true;
+    case_result result =
+        session.begin({.note = "10 ms of sleep before each copy; raw: cuMemcpy*Async or cuMemcpy*; ferry: "
+                               "ferry_copy_async or ferry_copy; until the copy is complete",
+                       .label_columns = {"form", "copy"}});
     const environment &environment = session.environment;
     constexpr double targets[] = {1.3, 1.6, 1.8, 2};
     for (const form how : {form::async, form::sync})
@@ -191,6 +192,7 @@ case_result run_pageable_cold(session &session) {
 case_result run_pageable_busy_gpu(session &session) {
     if (const std::string why = why_no_computing(session.environment); !why.empty()) return skipped(why);
     case_result result = begin_result(
+        session,
         "kernels that fill the device run back to back on another stream, 1.5 ms each, or one kernel all the time; "
         "raw: "
         "cuMemcpy*Async; ferry: ferry_copy_async;\nboth until cuStreamSynchronize has returned. The median "

@@ -6,7 +6,8 @@
 #include "case.h"
 #include "host_memory.h"
 #include "lines.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -124,10 +125,11 @@ double carried_by(unsigned threads, std::size_t size) {
 }
 
 case_result run_pageable_devices(session &session) {
-    case_result result = {.note = "each device copies as much, all at once; raw: cuMemcpy*Async, a thread for each "
-                                  "device; ferry: ferry_copy_async,\none thread for all; until all have arrived. The "
-                                  "second table: memcpy by threads, from memory into buffers of 256 KiB",
-                          .label_columns = {"devices", "copy"}};
+    case_result result =
+        session.begin({.note = "each device copies as much, all at once; raw: cuMemcpy*Async, a thread for each "
+                               "device; ferry: ferry_copy_async,\none thread for all; until all have arrived. The "
+                               "second table: memcpy by threads, from memory into buffers of 256 KiB",
+                       .label_columns = {"devices", "copy"}});
     result.numbers.label_columns = {"threads"};
     result.numbers.number_columns = {"GB/s"};
     const environment &environment = session.environment;

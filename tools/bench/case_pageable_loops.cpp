@@ -3,7 +3,8 @@
 #include "case.h"
 #include "compute.h"
 #include "lines.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -89,11 +90,11 @@ double target_of_loop(bool is_busy, bool to_device, std::size_t size) {
 }
 
 case_result run_pageable_loops(session &session) {
-    case_result result = {.note =
-                              "400 pageable copies in a row, each time that of one copy until all have arrived, from "
-                              "the end of the work ahead.\nraw: cuMemcpy*Async; ferry: ferry_copy_async; read: with "
-                              "FERRY_COPY_SOURCE_READ. Busy: behind 512 MiB of pinned memory",
-                          .label_columns = {"stream", "copy", "flags"}};
+    case_result result =
+        session.begin({.note = "400 pageable copies in a row, each time that of one copy until all have arrived, from "
+                               "the end of the work ahead.\nraw: cuMemcpy*Async; ferry: ferry_copy_async; read: with "
+                               "FERRY_COPY_SOURCE_READ. Busy: behind 512 MiB of pinned memory",
+                       .label_columns = {"stream", "copy", "flags"}});
     result.numbers.label_columns = {"stream", "copy", "flags", "size"};
     result.numbers.number_columns = {"raw call us", "ferry call us"};
     const environment &environment = session.environment;

@@ -4,8 +4,9 @@
 
 #include "case.h"
 #include "lines.h"
-#include "report.h"
+#include "progress.h"
 #include "scattered_pieces.h"
+#include "units.h"
 
 namespace bench {
 
@@ -44,10 +45,11 @@ std::size_t sum_of(const std::vector<std::size_t> &sizes) {
 }
 
 case_result run_pageable_pieces(session &session) {
-    case_result result = {.note = "raw: a loop of cuMemcpyAsync; ferry: ferry_copy_pieces_async; link: one copy of as "
-                                  "much pinned memory; until all have arrived",
-                          .label_columns = {"pieces", "copy"},
-                          .reference_column = "link"};
+    case_result result =
+        session.begin({.note = "raw: a loop of cuMemcpyAsync; ferry: ferry_copy_pieces_async; link: one copy of as "
+                               "much pinned memory; until all have arrived",
+                       .label_columns = {"pieces", "copy"},
+                       .reference_column = "link"});
     const environment &environment = session.environment;
     const std::size_t part = session.is_quick ? 64 : 1;
     const list_of_sizes lists[] = {{"1500 of 256 B to 256 KiB", mixed_sizes(1500 / (session.is_quick ? 10 : 1)), 0.6},

@@ -2,7 +2,8 @@
 #include "contest.h"
 #include "peer_boxes.h"
 #include "peers.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -24,7 +25,7 @@ struct lane {
     bench::direction direction;
     const char *access;
     double ceiling;
-    std::vector<row> &rows;
+    row_list &rows;
 };
 
 void measure(const lane &lane, const placed_box &placed) {
@@ -35,7 +36,7 @@ void measure(const lane &lane, const placed_box &placed) {
     lane.rows.push_back(measure_box(lane.session, std::move(all), box, lane.ceiling));
 }
 
-void measure_with_access(session &session, const peer_device &peer, bool is_on, std::vector<row> &rows) {
+void measure_with_access(session &session, const peer_device &peer, bool is_on, row_list &rows) {
     const workspace &workspace = session.workspace;
     const std::string here = std::to_string(session.environment.device), there = std::to_string(peer.buffer.device);
     const std::string names[] = {here + " to " + there, there + " to " + here};
@@ -52,13 +53,14 @@ void measure_with_access(session &session, const peer_device &peer, bool is_on, 
 
 case_result run_peer(session &session) {
     const environment &environment = session.environment;
-    case_result result = {
-        .note = "on a stream of device " + std::to_string(environment.device) +
-                "; access: whether peer access is enabled in both directions; pitched: 13 B between rows, and in\n3D 3 "
-                "rows "
-                "between slices; ceiling: the best cuMemcpyDtoDAsync of at least 64 MiB with that access\n" +
-                contest_note,
-        .label_columns = {"copy", "access", "box", "rows", "source", "destination", raw_call_column}};
+    case_result result = session.begin(
+        {.note =
+             "on a stream of device " + std::to_string(environment.device) +
+             "; access: whether peer access is enabled in both directions; pitched: 13 B between rows, and in\n3D 3 "
+             "rows "
+             "between slices; ceiling: the best cuMemcpyDtoDAsync of at least 64 MiB with that access\n" +
+             contest_note,
+         .label_columns = {"copy", "access", "box", "rows", "source", "destination", raw_call_column}});
     if (environment.report.device_count < 2) {
         result.note = "skipped: needs two devices";
         return result;

@@ -1,7 +1,8 @@
 // pinned-alloc: allocation and release of pinned host memory, and whether copies are as fast with ferry's memory.
 #include "case.h"
 #include "host_memory.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -42,7 +43,7 @@ way by_ferry(const environment &environment) {
 struct table {
     bench::session &session;
     const way ways[2]; // raw, ferry
-    std::vector<row> &rows;
+    row_list &rows;
 
     // Every visible device maps the memory.
     std::int32_t device_count() const { return session.environment.report.device_count; }
@@ -122,13 +123,12 @@ void measure_copies(table &table, std::size_t size) {
 }
 
 case_result run_pinned_alloc(session &session) {
-    case_result result = {
-        .note = "raw: cuMemHostAlloc (PORTABLE, DEVICEMAP) and cuMemFreeHost; ferry: ferry_host_alloc and "
-                "ferry_host_free;\none call each. Copies: cuMemcpy*Async until the bytes have arrived, with memory "
-                "from each "
-                "allocator.\nThe target for 1 GiB is 5 with one visible device, and 3 with more",
-        .label_columns = {"what", "devices"},
-        .is_in_us = true};
+    case_result result = session.begin(
+        {.note = "raw: cuMemHostAlloc (PORTABLE, DEVICEMAP) and cuMemFreeHost; ferry: ferry_host_alloc and "
+                 "ferry_host_free;\none call each. Copies: cuMemcpy*Async until the bytes have arrived, with memory "
+                 "from each "
+                 "allocator.\nThe target for 1 GiB is 5 with one visible device, and 3 with more",
+         .label_columns = {"what", "devices"}});
     table table = {session, {by_driver(session.environment), by_ferry(session.environment)}, result.rows};
     const std::size_t largest = session.workspace.largest;
     warm_host_memory(6 * largest); // each of two ways holds one block, and the system hands out others

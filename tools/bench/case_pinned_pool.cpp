@@ -1,6 +1,7 @@
 // pinned-pool: allocation and release of blocks from ferry's pinned pool.
 #include "case.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -48,7 +49,7 @@ void grow(ferry_pinned_pool *pool, std::size_t size) {
         check(ferry_pinned_pool_free(pool, block), "ferry_pinned_pool_free", {});
 }
 
-void measure_size(session &session, ferry_pinned_pool *pool, CUevent event, std::size_t size, std::vector<row> &rows) {
+void measure_size(session &session, ferry_pinned_pool *pool, CUevent event, std::size_t size, row_list &rows) {
     session.progress.show("pinned-pool", "", size);
     const environment &environment = session.environment;
     grow(pool, size);
@@ -77,11 +78,12 @@ case_result run_pinned_pool(session &session) {
     check(environment.cu.cuEventCreate(&made, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     const owned<CUevent> event = {made, environment.cu.cuEventDestroy};
 
-    case_result result = {.note = "a sample is 100 pairs of calls without waiting, from a pool that has grown; ferry: "
-                                  "ferry_pinned_pool_alloc\nand ferry_pinned_pool_free_async or "
-                                  "ferry_pinned_pool_free; raw: cuEventRecord and cuEventQuery, because the driver\n"
-                                  "has no such pool",
-                          .label_columns = {"freed by"}};
+    case_result result =
+        session.begin({.note = "a sample is 100 pairs of calls without waiting, from a pool that has grown; ferry: "
+                               "ferry_pinned_pool_alloc\nand ferry_pinned_pool_free_async or "
+                               "ferry_pinned_pool_free; raw: cuEventRecord and cuEventQuery, because the driver\n"
+                               "has no such pool",
+                       .label_columns = {"freed by"}});
     for (const std::size_t size : {4 << 10, 64 << 10, 1 << 20})
         measure_size(session, pool.get(), event.get(), size, result.rows);
     return result;

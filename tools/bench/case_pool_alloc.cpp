@@ -1,6 +1,7 @@
 // pool-alloc: stream-ordered allocation of device memory from the driver's pools.
 #include "case.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -76,7 +77,7 @@ contender without_stream(const environment &environment, std::size_t size) {
     });
 }
 
-void measure_size(session &session, CUmemoryPool own_pool, std::size_t size, std::vector<row> &rows) {
+void measure_size(session &session, CUmemoryPool own_pool, std::size_t size, row_list &rows) {
     session.progress.show("pool-alloc", "", size);
     const environment &environment = session.environment;
     std::vector<contender> contenders = {without_stream(environment, size)};
@@ -110,13 +111,13 @@ case_result run_pool_alloc(session &session) {
                       "cuMemPoolSetAttribute", "cuMemPoolTrimTo", "cuDeviceGetMemPool"});
     const keeping_pool keeping[] = {{environment.cu, current_pool(environment)}, {environment.cu, own_pool.get()}};
 
-    case_result result = {
-        .note = "a sample is 100 pairs of calls on a stream, without waiting; the pools keep freed memory\n"
-                "(release threshold); raw: cuMemAllocAsync or, from a created pool, cuMemAllocFromPoolAsync, and "
-                "cuMemFreeAsync;\nferry: ferry_device_alloc_async or ferry_pool_alloc_async, and "
-                "ferry_device_free_async; no stream: cuMemAlloc and cuMemFree",
-        .label_columns = {"pool"},
-        .reference_column = "no stream"};
+    case_result result = session.begin(
+        {.note = "a sample is 100 pairs of calls on a stream, without waiting; the pools keep freed memory\n"
+                 "(release threshold); raw: cuMemAllocAsync or, from a created pool, cuMemAllocFromPoolAsync, and "
+                 "cuMemFreeAsync;\nferry: ferry_device_alloc_async or ferry_pool_alloc_async, and "
+                 "ferry_device_free_async; no stream: cuMemAlloc and cuMemFree",
+         .label_columns = {"pool"},
+         .reference_column = "no stream"});
     for (const std::size_t size : {64, 1 << 20, 64 << 20})
         measure_size(session, own_pool.get(), size, result.rows);
     return result;

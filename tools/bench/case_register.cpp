@@ -3,7 +3,8 @@
 
 #include "case.h"
 #include "host_memory.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -34,12 +35,11 @@ instance open_with_chunk(const environment &environment, std::size_t chunk) {
 
 case_result run_register(session &session) {
     const environment &environment = session.environment;
-    case_result result = {
-        .note = "a sample is a pair of calls on touched memory, in huge pages where the system has them; raw: "
-                "cuMemHostRegister (PORTABLE,\nDEVICEMAP) and cuMemHostUnregister; ferry: "
-                "ferry_host_register and ferry_host_unregister; pieces: register_chunk",
-        .label_columns = {"pieces"},
-        .is_in_us = true};
+    case_result result = session.begin(
+        {.note = "a sample is a pair of calls on touched memory, in huge pages where the system has them; raw: "
+                 "cuMemHostRegister (PORTABLE,\nDEVICEMAP) and cuMemHostUnregister; ferry: "
+                 "ferry_host_register and ferry_host_unregister; pieces: register_chunk",
+         .label_columns = {"pieces"}});
     const std::size_t largest = session.workspace.largest, chunk = std::min<std::size_t>(64 << 20, largest / 4);
     const instance in_pieces = open_with_chunk(environment, chunk);
     const owned<void *> memory = allocate_touched(largest);

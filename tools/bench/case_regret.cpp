@@ -4,7 +4,8 @@
 
 #include "contest.h"
 #include "grids.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -34,14 +35,14 @@ std::size_t count_boxes(session &session) {
 }
 
 case_result run_regret(session &session) {
-    case_result result = {
-        .note = joined(
-            {"all boxes of strided (row bytes, rows, source pitch, destination pitch) and of volume "
-             "(array, texels, texel bytes, box,\npitch), host memory pinned; raw: the fastest of the "
-             "driver's calls that can make the copy; all until the bytes have arrived; the targets allow\n10 % + "
-             "100 ns more than the best route and 2 % + 100 ns more than the raw call\n",
-             routes_note}),
-        .label_columns = {"copy", "grid", "shape", raw_call_column}};
+    case_result result = session.begin(
+        {.note = joined(
+             {"all boxes of strided (row bytes, rows, source pitch, destination pitch) and of volume "
+              "(array, texels, texel bytes, box,\npitch), host memory pinned; raw: the fastest of the "
+              "driver's calls that can make the copy; all until the bytes have arrived; the targets allow\n10 % + "
+              "100 ns more than the best route and 2 % + 100 ns more than the raw call\n",
+              routes_note}),
+         .label_columns = {"copy", "grid", "shape", raw_call_column}});
     std::size_t left = count_boxes(session);
     const double end = now_ns() + (session.is_quick ? quick_time_ns : full_time_ns);
     for (const box_grid *grid : grids)

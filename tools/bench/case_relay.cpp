@@ -4,7 +4,8 @@
 #include "contest.h"
 #include "peer_boxes.h"
 #include "peers.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -48,7 +49,7 @@ struct lane {
     bench::session &session;
     bench::direction direction;
     double ceiling;
-    std::vector<row> &rows;
+    row_list &rows;
 };
 
 // The stream belongs to the device of the current context.
@@ -66,11 +67,12 @@ void measure(const lane &lane, int stream_device, CUstream stream, const placed_
 case_result run_relay(session &session) {
     const environment &environment = session.environment;
     if (environment.report.device_count < 2) return skipped("needs two devices");
-    case_result result = {
-        .note = joined({"without peer access in either direction; pitched: 13 B between rows, and in 3D 3 rows between "
-                        "slices; ceiling: the lower\nof the ceilings H2D and D2H\n",
-                        contest_note}),
-        .label_columns = {"copy", "stream of", "box", "rows", "source", "destination", raw_call_column}};
+    case_result result = session.begin(
+        {.note =
+             joined({"without peer access in either direction; pitched: 13 B between rows, and in 3D 3 rows between "
+                     "slices; ceiling: the lower\nof the ceilings H2D and D2H\n",
+                     contest_note}),
+         .label_columns = {"copy", "stream of", "box", "rows", "source", "destination", raw_call_column}});
     environment.need({"cuCtxDisablePeerAccess"});
     const peer_device peer(environment, environment.device == 0 ? 1 : 0, session.workspace.largest);
     turn_access_off(environment, peer);

@@ -1,7 +1,8 @@
 // strided: rows with gaps between them, on one side or on both.
 #include "contest.h"
 #include "grids.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -9,14 +10,15 @@ namespace of_strided {
 namespace {
 
 case_result run_strided(session &session) {
-    case_result result = {
-        .note = joined(
-            {"First large boxes, of 16 MiB from or to the host, 64 MiB of narrow and 256 MiB of wide rows within "
-             "the device, then up to\n64 Ki rows and 32 MiB, within the device 256 Ki and 64 MiB; pitches are "
-             "bytes from row to row; host memory is pinned;\nGB/s: each copied byte counts once\n",
-             contest_note, "\n", routes_note}),
-        .label_columns = strided_grid.columns};
-    result.label_columns.push_back(raw_call_column);
+    std::vector<std::string> columns = strided_grid.columns;
+    columns.emplace_back(raw_call_column);
+    case_result result = session.begin(
+        {.note = joined(
+             {"First large boxes, of 16 MiB from or to the host, 64 MiB of narrow and 256 MiB of wide rows within "
+              "the device, then up to\n64 Ki rows and 32 MiB, within the device 256 Ki and 64 MiB; pitches are "
+              "bytes from row to row; host memory is pinned;\nGB/s: each copied byte counts once\n",
+              contest_note, "\n", routes_note}),
+         .label_columns = columns});
     strided_grid.visit(session, [&](const grid_box &of) {
         session.progress.show("strided", of.labels[0] + ' ' + of.labels[1] + " B rows", of.box.size.bytes());
         const double ceiling = ceiling_of(of.ceiling, session.ceilings);

@@ -1,6 +1,7 @@
 // submit: submission latency, the time the calling thread needs to issue a copy without waiting for it.
 #include "case.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -60,7 +61,7 @@ std::vector<contender> all_contenders(const environment &environment, const dire
     return contenders;
 }
 
-void measure_direction(session &session, const direction &direction, std::size_t size, std::vector<row> &rows) {
+void measure_direction(session &session, const direction &direction, std::size_t size, row_list &rows) {
     const std::vector<contender> contenders = all_contenders(session.environment, direction, size);
     const box copied = line(direction, size);
     verify_each(session.workspace, {&copied, 1}, contenders);
@@ -78,12 +79,12 @@ void measure_direction(session &session, const direction &direction, std::size_t
 }
 
 case_result run_submit(session &session) {
-    case_result result = {
-        .note = "a sample is a burst of 200 calls without waiting; host memory is pinned; raw: cuMemcpy3DAsync; 1D "
-                "raw: cuMemcpy*Async; ferry: ferry_copy_async, and for 'bytes' "
-                "ferry_copy_bytes_async",
-        .label_columns = {"copy", "form", "kinds", "checks"},
-        .reference_column = "1D raw"};
+    case_result result = session.begin(
+        {.note = "a sample is a burst of 200 calls without waiting; host memory is pinned; raw: cuMemcpy3DAsync; 1D "
+                 "raw: cuMemcpy*Async; ferry: ferry_copy_async, and for 'bytes' "
+                 "ferry_copy_bytes_async",
+         .label_columns = {"copy", "form", "kinds", "checks"},
+         .reference_column = "1D raw"});
     const std::vector<direction> directions = pinned_directions(session.workspace);
     for (const std::size_t size : {64, 64 << 10})
         for (const direction &direction : directions) {

@@ -2,7 +2,8 @@
 #include <algorithm>
 
 #include "case.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -133,8 +134,7 @@ samples ratios(const samples &over, const samples &under) {
 }
 
 // The two contenders have different numbers of samples, so blocks of samples are compared.
-void add_rows(const taken_samples &taken, std::vector<std::string> labels, const rounds_plan &plan,
-              std::vector<row> &rows) {
+void add_rows(const taken_samples &taken, std::vector<std::string> labels, const rounds_plan &plan, row_list &rows) {
     const auto median = [](const distribution &of) { return of.median; };
     const auto p99 = [](const distribution &of) { return of.p99; };
     const std::size_t blocks = std::min<std::size_t>(10, taken.raw.size());
@@ -165,10 +165,8 @@ case_result run_urgent(session &session) {
     const environment &environment = session.environment;
     const std::size_t big_bytes = big_size(environment);
     const rounds_plan plan = plan_of(session);
-    case_result result = {.note = "",
-                          .label_columns = {"copy", "route", "of the samples"},
-                          .reference_column = "with nothing beside",
-                          .is_in_us = true};
+    case_result result = session.begin(
+        {.note = "", .label_columns = {"copy", "route", "of the samples"}, .reference_column = "with nothing beside"});
     environment.need({"cuStreamQuery"});
     const owned<CUstream> raw_stream = make_urgent_stream(environment), stream = make_stream(environment);
     int discarded = 0;

@@ -3,7 +3,8 @@
 
 #include "contest.h"
 #include "grids.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -57,7 +58,7 @@ contender ferry_batch(const environment &environment, const std::vector<box> &bo
 
 // Many boxes of one array in one call, with texels of 4 bytes. The boxes begin at multiples of 16 texels, like bricks,
 // or anywhere.
-void measure_many_boxes(session &session, std::vector<row> &rows) {
+void measure_many_boxes(session &session, row_list &rows) {
     constexpr std::size_t texel_size = 4, largest_side = 512, box_side = 16, count = 1000;
     constexpr double target = 20;
     std::size_t side = largest_side;
@@ -70,28 +71,32 @@ void measure_many_boxes(session &session, std::vector<row> &rows) {
         const std::string text = std::to_string(boxes.size()) + " of 16 x 16 x 16";
         session.progress.show("volume", "A2D " + text, boxes[0].size.bytes());
         const contender loop[] = {raw_loop(session.environment, boxes)};
-        rows.push_back(measure_beside_fastest(
+        row row = measure_beside_fastest(
             session,
             {{"A2D", "3D, ferry's", text, std::to_string(texel_size), step == 1 ? "anywhere" : "bricks", "tight"},
              boxes,
              ceiling_of("D2D", session.ceilings)},
-            loop, ferry_batch(session.environment, boxes)));
-        rows.back().target = target;
+            loop, ferry_batch(session.environment, boxes));
+        row.target = target;
+        rows.push_back(std::move(row));
     }
 }
 
 case_result run_volume(session &session) {
-    case_result result = {
-        .note = joined({"arrays of up to 64 MiB; inside: the array less a margin; linear memory is pinned or on the "
-                        "device,\nwith tight rows or (odd) 13 B between rows and in 3D 3 rows between slices; ferry's: "
-                        "made with\nFERRY_ARRAY_SURFACE; many boxes: in one call, raw in a loop\n",
-                        contest_note}),
-        .label_columns = volume_grid.columns};
-    result.label_columns.push_back(raw_call_column);
+    std::vector<std::string> columns = volume_grid.columns;
+    columns.emplace_back(raw_call_column);
+    case_result result = session.begin(
+        {.note =
+             joined({"arrays of up to 64 MiB; inside: the array less a margin; linear memory is pinned or on the "
+                     "device,\nwith tight rows or (odd) 13 B between rows and in 3D 3 rows between slices; ferry's: "
+                     "made with\nFERRY_ARRAY_SURFACE; many boxes: in one call, raw in a loop\n",
+                     contest_note}),
+         .label_columns = columns});
     volume_grid.visit(session, [&](const grid_box &of) {
         session.progress.show("volume", of.labels[0] + ' ' + of.labels[2], of.box.size.bytes());
-        result.rows.push_back(measure_box(session, of.labels, of.box, ceiling_of(of.ceiling, session.ceilings)));
-        if (of.target) result.rows.back().target = of.target;
+        row row = measure_box(session, of.labels, of.box, ceiling_of(of.ceiling, session.ceilings));
+        if (of.target) row.target = of.target;
+        result.rows.push_back(std::move(row));
     });
     measure_many_boxes(session, result.rows);
     return result;

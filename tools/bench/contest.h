@@ -13,7 +13,7 @@ namespace bench {
 inline constexpr const char *raw_call_column = "raw call";
 inline constexpr const char *contest_note =
     "raw: the fastest of the driver's calls that can make the copy, found for each row; ferry: ferry_copy_async; both "
-    "until\nthe bytes have arrived; copies of less than 40 us have no target";
+    "until\nthe bytes have arrived; copies of less than 40 µs have no target";
 
 // The copies that all contenders of a row make, and the row's labels.
 struct task {

@@ -1,14 +1,13 @@
 // ferry-bench: compares the raw driver calls with ferry's calls, on the same buffers in one run.
 #include <algorithm>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
+#include "../version.h"
 #include "case.h"
+#include "compare.h"
+#include "progress.h"
 #include "report.h"
 #include "second_process.h"
 
@@ -16,24 +15,39 @@ namespace bench {
 
 namespace {
 
-constexpr const bench_case *cases[] = {&linear_case,          &submit_case,
-                                       &strided_case,         &volume_case,
-                                       &regret_case,          &peer_case,
-                                       &relay_case,           &broadcast_case,
-                                       &multilink_case,       &both_ways_case,
-                                       &pinned_alloc_case,    &register_case,
-                                       &pinned_pool_case,     &pool_alloc_case,
-                                       &address_case,         &ipc_open_case,
-                                       &batch_case,           &urgent_case,
-                                       &interference_case,    &pageable_case,
-                                       &pageable_busy_case,   &pageable_busy_gpu_case,
-                                       &pageable_cold_case,   &pageable_loops_case,
-                                       &pageable_pieces_case, &pageable_devices_case};
+constexpr const bench_case *cases[] = {&linear_case,
+                                       &submit_case,
+                                       &strided_case,
+                                       &volume_case,
+                                       &routes_case,
+                                       &regret_case,
+                                       &peer_case,
+                                       &relay_case,
+                                       &broadcast_case,
+                                       &multilink_case,
+                                       &both_ways_case,
+                                       &pinned_alloc_case,
+                                       &register_case,
+                                       &pinned_pool_case,
+                                       &pool_alloc_case,
+                                       &address_case,
+                                       &ipc_open_case,
+                                       &batch_case,
+                                       &urgent_case,
+                                       &interference_case,
+                                       &pageable_case,
+                                       &pageable_busy_case,
+                                       &pageable_busy_gpu_case,
+                                       &pageable_cold_case,
+                                       &pageable_loops_case,
+                                       &pageable_pieces_case,
+                                       &pageable_devices_case};
 
 struct options {
     std::vector<std::string> cases; // empty: all
-    bool is_quick = false, is_strict = false, only_list = false;
-    std::string json; // a file, "-" for stdout, or empty
+    bool is_quick = false, is_strict = false, only_list = false, shows_progress = false;
+    std::string json;                  // a file, "-" for stdout, or empty
+    std::vector<std::string> compared; // two files, or empty
     int device = 0;
     int importer_socket = -1; // set in a second process
     std::int32_t driver = FERRY_DRIVER_AUTO;
@@ -41,13 +55,21 @@ struct options {
     bool wants(const bench_case &which) const {
         return cases.empty() || std::find(cases.begin(), cases.end(), which.name) != cases.end();
     }
+    std::vector<std::string> chosen_cases() const;
 };
+
+std::vector<std::string> options::chosen_cases() const {
+    std::vector<std::string> names;
+    for (const bench_case *each : bench::cases)
+        if (wants(*each)) names.emplace_back(each->name);
+    return names;
+}
 
 std::string case_list() {
     std::string list;
     for (const bench_case *each : cases) {
         std::string name = each->name;
-        name.resize(14, ' ');
+        name.resize(18, ' ');
         list += name + each->summary + '\n';
     }
     return list;
@@ -62,16 +84,24 @@ void declare(CLI::App &app, options &options) {
     app.add_option("--case", options.cases, "Run only this case; may be repeated")->check(CLI::IsMember(names));
     app.add_flag("--quick", options.is_quick, "Run fewer sizes and samples: seconds instead of minutes");
     app.add_option("--json", options.json,
-                   "Write the results to this file after each case; - means stdout, at the end (tables go to stderr)")
+                   "Write the results to this file, row by row; - means stdout (tables go to stderr)")
         ->type_name("FILE");
+    app.add_option(
+           "--compare", options.compared,
+           "Compare two files that --json has written, instead of measuring: the rows of both, the changes, and "
+           "which of them are beyond the spread")
+        ->expected(2)
+        ->option_text("A.json B.json");
     app.add_option("--device", options.device, "Device number")->check(CLI::NonNegativeNumber);
     app.add_option("--driver", options.driver,
                    "The driver to run on; auto takes the software driver if there is no GPU")
         ->transform(CLI::CheckedTransformer(drivers))
         ->option_text("auto|cuda|software");
     app.add_flag("--strict", options.is_strict, "Exit with 1 if a row misses its target");
+    app.add_flag("--progress", options.shows_progress, "Show the progress on stderr even if that is no terminal");
     app.add_flag("--list", options.only_list, "List the cases and exit");
     app.add_option(importer_option, options.importer_socket)->group(""); // hidden: ipc-open passes it
+    app.set_version_flag("--version", "ferry-bench " + ferry_version_text());
     app.footer("Cases:\n" + case_list());
 }
 
@@ -83,52 +113,10 @@ std::size_t largest_size(const environment &environment, bool is_quick) {
     return size;
 }
 
-bool has_lost_target(const case_result &result) {
+bool has_missed_target(const case_result &result) {
     return std::any_of(result.rows.begin(), result.rows.end(),
-                       [](const row &row) { return row.has_target() && row.judged() == verdict::lost; });
+                       [](const row &row) { return row.judged() == verdict::missed; });
 }
-
-// The results of the completed cases. The file is valid JSON at every moment, even if the run is killed, because it is
-// written under another name and then renamed. A pipe or a device is written once, at the end.
-class results_file {
-public:
-    explicit results_file(std::string path)
-        : path_(std::move(path)),
-          is_replaced_(!std::filesystem::exists(path_) || std::filesystem::is_regular_file(path_)),
-          results_({{"complete", false}, {"cases", json::array()}}) {
-        write();
-    }
-    void describe(json run) {
-        run.update(results_);
-        results_ = std::move(run);
-        write();
-    }
-    void add(json done) {
-        results_["cases"].push_back(std::move(done));
-        write();
-    }
-    void complete() {
-        results_["complete"] = true;
-        write();
-        if (path_ == "-" && !(std::cout << results_.dump(2) << std::endl)) fail("cannot write to stdout");
-    }
-
-private:
-    void write() const {
-        if (path_.empty() || path_ == "-" || (!is_replaced_ && !results_["complete"])) return;
-        const std::string draft = is_replaced_ ? path_ + ".part" : path_;
-        std::ofstream file(draft);
-        file << results_.dump(2) << std::endl;
-        file.close();
-        std::error_code failed;
-        if (file && is_replaced_) std::filesystem::rename(draft, path_, failed); // also replaces a file on Windows
-        if (!file || failed) fail("cannot write " + path_);
-    }
-
-    const std::string path_;
-    const bool is_replaced_;
-    json results_;
-};
 
 int run(const options &options) {
     if (options.importer_socket >= 0) {
@@ -144,21 +132,26 @@ int run(const options &options) {
     const run_info info = {environment, measure_opening(environment), ceilings, today_utc(), options.is_quick};
     print_heading(out, info);
 
-    results.describe(to_json(info));
-    bool is_lost = false;
-    progress progress;
-    session session = {environment, workspace, ceilings, options.is_quick, progress};
+    results.describe(info);
+    bool is_missed = false;
+    progress progress(options.chosen_cases(), options.is_quick, options.shows_progress);
+    const row_listener measured = [&](const std::vector<std::string> &label_columns, const row &row) {
+        results.add(label_columns, row);
+    };
+    session session = {environment, workspace, ceilings, options.is_quick, progress, measured};
+    const bool is_software = environment.device_info.is_software;
     for (const bench_case *each : cases) {
         if (!options.wants(*each)) continue;
+        results.begin_case(*each);
+        progress.begin_case();
         const case_result result = each->run(session);
-        progress.erase();
-        print_case(out, *each, result, environment.device_info.is_software);
+        results.end_case(result, progress.end_case());
+        print_case(out, *each, result, is_software);
         out << std::flush;
-        results.add(to_json(*each, result));
-        is_lost = is_lost || has_lost_target(result);
+        is_missed = is_missed || (!is_software && has_missed_target(result));
     }
     results.complete();
-    return is_lost && options.is_strict ? 1 : 0;
+    return is_missed && options.is_strict ? 1 : 0;
 }
 
 } // namespace
@@ -175,6 +168,10 @@ int main(int argument_count, char **arguments) {
         return 0;
     }
     try {
+        if (!options.compared.empty()) {
+            bench::compare_results(std::cout, options.compared[0], options.compared[1]);
+            return 0;
+        }
         return bench::run(options);
     } catch (const std::exception &failure) {
         std::cerr << "ferry-bench: " << failure.what() << '\n';

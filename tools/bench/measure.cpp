@@ -79,24 +79,23 @@ comparison compare(const samples &raw, const samples &ferry) {
 
 const char *name_of(verdict verdict) {
     switch (verdict) {
-    case verdict::ok:
-        return "ok";
-    case verdict::lost:
-        return "lost";
+    case verdict::met:
+        return "met";
+    case verdict::missed:
+        return "missed";
     default:
-        return "noise";
+        return "within the spread";
     }
 }
 
-verdict judge(const distribution &ratio, std::optional<double> target) {
-    const double bar = target.value_or(1);
-    if (ratio.p75 < bar) return verdict::lost;
-    return ratio.p25 >= bar ? verdict::ok : verdict::noise;
+verdict judge(const distribution &ratio, double target) {
+    if (ratio.p75 < target) return verdict::missed;
+    return ratio.p25 >= target ? verdict::met : verdict::within_spread;
 }
 
 verdict judge_at_most(const distribution &time_ns, double max_ns) {
-    if (time_ns.p25 > max_ns) return verdict::lost;
-    return time_ns.p75 <= max_ns ? verdict::ok : verdict::noise;
+    if (time_ns.p25 > max_ns) return verdict::missed;
+    return time_ns.p75 <= max_ns ? verdict::met : verdict::within_spread;
 }
 
 double target_of(const allowance &more, double other_ns) {

@@ -61,12 +61,12 @@ struct comparison {
 };
 comparison compare(const samples &raw, const samples &ferry);
 
-enum class verdict { ok, noise, lost }; // from good to bad
+enum class verdict { met, within_spread, missed }; // from good to bad
 const char *name_of(verdict verdict);
 
-// Judges a ratio against the target, or against 1 without a target: ok if the whole interquartile range meets it, lost
-// if the whole range is below it, noise if the difference is smaller than the spread.
-verdict judge(const distribution &ratio, std::optional<double> target);
+// Judges a ratio against the target: met if the whole interquartile range meets it, missed if the whole range is below
+// it.
+verdict judge(const distribution &ratio, double target);
 // The same for a time that must not exceed `max_ns`.
 verdict judge_at_most(const distribution &time_ns, double max_ns);
 

@@ -17,7 +17,7 @@ const char *ferry_call_of(form form);
 direction pinned_like(const workspace &workspace, const direction &direction);
 
 // Adds rows with the time that the asynchronous call itself takes.
-void add_calls(session &session, std::vector<row> &rows);
+void add_calls(session &session, row_list &rows);
 
 // Measures processor time, threads, and how much the copies slow down a kernel that runs beside them.
 number_table measure_costs(session &session);

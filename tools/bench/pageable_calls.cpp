@@ -1,6 +1,7 @@
 // Submission latency on pageable memory: how long the asynchronous call takes to return, whatever is in flight by then.
 #include "pageable.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 
@@ -70,7 +71,7 @@ row measure_call(session &session, const direction &direction, std::size_t size,
 
 } // namespace
 
-void add_calls(session &session, std::vector<row> &rows) {
+void add_calls(session &session, row_list &rows) {
     constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20;
     const std::vector<std::size_t> sizes =
         session.is_quick

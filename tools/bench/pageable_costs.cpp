@@ -8,7 +8,8 @@
 #include "compute.h"
 #include "contest.h"
 #include "pageable.h"
-#include "report.h"
+#include "progress.h"
+#include "units.h"
 
 namespace bench {
 

@@ -1,9 +1,7 @@
 // ferry-info: what ferry finds on this machine, as a table or as JSON.
-#include <cctype>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -16,6 +14,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "../pci_link.h"
+#include "../version.h"
 #include "ferry/ferry.h"
 
 namespace {
@@ -39,26 +39,6 @@ template <class Struct> Struct sized() {
     return value;
 }
 
-// A PCI link. The system describes it as "32.0 GT/s PCIe" and "16".
-struct link {
-    double transfers = 0; // GT/s per lane
-    int lanes = 0;
-
-    // PCIe encodes 8 bits in 10 up to 5 GT/s and 128 in 130 up to 32 GT/s; at 64 GT/s 236 of 256 bytes are payload.
-    double gigabytes_per_second() const {
-        const double payload = transfers <= 5 ? 0.8 : transfers <= 32 ? 128.0 / 130 : 236.0 / 256;
-        return transfers * lanes * payload / 8;
-    }
-    bool operator==(const link &other) const { return transfers == other.transfers && lanes == other.lanes; }
-};
-
-std::optional<link> read_link(const std::string &folder, const std::string &which) {
-    link found;
-    std::ifstream speed(folder + "/" + which + "_link_speed"), width(folder + "/" + which + "_link_width");
-    if (!(speed >> found.transfers) || !(width >> found.lanes) || found.lanes <= 0) return std::nullopt;
-    return found;
-}
-
 // A device's default pool in this process.
 struct pool {
     ferry_pool_attributes attributes;
@@ -67,8 +47,8 @@ struct pool {
 
 struct device {
     ferry_device_info info;
-    std::optional<link> link_now, link_max; // if the system reports it
-    std::optional<pool> default_pool;       // if the device has pools
+    pci_links links;
+    std::optional<pool> default_pool; // if the device has pools
 };
 
 struct machine {
@@ -91,13 +71,9 @@ std::optional<pool> describe_default_pool(ferry_instance *instance, std::int32_t
 }
 
 device describe_device(ferry_instance *instance, std::int32_t ordinal) {
-    device found = {sized<ferry_device_info>(), {}, {}, {}};
+    device found = {sized<ferry_device_info>(), {}, {}};
     check(ferry_device_get_info(instance, ordinal, &found.info), "ferry_device_get_info");
-    std::string folder = "/sys/bus/pci/devices/";
-    for (const char *letter = found.info.pci_address; *letter; ++letter)
-        folder += static_cast<char>(std::tolower(static_cast<unsigned char>(*letter)));
-    found.link_now = read_link(folder, "current");
-    found.link_max = read_link(folder, "max");
+    found.links = read_pci_links(found.info.pci_address);
     if (found.info.memory_pools) found.default_pool = describe_default_pool(instance, ordinal);
     return found;
 }
@@ -135,16 +111,6 @@ machine inspect(ferry_instance *instance, bool probe) {
             found.peers.push_back(info);
         }
     return found;
-}
-
-std::string version_text(std::int32_t version) {
-    return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
-std::string ferry_version_text() {
-    const std::int32_t version = ferry_version();
-    return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-           std::to_string(version % 100);
 }
 
 std::string uuid_text(const std::uint8_t (&uuid)[16]) {
@@ -222,7 +188,7 @@ json to_json(const std::optional<pool> &pool) {
     return result;
 }
 
-json to_json(const std::optional<link> &link) {
+json to_json(const std::optional<pci_link> &link) {
     if (!link) return nullptr;
     return {{"gigatransfers_per_second", link->transfers},
             {"lanes", link->lanes},
@@ -242,8 +208,8 @@ json to_json(const device &device) {
         {"max_pitch", info.max_pitch},
         {"pool_handle_types", handle_type_names(info.pool_handle_types)},
         {"default_pool", to_json(device.default_pool)},
-        {"link", to_json(device.link_now)},
-        {"link_max", to_json(device.link_max)}};
+        {"link", to_json(device.links.now)},
+        {"link_max", to_json(device.links.max)}};
     for (const fact &fact : facts) {
         const std::int32_t value = info.*fact.value;
         result[fact.name] = fact.is_flag ? json(value != 0) : json(value);
@@ -279,7 +245,7 @@ json to_json(const machine &machine) {
     const ferry_report &report = machine.report;
     json result = {{"ferry", ferry_version_text()},
                    {"driver", report.driver == FERRY_DRIVER_SOFTWARE ? "software" : "cuda"},
-                   {"cuda_version", version_text(report.driver_version)},
+                   {"cuda_version", cuda_version_text(report.driver_version)},
                    {"why_software", report.fallback_reason ? json(ferry_status_name(report.fallback_reason)) : json()},
                    {"missing_entry_points", machine.missing},
                    {"kernels",
@@ -302,11 +268,11 @@ json to_json(const machine &machine) {
 }
 
 void print_link(const device &device) {
-    if (!device.link_now) return;
-    std::printf("    link             PCIe, %.1f GT/s x %d: %.1f GB/s", device.link_now->transfers,
-                device.link_now->lanes, device.link_now->gigabytes_per_second());
-    if (device.link_max && !(*device.link_max == *device.link_now))
-        std::printf(" now, up to %.1f GB/s", device.link_max->gigabytes_per_second());
+    if (!device.links.now) return;
+    std::printf("    link             PCIe, %.1f GT/s x %d: %.1f GB/s", device.links.now->transfers,
+                device.links.now->lanes, device.links.now->gigabytes_per_second());
+    if (device.links.max && !(*device.links.max == *device.links.now))
+        std::printf(" now, up to %.1f GB/s", device.links.max->gigabytes_per_second());
     std::printf("\n");
 }
 
@@ -420,7 +386,7 @@ void print(const machine &machine) {
     const ferry_report &report = machine.report;
     std::printf("ferry                %s\n", ferry_version_text().c_str());
     std::printf("driver               %s, CUDA %s\n", report.driver == FERRY_DRIVER_SOFTWARE ? "software" : "NVIDIA",
-                version_text(report.driver_version).c_str());
+                cuda_version_text(report.driver_version).c_str());
     if (report.fallback_reason)
         std::printf("no GPU               %s (%s)\n", ferry_status_text(report.fallback_reason),
                     ferry_status_name(report.fallback_reason));
@@ -488,6 +454,7 @@ int main(int argument_count, char **arguments) {
     app.add_option("--driver", driver, "The driver to use; auto takes the software driver if there is no GPU")
         ->transform(CLI::CheckedTransformer(drivers))
         ->option_text("auto|cuda|software");
+    app.set_version_flag("--version", "ferry-info " + ferry_version_text());
     CLI11_PARSE(app, argument_count, arguments);
     try {
         // Staging set up at open can be reported.

@@ -1,0 +1,51 @@
+// The run's progress, and the time that it still needs.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+// The time a case is expected to take, in seconds.
+double expected_seconds(const std::string &case_name, bool is_quick);
+
+// Estimates the time left from the expected times, corrected by how long the completed cases took.
+class time_estimate {
+public:
+    time_estimate(const std::vector<std::string> &cases, bool is_quick);
+    void complete_case(double seconds);
+    // `spent`: in the current case so far.
+    double seconds_left(double spent) const;
+
+private:
+    std::vector<double> expected_; // of all cases
+    std::size_t completed_ = 0;
+    double completed_seconds_ = 0;
+};
+
+// On a terminal, one line on stderr that changes with each row and is erased at the end. Elsewhere nothing, or if asked
+// for, a line for each case.
+class progress {
+public:
+    progress(std::vector<std::string> cases, bool is_quick, bool is_asked);
+    ~progress() { erase(); }
+    progress(const progress &) = delete;
+
+    void begin_case();
+    // Returns the seconds that the case took.
+    double end_case();
+    void show(const char *case_name, const std::string &what, std::size_t size);
+    void erase();
+
+private:
+    std::string position() const;
+
+    const bool is_terminal_, is_asked_;
+    const std::vector<std::string> cases_;
+    time_estimate estimate_;
+    std::size_t current_ = 0;
+    double case_begin_ns_ = 0;
+};
+
+} // namespace bench

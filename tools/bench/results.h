@@ -1,0 +1,57 @@
+// The results as JSON: written row by row as they come, and read again.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "case.h"
+
+namespace bench {
+
+using json = nlohmann::ordered_json;
+
+// The facts about the run that are not rows.
+struct run_info {
+    const bench::environment &environment;
+    opening_cost opening;
+    const std::vector<ceiling> &ceilings;
+    std::string date;
+    bool is_quick;
+};
+
+std::string today_utc();
+
+// "met", "within the spread", "missed", "no target", or for the software driver "not judged".
+const char *verdict_text(const std::optional<verdict> &verdict, bool is_software);
+
+// Writes one JSON document, a line for each row, as soon as the row is measured. In a file, what closes the document
+// follows the last row and is overwritten by the next row, so that the file is valid JSON after every row, also if the
+// run is killed. A pipe gets the end of the document at the end of the run.
+class results_file {
+public:
+    // A file, "-" for stdout, or empty: nothing is written. Throws if the file cannot be written.
+    explicit results_file(std::string path);
+    void describe(const run_info &run);
+    void begin_case(const bench_case &which);
+    void add(const std::vector<std::string> &label_columns, const row &row);
+    void end_case(const case_result &result, double seconds);
+    void complete();
+
+private:
+    void write(const std::string &text, const std::string &closing);
+
+    const std::string path_;
+    const bool is_file_; // not a pipe
+    std::ofstream file_;
+    std::streamoff end_ = 0; // where the closing begins
+    bool is_first_case_ = true, is_first_row_ = true, is_software_ = false;
+};
+
+// Reads a results file, also one whose end is missing. Throws with a sentence for people if it is no such file.
+json read_results(const std::string &path);
+
+} // namespace bench
