@@ -1,5 +1,6 @@
 // ferry-bench: compares the raw driver calls with ferry's calls, on the same buffers in one run.
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +10,7 @@
 #include "compare.h"
 #include "progress.h"
 #include "report.h"
+#include "report_page.h"
 #include "second_process.h"
 
 namespace bench {
@@ -47,6 +49,7 @@ struct options {
     std::vector<std::string> cases; // empty: all
     bool is_quick = false, is_strict = false, only_list = false, shows_progress = false;
     std::string json;                  // a file, "-" for stdout, or empty
+    std::string report;                // an HTML file, or empty
     std::vector<std::string> compared; // two files, or empty
     int device = 0;
     int importer_socket = -1; // set in a second process
@@ -56,6 +59,11 @@ struct options {
         return cases.empty() || std::find(cases.begin(), cases.end(), which.name) != cases.end();
     }
     std::vector<std::string> chosen_cases() const;
+    // The page is made from a file.
+    std::string json_path() const {
+        if (report.empty() || !json.empty()) return json;
+        return std::filesystem::path(report).replace_extension(".json").string();
+    }
 };
 
 std::vector<std::string> options::chosen_cases() const {
@@ -92,6 +100,11 @@ void declare(CLI::App &app, options &options) {
            "which of them are beyond the spread")
         ->expected(2)
         ->option_text("A.json B.json");
+    app.add_option(
+           "--report", options.report,
+           "Write a page of charts to this HTML file, with Python and its package plotly; without --json the results "
+           "are kept beside it")
+        ->type_name("FILE");
     app.add_option("--device", options.device, "Device number")->check(CLI::NonNegativeNumber);
     app.add_option("--driver", options.driver,
                    "The driver to run on; auto takes the software driver if there is no GPU")
@@ -123,7 +136,8 @@ int run(const options &options) {
         run_importer(environment(options.driver, options.device), options.importer_socket, options.is_quick);
         return 0;
     }
-    results_file results(options.json); // fails before the measurements, not after minutes of them
+    if (options.json == "-" && !options.report.empty()) fail("--report makes the page from a file: --json FILE, not -");
+    results_file results(options.json_path()); // fails before the measurements, not after minutes of them
     std::ostream &out = options.json == "-" ? std::cerr : std::cout;
 
     const environment environment(options.driver, options.device);
@@ -151,6 +165,10 @@ int run(const options &options) {
         is_missed = is_missed || (!is_software && has_missed_target(result));
     }
     results.complete();
+    if (!options.report.empty()) {
+        write_report_page(options.json_path(), options.report);
+        out << '\n' << options.report << ": the page, made from " << options.json_path() << '\n';
+    }
     return is_missed && options.is_strict ? 1 : 0;
 }
 

@@ -8,11 +8,8 @@
 
 namespace bench {
 
-std::string text(const char *format, ...)
-#if defined(__GNUC__)
-    __attribute__((format(printf, 1, 2)))
-#endif
-    ;
+// As printf prints.
+std::string text(const char *format, ...);
 
 // "64 KiB", "1000 B": the largest unit of which the size is a whole number.
 std::string size_text(std::size_t bytes);
