@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import time
 
 program = sys.argv[1:] # behind the command of an emulator, in a cross build
 handle_types = [] if program[-1].endswith(".exe") else ["posix_fd"] # Windows shares nothing between processes here
@@ -50,11 +52,23 @@ assert untested["kernels"] == {"when": "lazy", "loaded": False, "contexts": 0}, 
 assert untested["staging"]["threads_running"] == untested["staging"]["bytes_pinned"] == 0, untested["staging"]
 assert all(peer["probe"] == "not run" for peer in untested["peers"])
 
+assert [each["finding"] for each in told["advice"]] == ["No GPU is in use: the software driver copies with the CPU."], told
+built_in = "built in, a cautious guess for devices that were not measured"
+assert all(device["profile"] == built_in for device in told["devices"]), told["devices"]
+
 table = run()
-for words in ["driver               software", "device 1", "kernels              loaded, into contexts: 2", "16.0 MiB for each device",
-              "memory           4.0 GiB", "copy engines     3", "yes",
-              "pools shared by  " + ", ".join(handle_types or ["nothing"]), "default pool     keeps 0 B", "reuse_opportunistic on"]:
+handle_words = ["file descriptors"] if handle_types else ["nothing"]
+for words in ["driver               software", "device 1", "kernels              loaded in 2 contexts", "16.0 MiB for each device",
+              "memory           4.0 GiB", "copy engines     3", "yes", "pools shared by  " + ", ".join(handle_words),
+              "default pool     keeps 0 B of freed memory", "8 SMs", "profile          " + built_in,
+              "one address space with the host", "without          kernels that reach pageable memory",
+              "is reused by other streams after an event, once the free is complete",
+              "slow on this machine\n    finding          No GPU is in use", "what to do       Leave out --driver software"]:
     assert words in table, (words, table)
+for device in told["devices"]:
+    for name in device:
+        if "_" in name: assert name not in table, f"{name} is a name for programs"
+assert max(map(len, table.splitlines())) <= 110, table
 assert "untested" in run("--no-probe") and "kernels              not loaded yet" in run("--no-probe")
 
 measured = run_all("--calibrate", "1")
@@ -71,6 +85,23 @@ for peer in both["peers"]:
         assert (peer[rate] is not None and peer[rate] > 0) == (peer["device"] == 0), peer
 fact = "bounce_rate %d" % round(1000 * both["peers"][0]["bounced_gigabytes_per_second"])
 assert fact in both["profile"].splitlines(), "the profile has the rates of the pair"
+
+# A profile that a program keeps in a file: in force on all equal devices, and as old as the file.
+with tempfile.TemporaryDirectory() as folder:
+    kept = os.path.join(folder, "kept.profile")
+    with open(kept, "w", newline="") as file: file.write(profile)
+    assert "kept.profile, less than a day old" in run("--profile", kept), run("--profile", kept)
+    days_ago = time.time() - 12.5 * 86400
+    os.utime(kept, (days_ago, days_ago))
+    told = json.loads(run("--profile", kept, "--json"))
+    assert [device["profile"] for device in told["devices"]] == [f"{kept}, 12 days old"] * 2, told["devices"]
+    with open(kept, "a") as file: file.write("more")
+    for path, why in [(kept, "is not in force"), (kept + "2", "cannot read")]:
+        refused = subprocess.run([*program, "--driver", "software", "--profile", path], capture_output=True, text=True)
+        assert refused.returncode == 1 and why in refused.stderr and not refused.stdout, refused
+
+version = subprocess.run([*program, "--version"], capture_output=True, text=True)
+assert version.returncode == 0 and version.stdout.strip() == "ferry-info " + json.loads(run("--json", "--no-probe"))["ferry"]
 
 absent = subprocess.run([*program, "--driver", "software", "--calibrate", "7"], capture_output=True, text=True)
 assert absent.returncode != 0 and "FERRY_ERROR_DEVICE" in absent.stderr, absent

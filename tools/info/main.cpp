@@ -1,117 +1,23 @@
 // ferry-info: what ferry finds on this machine, as a table or as JSON.
-#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <iostream>
 #include <map>
-#include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "../pci_link.h"
 #include "../version.h"
-#include "ferry/ferry.h"
+#include "advice.h"
+#include "machine.h"
 
 namespace {
 
+using namespace ferry_info;
 using json = nlohmann::ordered_json;
-
-struct close_instance {
-    void operator()(ferry_instance *instance) const { ferry_close(instance); }
-};
-using instance_owner = std::unique_ptr<ferry_instance, close_instance>;
-
-void check(std::int32_t status, const char *call) {
-    if (status != FERRY_SUCCESS)
-        throw std::runtime_error(std::string(call) + ": " + ferry_status_text(status) + " (" +
-                                 ferry_status_name(status) + ")");
-}
-
-template <class Struct> Struct sized() {
-    Struct value = {};
-    value.struct_size = sizeof value;
-    return value;
-}
-
-// A device's default pool in this process.
-struct pool {
-    ferry_pool_attributes attributes;
-    ferry_pool_stats stats;
-};
-
-struct device {
-    ferry_device_info info;
-    pci_links links;
-    std::optional<pool> default_pool; // if the device has pools
-};
-
-struct machine {
-    ferry_report report;
-    std::vector<std::string> missing;
-    std::vector<device> devices;
-    std::vector<ferry_peer_info> peers;
-    ferry_staging_info staging;
-};
-
-std::optional<pool> describe_default_pool(ferry_instance *instance, std::int32_t ordinal) {
-    CUmemPoolHandle_st *handle = nullptr;
-    const std::int32_t status = ferry_pool_get_default(instance, FERRY_LOCATION_DEVICE, ordinal, &handle);
-    if (status == FERRY_ERROR_UNSUPPORTED) return std::nullopt;
-    check(status, "ferry_pool_get_default");
-    pool found = {sized<ferry_pool_attributes>(), sized<ferry_pool_stats>()};
-    check(ferry_pool_get_attributes(instance, handle, &found.attributes), "ferry_pool_get_attributes");
-    check(ferry_pool_get_stats(instance, handle, &found.stats), "ferry_pool_get_stats");
-    return found;
-}
-
-device describe_device(ferry_instance *instance, std::int32_t ordinal) {
-    device found = {sized<ferry_device_info>(), {}, {}};
-    check(ferry_device_get_info(instance, ordinal, &found.info), "ferry_device_get_info");
-    found.links = read_pci_links(found.info.pci_address);
-    if (found.info.memory_pools) found.default_pool = describe_default_pool(instance, ordinal);
-    return found;
-}
-
-// Waits until the staging buffers are complete, but at most 2 s: a thread pins most of a ring after ferry_open has
-// returned, and a ring stays smaller if the system cannot pin all of it.
-ferry_staging_info whole_staging(ferry_instance *instance, const ferry_report &report) {
-    const std::uint64_t whole = report.staging_bytes * static_cast<std::uint64_t>(report.device_count);
-    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-    for (;;) {
-        auto staging = sized<ferry_staging_info>();
-        check(ferry_staging_get_info(instance, &staging), "ferry_staging_get_info");
-        const bool is_growing = staging.staging_bytes != 0 && staging.staging_bytes < whole;
-        if (!is_growing || std::chrono::steady_clock::now() >= patience) return staging;
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-}
-
-machine inspect(ferry_instance *instance, bool probe) {
-    machine found = {sized<ferry_report>(), {}, {}, {}, sized<ferry_staging_info>()};
-    check(ferry_instance_get_report(instance, &found.report), "ferry_instance_get_report");
-    found.staging = whole_staging(instance, found.report);
-    for (std::uint32_t i = 0; i < found.report.missing_count; ++i)
-        found.missing.push_back(ferry_instance_get_missing_entry_point(instance, i));
-    const std::int32_t count = found.report.device_count;
-    for (std::int32_t ordinal = 0; ordinal < count; ++ordinal)
-        found.devices.push_back(describe_device(instance, ordinal));
-    for (std::int32_t from = 0; from < count; ++from)
-        for (std::int32_t to = 0; to < count; ++to) {
-            if (from == to) continue;
-            const std::int32_t status = probe ? ferry_peer_probe(instance, from, to) : FERRY_SUCCESS;
-            if (status != FERRY_ERROR_PEER_ACCESS) check(status, "ferry_peer_probe"); // ferry_peer_info reports that
-            auto info = sized<ferry_peer_info>();
-            check(ferry_peer_get_info(instance, from, to, &info), "ferry_peer_get_info");
-            found.peers.push_back(info);
-        }
-    return found;
-}
 
 std::string uuid_text(const std::uint8_t (&uuid)[16]) {
     std::string text = "GPU-";
@@ -129,50 +35,59 @@ const char *probe_text(std::int32_t probe) {
     return probe >= 0 && probe <= FERRY_PROBE_FAILED ? names[probe] : "?";
 }
 
-// One list for the table and for JSON: the facts about each device besides its name, memory and link.
+// One list for the table, in words, and for JSON, by name: the facts about each device besides its name, memory and link.
 struct fact {
     const char *name;
     std::int32_t ferry_device_info::*value;
-    bool is_flag;
+    const char *words = nullptr; // what the device can do if the fact, a flag, is 1
 };
 constexpr fact facts[] = {
-    {"copy_engines", &ferry_device_info::copy_engine_count, false},
-    {"multiprocessors", &ferry_device_info::sm_count, false},
-    {"numa_node", &ferry_device_info::numa_node, false},
-    {"unified_addressing", &ferry_device_info::unified_addressing, true},
-    {"can_map_host_memory", &ferry_device_info::can_map_host_memory, true},
-    {"host_register", &ferry_device_info::host_register, true},
-    {"host_register_read_only", &ferry_device_info::host_register_read_only, true},
-    {"registered_address_is_device_address", &ferry_device_info::registered_address_is_device_address, true},
-    {"pageable_access", &ferry_device_info::pageable_access, true},
-    {"managed_memory", &ferry_device_info::managed_memory, true},
-    {"concurrent_managed_access", &ferry_device_info::concurrent_managed_access, true},
-    {"memory_pools", &ferry_device_info::memory_pools, true},
-    {"host_memory_pools", &ferry_device_info::host_memory_pools, true},
-    {"host_numa_memory_pools", &ferry_device_info::host_numa_memory_pools, true},
-    {"ipc_events", &ferry_device_info::ipc_events, true},
-    {"integrated", &ferry_device_info::integrated, true},
+    {"copy_engines", &ferry_device_info::copy_engine_count},
+    {"multiprocessors", &ferry_device_info::sm_count},
+    {"numa_node", &ferry_device_info::numa_node},
+    {"unified_addressing", &ferry_device_info::unified_addressing, "one address space with the host"},
+    {"can_map_host_memory", &ferry_device_info::can_map_host_memory, "kernels that reach pinned memory"},
+    {"host_register", &ferry_device_info::host_register, "pinning the program's own memory"},
+    {"host_register_read_only", &ferry_device_info::host_register_read_only, "pinning read-only memory"},
+    {"registered_address_is_device_address", &ferry_device_info::registered_address_is_device_address,
+     "one address for memory that the program has pinned"},
+    {"pageable_access", &ferry_device_info::pageable_access, "kernels that reach pageable memory"},
+    {"managed_memory", &ferry_device_info::managed_memory, "managed memory"},
+    {"concurrent_managed_access", &ferry_device_info::concurrent_managed_access,
+     "managed memory that host and device use at the same time"},
+    {"memory_pools", &ferry_device_info::memory_pools, "pools of device memory"},
+    {"host_memory_pools", &ferry_device_info::host_memory_pools, "pools of host memory"},
+    {"host_numa_memory_pools", &ferry_device_info::host_numa_memory_pools, "pools of a NUMA node's memory"},
+    {"ipc_events", &ferry_device_info::ipc_events, "events shared between processes"},
+    {"integrated", &ferry_device_info::integrated, "memory shared with the host"},
 };
 
 // The same for a pool's policies on memory that another stream freed.
 struct reuse_policy {
     const char *name;
     std::int32_t ferry_pool_attributes::*value;
+    const char *words;
 };
 constexpr reuse_policy reuse_policies[] = {
-    {"reuse_follow_event_dependencies", &ferry_pool_attributes::reuse_follow_event_dependencies},
-    {"reuse_opportunistic", &ferry_pool_attributes::reuse_opportunistic},
-    {"reuse_internal_dependencies", &ferry_pool_attributes::reuse_internal_dependencies},
+    {"reuse_follow_event_dependencies", &ferry_pool_attributes::reuse_follow_event_dependencies, "after an event"},
+    {"reuse_opportunistic", &ferry_pool_attributes::reuse_opportunistic, "once the free is complete"},
+    {"reuse_internal_dependencies", &ferry_pool_attributes::reuse_internal_dependencies, "by waiting for the free"},
 };
 
-std::vector<std::string> handle_type_names(std::uint32_t types) {
-    constexpr std::pair<std::uint32_t, const char *> names[] = {{FERRY_HANDLE_POSIX_FD, "posix_fd"},
-                                                                {FERRY_HANDLE_WIN32, "win32"},
-                                                                {FERRY_HANDLE_WIN32_KMT, "win32_kmt"},
-                                                                {FERRY_HANDLE_FABRIC, "fabric"}};
+// By which handles other processes can use a pool.
+struct handle_type {
+    std::uint32_t type;
+    const char *name, *words;
+};
+constexpr handle_type handle_types[] = {{FERRY_HANDLE_POSIX_FD, "posix_fd", "file descriptors"},
+                                        {FERRY_HANDLE_WIN32, "win32", "Windows handles"},
+                                        {FERRY_HANDLE_WIN32_KMT, "win32_kmt", "global Windows handles"},
+                                        {FERRY_HANDLE_FABRIC, "fabric", "fabric handles, also on other machines"}};
+
+std::vector<std::string> handle_type_names(std::uint32_t types, const char *handle_type::*in = &handle_type::name) {
     std::vector<std::string> found;
-    for (const auto &[type, name] : names)
-        if (types & type) found.emplace_back(name);
+    for (const handle_type &each : handle_types)
+        if (types & each.type) found.emplace_back(each.*in);
     return found;
 }
 
@@ -209,10 +124,11 @@ json to_json(const device &device) {
         {"pool_handle_types", handle_type_names(info.pool_handle_types)},
         {"default_pool", to_json(device.default_pool)},
         {"link", to_json(device.links.now)},
-        {"link_max", to_json(device.links.max)}};
+        {"link_max", to_json(device.links.max)},
+        {"profile", profile_source(device)}};
     for (const fact &fact : facts) {
         const std::int32_t value = info.*fact.value;
-        result[fact.name] = fact.is_flag ? json(value != 0) : json(value);
+        result[fact.name] = fact.words ? json(value != 0) : json(value);
     }
     return result;
 }
@@ -259,12 +175,47 @@ json to_json(const machine &machine) {
                      {"bytes_per_device", report.staging_bytes},
                      {"bytes_pinned", machine.staging.staging_bytes}}},
                    {"devices", json::array()},
-                   {"peers", json::array()}};
+                   {"peers", json::array()},
+                   {"advice", json::array()}};
     for (const device &device : machine.devices)
         result["devices"].push_back(to_json(device));
     for (const ferry_peer_info &info : machine.peers)
         result["peers"].push_back(to_json(info));
+    for (const advice &each : advise(machine))
+        result["advice"].push_back({{"finding", each.finding}, {"remedy", each.remedy}});
     return result;
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+    constexpr const char *units[] = {"B", "KiB", "MiB", "GiB"};
+    auto value = static_cast<double>(bytes);
+    int unit = 0;
+    for (; value >= 1024 && unit < 3; value /= 1024)
+        ++unit;
+    char text[32];
+    std::snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return text;
+}
+
+std::string joined(const std::vector<std::string> &words, const char *if_empty) {
+    std::string list;
+    for (const std::string &each : words)
+        list += (list.empty() ? "" : ", ") + each;
+    return list.empty() ? if_empty : list;
+}
+
+// A line of the table. Long texts continue on lines of their own, below their beginning.
+void print_line(const char *name, const std::string &text) {
+    constexpr std::size_t indent = 21, width = 110;
+    std::printf("%-*s", static_cast<int>(indent), name);
+    std::size_t begin = 0;
+    while (text.size() - begin > width - indent) {
+        const std::size_t space = text.rfind(' ', begin + width - indent);
+        if (space == std::string::npos || space <= begin) break;
+        std::printf("%s\n%*s", text.substr(begin, space - begin).c_str(), static_cast<int>(indent), "");
+        begin = space + 1;
+    }
+    std::printf("%s\n", text.substr(begin).c_str());
 }
 
 void print_link(const device &device) {
@@ -282,21 +233,20 @@ void print_pools(const device &device) {
         return;
     }
     const auto &[attributes, stats] = *device.default_pool;
-    std::printf("    pools shared by ");
-    const std::vector<std::string> names = handle_type_names(device.info.pool_handle_types);
-    for (const std::string &name : names)
-        std::printf(" %s", name.c_str());
-    std::printf("%s\n    default pool     keeps ", names.empty() ? " nothing" : "");
-    if (attributes.release_threshold == UINT64_MAX)
-        std::printf("all freed memory\n");
-    else
-        std::printf("%" PRIu64 " B of freed memory\n", attributes.release_threshold);
-    std::printf("                     holds %" PRIu64 " B, high-water mark %" PRIu64 " B; used %" PRIu64
-                " B, high-water mark %" PRIu64 " B\n                    ",
-                stats.reserved_current, stats.reserved_high, stats.used_current, stats.used_high);
+    print_line("    pools shared by",
+               joined(handle_type_names(device.info.pool_handle_types, &handle_type::words), "nothing"));
+    print_line("    default pool", "keeps " +
+                                       (attributes.release_threshold == UINT64_MAX
+                                            ? std::string("all freed memory")
+                                            : bytes_text(attributes.release_threshold) + " of freed memory") +
+                                       "; holds " + bytes_text(stats.reserved_current) + ", high-water mark " +
+                                       bytes_text(stats.reserved_high) + "; used " + bytes_text(stats.used_current) +
+                                       ", high-water mark " + bytes_text(stats.used_high));
+    std::vector<std::string> policies;
     for (const reuse_policy &policy : reuse_policies)
-        std::printf(" %s %s", policy.name, attributes.*policy.value ? "on" : "off");
-    std::printf("\n");
+        if (attributes.*policy.value) policies.emplace_back(policy.words);
+    print_line("    freed memory", policies.empty() ? "is reused only by the stream that freed it"
+                                                    : "is reused by other streams " + joined(policies, ""));
 }
 
 void print_device(const device &device) {
@@ -305,21 +255,20 @@ void print_device(const device &device) {
                                         "one copy each way beside kernels",
                                         "one copy each way and more beside kernels"};
     const bool is_known = info.overlap >= 0 && info.overlap <= FERRY_COPY_OVERLAP_BOTH_AND_MORE;
-    std::printf("\ndevice %d            %s, compute %d.%d, %d multiprocessors\n", info.device, info.name,
-                info.compute_major, info.compute_minor, info.sm_count);
+    std::printf("\ndevice %d            %s, compute %d.%d, %d SMs\n", info.device, info.name, info.compute_major,
+                info.compute_minor, info.sm_count);
     std::printf("    uuid             %s\n", uuid_text(info.uuid).c_str());
     std::printf("    PCI address      %s\n", info.pci_address);
     print_link(device);
     std::printf("    memory           %.1f GiB\n", static_cast<double>(info.total_memory) / (1 << 30));
     std::printf("    copy engines     %d: %s\n", info.copy_engine_count, is_known ? overlaps[info.overlap] : "?");
     if (info.numa_node >= 0) std::printf("    NUMA node        %d\n", info.numa_node);
-    std::printf("    has             ");
+    std::vector<std::string> has, lacks;
     for (const fact &fact : facts)
-        if (fact.is_flag && info.*fact.value) std::printf(" %s", fact.name);
-    std::printf("\n    has not         ");
-    for (const fact &fact : facts)
-        if (fact.is_flag && !(info.*fact.value)) std::printf(" %s", fact.name);
-    std::printf("\n");
+        if (fact.words) (info.*fact.value ? has : lacks).emplace_back(fact.words);
+    print_line("    with", joined(has, "none of the following"));
+    print_line("    without", joined(lacks, "none of the above"));
+    print_line("    profile", profile_source(device));
     print_pools(device);
 }
 
@@ -369,9 +318,11 @@ void print_rates(std::FILE *out, std::int32_t device, const std::vector<ferry_pe
 void print_staging(const machine &machine) {
     const ferry_report &report = machine.report;
     if (report.kernels_loaded)
-        std::printf("kernels              loaded, into contexts: %u\n", report.kernel_contexts);
+        std::printf("kernels              loaded in %u context%s\n", report.kernel_contexts,
+                    report.kernel_contexts == 1 ? "" : "s");
     else
-        std::printf("kernels              %s\n", report.kernels == FERRY_KERNELS_NONE ? "none" : "not loaded yet");
+        std::printf("kernels              %s\n",
+                    report.kernels == FERRY_KERNELS_NONE ? "none: the driver makes all copies" : "not loaded yet");
     if (report.staging == FERRY_STAGING_NONE) {
         std::printf("staging              none: copies of pageable memory block\n");
         return;
@@ -382,6 +333,15 @@ void print_staging(const machine &machine) {
                 static_cast<double>(machine.staging.staging_bytes) / (1 << 20));
 }
 
+void print_advice(const machine &machine) {
+    const std::vector<advice> found = advise(machine);
+    std::printf("\nslow on this machine%s\n", found.empty() ? "  nothing was found" : "");
+    for (const advice &each : found) {
+        print_line("    finding", each.finding);
+        print_line("    what to do", each.remedy);
+    }
+}
+
 void print(const machine &machine) {
     const ferry_report &report = machine.report;
     std::printf("ferry                %s\n", ferry_version_text().c_str());
@@ -390,23 +350,12 @@ void print(const machine &machine) {
     if (report.fallback_reason)
         std::printf("no GPU               %s (%s)\n", ferry_status_text(report.fallback_reason),
                     ferry_status_name(report.fallback_reason));
-    std::printf("missing in driver   ");
-    for (const std::string &name : machine.missing)
-        std::printf(" %s", name.c_str());
-    std::printf("%s\n", machine.missing.empty() ? " nothing" : "");
+    print_line("missing in driver", joined(machine.missing, "nothing"));
     print_staging(machine);
     for (const device &device : machine.devices)
         print_device(device);
     print_peers(machine);
-}
-
-instance_owner open(std::int32_t driver, std::int32_t staging) {
-    auto options = sized<ferry_options>();
-    options.driver = driver;
-    options.staging = staging;
-    ferry_instance *instance = nullptr;
-    check(ferry_open(&options, &instance, nullptr), "ferry_open");
-    return instance_owner(instance);
+    print_advice(machine);
 }
 
 // Measures the device and its copies to each peer. Returns these pairs.
@@ -424,15 +373,6 @@ std::vector<ferry_peer_info> calibrate(ferry_instance *instance, std::int32_t de
     return pairs;
 }
 
-std::string profile_of(ferry_instance *instance, std::int32_t device) {
-    std::uint64_t size = 0;
-    check(ferry_profile_save(instance, device, nullptr, 0, &size), "ferry_profile_save");
-    std::string text(size, '\0');
-    check(ferry_profile_save(instance, device, text.data(), size, nullptr), "ferry_profile_save");
-    text.pop_back(); // the terminating zero
-    return text;
-}
-
 } // namespace
 
 int main(int argument_count, char **arguments) {
@@ -440,6 +380,7 @@ int main(int argument_count, char **arguments) {
         {"auto", FERRY_DRIVER_AUTO}, {"cuda", FERRY_DRIVER_CUDA}, {"software", FERRY_DRIVER_SOFTWARE}};
     std::int32_t driver = FERRY_DRIVER_AUTO;
     std::int32_t calibrated = -1;
+    std::string profile;
     bool as_json = false, no_probe = false;
     CLI::App app("Shows what ferry finds on this machine: driver, devices, and access between devices.");
     app.add_flag("--json", as_json, "Write JSON");
@@ -451,6 +392,10 @@ int main(int argument_count, char **arguments) {
            "write both")
         ->option_text("DEVICE")
         ->check(CLI::NonNegativeNumber);
+    app.add_option(
+           "--profile", profile,
+           "Load this profile, as the program that keeps it does: the report says on which devices it is in force")
+        ->type_name("FILE");
     app.add_option("--driver", driver, "The driver to use; auto takes the software driver if there is no GPU")
         ->transform(CLI::CheckedTransformer(drivers))
         ->option_text("auto|cuda|software");
@@ -459,18 +404,20 @@ int main(int argument_count, char **arguments) {
     try {
         // Staging set up at open can be reported.
         const bool is_tried = !no_probe && (calibrated < 0 || as_json);
-        const instance_owner instance = open(driver, is_tried ? FERRY_STAGING_AT_OPEN : FERRY_STAGING_LAZY);
+        const instance_owner instance = open_instance(driver, is_tried ? FERRY_STAGING_AT_OPEN : FERRY_STAGING_LAZY);
+        std::optional<profile_file> loaded;
+        if (!profile.empty()) loaded = load_profile(instance.get(), profile);
         std::vector<ferry_peer_info> pairs;
         if (calibrated >= 0) pairs = calibrate(instance.get(), calibrated);
         if (calibrated >= 0 && !as_json) {
             // Nothing else is written to standard output, so that it can be redirected to a file.
-            std::cout << profile_of(instance.get(), calibrated);
+            std::cout << profile_text(instance.get(), calibrated);
             print_rates(stderr, calibrated, pairs);
             return 0;
         }
-        const machine found = inspect(instance.get(), !no_probe);
+        const machine found = inspect(instance.get(), !no_probe, loaded);
         json described = as_json ? to_json(found) : json();
-        if (calibrated >= 0) described["profile"] = profile_of(instance.get(), calibrated);
+        if (calibrated >= 0) described["profile"] = profile_text(instance.get(), calibrated);
         if (as_json)
             std::cout << described.dump(2) << '\n';
         else

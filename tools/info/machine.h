@@ -1,0 +1,69 @@
+// What ferry finds on a machine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../pci_link.h"
+#include "ferry/ferry.h"
+
+namespace ferry_info {
+
+struct close_instance {
+    void operator()(ferry_instance *instance) const { ferry_close(instance); }
+};
+using instance_owner = std::unique_ptr<ferry_instance, close_instance>;
+
+// Throws for a failed call, and names the call.
+void check(std::int32_t status, const char *call);
+
+template <class Struct> Struct sized() {
+    Struct value = {};
+    value.struct_size = sizeof value;
+    return value;
+}
+
+// A device's default pool in this process.
+struct pool {
+    ferry_pool_attributes attributes;
+    ferry_pool_stats stats;
+};
+
+// A profile that the program's user has kept in a file.
+struct profile_file {
+    std::string path;
+    double age_days; // by the file's date
+};
+
+struct device {
+    ferry_device_info info;
+    pci_links links;
+    std::optional<pool> default_pool;    // if the device has pools
+    std::optional<profile_file> profile; // in force; else the built-in one
+};
+
+struct machine {
+    ferry_report report;
+    std::vector<std::string> missing;
+    std::vector<device> devices;
+    std::vector<ferry_peer_info> peers;
+    ferry_staging_info staging;
+    bool was_probed;                                  // access between devices was tested, and staging set up
+    unsigned processors;                              // that the process may use
+    std::optional<std::uint64_t> locked_memory_limit; // bytes, where the system has a limit
+};
+
+instance_owner open_instance(std::int32_t driver, std::int32_t staging);
+// Loads a profile. Throws with a sentence for people if it fits no device.
+profile_file load_profile(ferry_instance *instance, const std::string &path);
+// The text of the profile in force.
+std::string profile_text(ferry_instance *instance, std::int32_t device);
+
+// `probe`: also sends data between devices and loads kernels. `loaded`: what load_profile has returned.
+machine inspect(ferry_instance *instance, bool probe, const std::optional<profile_file> &loaded);
+
+} // namespace ferry_info
