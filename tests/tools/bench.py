@@ -128,6 +128,13 @@ for line in pageable["numbers"]:
     assert (line["threads"] >= 1) == is_ferrys and (line["ring MiB"] > 0) == is_ferrys, line
     assert "compute slower by %" not in line, "a kernel that the software driver cannot run"
 
+# Progress is for terminals, and for those who ask for it.
+for asked, expected in [([], []), (["--progress"], ["case 1 of 2", "case 2 of 2"])]:
+    shown = subprocess.run([*sys.argv[1:], "--quick", "--driver", "software", "--case", "routes", "--case", "address", *asked],
+                           check=True, text=True, capture_output=True, encoding="utf-8").stderr.splitlines()
+    assert [line.split(",")[0] for line in shown] == expected, shown
+    assert all(line.split(", about ")[1].split(" left: ")[1] in ["routes", "address"] for line in shown), shown
+
 # A run that is killed leaves the rows it has measured, also those of the case that it was in, in a file that is complete
 # after every row.
 def reading(path):

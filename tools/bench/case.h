@@ -1,5 +1,5 @@
 // A case, its input and its result. A new case is one file case_<name>.cpp that defines a bench_case, which is declared
-// at the end of this header and listed in main.cpp.
+// at the end of this header and listed in main.cpp; progress.cpp has its time.
 #pragma once
 
 #include <functional>

@@ -12,6 +12,7 @@
 #include "report.h"
 #include "report_page.h"
 #include "second_process.h"
+#include "system/windows_api.h"
 
 namespace bench {
 
@@ -177,6 +178,9 @@ int run(const options &options) {
 } // namespace bench
 
 int main(int argument_count, char **arguments) {
+#if defined(_WIN32)
+    SetConsoleOutputCP(CP_UTF8); // for µ
+#endif
     CLI::App app("Measures the raw CUDA driver and ferry side by side.");
     bench::options options;
     bench::declare(app, options);

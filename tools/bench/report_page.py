@@ -13,8 +13,8 @@ from collections import Counter
 from html import escape
 from pathlib import Path
 
-HOW_TO_INSTALL = ("Install plotly with `python3 -m pip install plotly`, where the system's Python allows none in a virtual "
-                  "environment.")
+HOW_TO_INSTALL = ("Install plotly with `python3 -m pip install plotly`, in a virtual environment where the system's "
+                  "Python allows no packages.")
 
 # ---- Reading
 
@@ -77,8 +77,10 @@ def time_text(ns):
 
 
 def round_time_text(ns):
-    unit, name = next(each for each in [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")] if ns >= each[0] * 0.999 or each[0] == 1)
-    return f"{ns / unit:g} {name}"
+    for unit, name in [(1e9, "s"), (1e6, "ms"), (1e3, "µs")]:
+        if ns >= 0.999 * unit:
+            return f"{ns / unit:g} {name}"
+    return f"{ns:g} ns"
 
 
 def speed(row, side="ferry_ns", quantile="median"):
@@ -98,8 +100,8 @@ class Chart:
         self.objects, self.title, self.detail, self.is_wide = objects, title, detail, is_wide
         self.figure = objects.Figure(layout={
             "template": None, "height": height, "margin": {"l": 46, "r": 16, "t": 6, "b": 24}, "showlegend": False,
-            "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", "hovermode": "closest", "dragmode": False,
-            "font": {"family": "system-ui, sans-serif", "size": 12},
+            "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", "hovermode": "closest",
+            "dragmode": False, "font": {"family": "system-ui, sans-serif", "size": 12},
             "hoverlabel": {"bgcolor": "#24292f", "font": {"color": "#ffffff"}},
             "xaxis": {"fixedrange": True, "zeroline": False}, "yaxis": {"fixedrange": True, "zeroline": False}})
 
@@ -130,7 +132,8 @@ class Chart:
             middle = math.sqrt(low * high)
             low, high = middle / math.sqrt(10), middle * math.sqrt(10)
         digits = [1] if high > 100 * low else [1, 2, 5]
-        ticks = [digit * 10.0**power for power in range(-6, 13) for digit in digits if low <= digit * 10.0**power <= high]
+        ticks = [digit * 10.0**power for power in range(-6, 13) for digit in digits]
+        ticks = [tick for tick in ticks if low <= tick <= high]
         ticks = ticks[::1 + len(ticks) // 7]
         self.axis(which, ticks, [text(tick) for tick in ticks])
         self.figure.update_layout({which + "axis": {"range": [math.log10(low), math.log10(high)]}})
@@ -165,7 +168,8 @@ def speed_chart(title, detail, sizes, rows, limit=None):
         ticks = sorted(set(sizes))
     ticks = ticks[::1 + len(ticks) // 5]
     chart.axis("x", ticks, [size_text(tick) for tick in ticks])
-    speeds = [speed(row, side, quantile) for row in rows for side in ("raw_ns", "ferry_ns") for quantile in ("p25", "p75")]
+    ends = [(side, quantile) for side in ("raw_ns", "ferry_ns") for quantile in ("p25", "p75")]
+    speeds = [speed(row, *end) for row in rows for end in ends]
     chart.log_axis("y", speeds + [limit or speeds[0]], lambda tick: f"{tick:g}")
     return chart
 
@@ -202,10 +206,9 @@ def title_of(case, labels):
     if case == "multilink":
         return (f"{labels['memory'].capitalize()} memory {way}",
                 f"over {counted(int(labels['helpers']) + 1, 'link')}; driver: {labels['raw']}")
-    if case in ("peer", "relay"):
-        kind = {"peer": f"peer access {labels.get('access')}", "relay": f"relayed, stream of {labels.get('stream of')}"}[case]
-        return f"Device {copy}", kind
-    return f"{case}: {way}".rstrip(": "), ", ".join(value for name, value in labels.items() if name not in ("copy", "raw call"))
+    if case == "peer":
+        return f"Device {copy}", f"peer access {labels['access']}"
+    return f"Device {copy}", f"relayed, stream of {labels['stream of']}"
 
 
 def groups_by_size(report, *names):
@@ -219,15 +222,18 @@ def groups_by_size(report, *names):
             yield case, dict(labels), sorted(rows, key=lambda row: row["bytes"])
 
 
+CASES_BY_SIZE = ["linear", "pageable", "both-ways", "peer", "relay", "broadcast", "multilink"]
+
+
 def charts_by_size(report):
     charts = []
-    for case, labels, rows in groups_by_size(report, "linear", "pageable", "both-ways", "peer", "relay", "broadcast", "multilink"):
+    for case, labels, rows in groups_by_size(report, *CASES_BY_SIZE):
         sizes = [row["bytes"] for row in rows]
         charts.append(speed_chart(*title_of(case, labels), sizes, rows, rows[-1]["ceiling_gb_per_s"]))
     return charts
 
 
-GAPS = {(True, False): "gaps at the source", (False, True): "gaps at the destination", (True, True): "gaps at both ends"}
+GAPS = {"source": "gaps at the source", "destination": "gaps at the destination", "both": "gaps at both ends"}
 
 
 def charts_by_width(report):
@@ -236,10 +242,12 @@ def charts_by_width(report):
     for _, row in rows_of(report, "strided"):
         labels = row["labels"]
         width = int(labels["row bytes"])
-        pitches = [labels["source pitch"], labels["destination pitch"]]
-        if any(pitch not in ("tight", str(2 * width)) for pitch in pitches) or pitches == ["tight", "tight"]:
+        tight, twice = "tight", str(2 * width)
+        gaps = {(twice, tight): "source", (tight, twice): "destination", (twice, twice): "both"}.get(
+            (labels["source pitch"], labels["destination pitch"]))
+        if not gaps:
             continue
-        best = groups.setdefault((labels["copy"], GAPS[tuple(pitch != "tight" for pitch in pitches)]), {})
+        best = groups.setdefault((labels["copy"], GAPS[gaps]), {})
         if width not in best or best[width]["bytes"] < row["bytes"]:
             best[width] = row
     charts = []
@@ -263,7 +271,8 @@ def charts_of_pieces(report):
     for _, row in rows_of(report, "batch"):
         labels = row["labels"]
         if " x " in labels["pieces"] and labels["form"] in ("pieces", "prepared"):
-            groups.setdefault((labels["copy"], labels["form"]), []).append((size_of(labels["pieces"].split(" x ")[1]), row))
+            point = size_of(labels["pieces"].split(" x ")[1]), row
+            groups.setdefault((labels["copy"], labels["form"]), []).append(point)
     charts = []
     for (copy, form), points in groups.items():
         points.sort(key=lambda point: point[0])
@@ -282,9 +291,9 @@ def charts_of_routes(report):
     charts = []
     for route_map in [each for case in report["cases"] for each in case.get("route_maps", [])]:
         memory = "" if route_map["memory"] == "device" else f"{route_map['memory']} memory "
-        chart = Chart(f"{memory}{DIRECTIONS.get(route_map['copy'], route_map['copy'])}".capitalize(),
-                      {"both": "gaps at both ends"}.get(route_map["gaps"], f"gaps at the {route_map['gaps']}"), height=260)
-        widths, rows = [size_text(width) for width in route_map["row_bytes"]], [count_text(rows) for rows in route_map["rows"]]
+        chart = Chart(f"{memory}{DIRECTIONS[route_map['copy']]}".capitalize(), GAPS[route_map["gaps"]], height=260)
+        widths = [size_text(width) for width in route_map["row_bytes"]]
+        rows = [count_text(count) for count in route_map["rows"]]
         routes = route_map["routes"]
         codes = [[None if route is None else names.index(route if route in ROUTES else "another") for route in line]
                  for line in routes]
@@ -313,6 +322,9 @@ def latency_groups(report):
                 yield case, copy, group[len(group) * part // parts:len(group) * (part + 1) // parts]
 
 
+BOX = {"lowerfence": "p10", "q1": "p25", "median": "median", "q3": "p75", "upperfence": "p90"}
+
+
 def charts_of_latency(report):
     charts = []
     for case, copy, rows in latency_groups(report):
@@ -321,19 +333,19 @@ def charts_of_latency(report):
         for side, colour, offset in [("raw_ns", DRIVER, 0.02), ("ferry_ns", FERRY, -0.24)]:
             y = [len(rows) - at + offset for at in range(len(rows))]
             times = [row[side] for row in rows]
-            quantiles = {name: [time[of] for time in times] for name, of in
-                         [("lowerfence", "p10"), ("q1", "p25"), ("median", "median"), ("q3", "p75"), ("upperfence", "p90")]}
-            chart.figure.add_trace(chart.objects.Box(y=y, orientation="h", width=0.2, line={"color": colour, "width": 1.5},
-                                                     hoverinfo="skip", **quantiles))
+            quantiles = {name: [time[of] for time in times] for name, of in BOX.items()}
+            chart.figure.add_trace(chart.objects.Box(
+                y=y, orientation="h", width=0.2, line={"color": colour, "width": 1.5}, hoverinfo="skip", **quantiles))
+            symbols = ["line-ns-open"] * len(rows) + ["circle-open"] * len(rows)
             chart.figure.add_trace(chart.objects.Scatter(
                 x=[time["median"] for time in times] + [time["p99"] for time in times], y=y + y, mode="markers",
-                marker={"color": colour, "size": 6, "symbol": ["line-ns-open"] * len(rows) + ["circle-open"] * len(rows)},
+                marker={"color": colour, "size": 6, "symbol": symbols},
                 text=[f"{'ferry' if side == 'ferry_ns' else 'driver'}: median <b>{time_text(time['median'])}</b>, p10 "
                       f"{time_text(time['p10'])}, p90 {time_text(time['p90'])}, p99 {time_text(time['p99'])}"
                       for time in times] * 2, hovertemplate="%{text}<extra></extra>"))
         for at, row in enumerate(rows):
             labels = [f"{name}: {value}" if value.isdigit() else value for name, value in row["labels"].items()
-                      if name not in ("raw call", "route") and value != copy]
+                      if name not in ("raw call", "route", "ferry's call") and value != copy]
             chart.figure.add_annotation(x=0, xref="paper", xanchor="left", y=len(rows) - at + 0.3, showarrow=False,
                                         text=escape(", ".join([*labels, size_text(row["bytes"])])))
         chart.log_axis("x", [row[side][quantile] for row in rows for side in ("raw_ns", "ferry_ns")
@@ -359,14 +371,15 @@ def charts_of_scaling(report):
     for case, row in rows_of(report, "pageable-devices", "broadcast", "multilink"):
         labels = row["labels"]
         if case == "pageable-devices":
-            key = (f"Pageable memory {DIRECTIONS.get(labels['copy'], labels['copy'])}", "by the number of devices", "devices")
+            key = f"Pageable memory {DIRECTIONS[labels['copy']]}", "by the number of devices", "devices"
             x = int(labels["devices"])
         elif case == "broadcast":
-            key = (f"Broadcast from {broadcast_source(labels['source'])}", "by the number of destinations", "destinations")
+            source = broadcast_source(labels["source"])
+            key = f"Broadcast from {source}", "by the number of destinations", "destinations"
             x = int(labels["destinations"])
         else:
-            key = (f"{labels['memory'].capitalize()} memory {DIRECTIONS[labels['copy']]}", f"by the number of links; driver: "
-                   f"{labels['raw']}", "links")
+            key = (f"{labels['memory'].capitalize()} memory {DIRECTIONS[labels['copy']]}",
+                   f"by the number of links; driver: {labels['raw']}", "links")
             x = int(labels["helpers"]) + 1
         at = groups.setdefault(key, {})
         if x not in at or at[x]["bytes"] < row["bytes"]:
@@ -420,33 +433,41 @@ def charts_of_targets(report):
             marker={"color": colour}, text=[f"{count} {verdict}" for count in counts], textposition="none",
             hovertemplate="%{y}: <b>%{text}</b><extra></extra>"))
     chart.axis("x", [0, 50, 100], ["0", "50 %", "100 %"], is_log=False)
-    chart.figure.update_layout(barmode="stack", bargap=0.3, yaxis={"autorange": "reversed", "automargin": True},
-                               margin={"r": 30})
+    chart.figure.update_layout(barmode="stack", bargap=0.3, xaxis={"range": [0, 100]}, margin={"r": 30},
+                               yaxis={"autorange": "reversed", "automargin": True})
     return [chart]
 
 
-SPEED_LEGEND = [("ferry", FERRY), ("the driver's own calls", DRIVER), ("limit: the best pinned copy of this run", LIMIT)]
+SPEED_LEGEND = [("ferry", FERRY), ("the driver's own calls", DRIVER),
+                ("limit: the best pinned copy of this run", LIMIT)]
 SECTIONS = [
-    ("sizes", "Throughput by size", "GB/s until the bytes have arrived, medians with the middle half of the samples. Higher is "
-     "better. Both scales are logarithmic.", SPEED_LEGEND, charts_by_size),
-    ("widths", "Throughput by width of rows", "GB/s of boxes whose rows lie twice their width apart. Each copied byte counts "
-     "once.", SPEED_LEGEND, charts_by_width),
+    ("sizes", "Throughput by size",
+     "GB/s until the bytes have arrived, medians with the middle half of the samples. Higher is better. Both scales "
+     "are logarithmic.", SPEED_LEGEND, charts_by_size),
+    ("widths", "Throughput by width of rows",
+     "GB/s of boxes whose rows lie twice their width apart. Each copied byte counts once.", SPEED_LEGEND,
+     charts_by_width),
     ("pieces", "Many pieces in one call", "GB/s by the size of a piece. Pieces lie scattered in 16 allocations.",
      SPEED_LEGEND[:2], charts_of_pieces),
-    ("routes", "Routes", "The route that ferry plans for a copy of so many rows of this width, on an idle stream. Nothing was "
-     "copied for these charts.", [*ROUTES.items()][:4], charts_of_routes),
-    ("latency", "Latency", "Times of calls. Box: the middle half of the samples; line: the median; whiskers: 10th to 90th "
-     "percentile; circle: 99th percentile. Shorter is better. The scale is logarithmic.", SPEED_LEGEND[:2], charts_of_latency),
-    ("scaling", "Threads and GPUs", "GB/s by the number of threads, devices and links that work at the same time.",
-     SPEED_LEGEND[:2], charts_of_scaling),
-    ("targets", "Targets", "A row meets its target if the middle half of its samples does, and misses it if none of that half "
-     "does.", [*VERDICTS.items()], charts_of_targets),
+    ("routes", "Routes",
+     "The route that ferry plans for a copy of so many rows of this width, on an idle stream. Nothing was copied for "
+     "these charts.", [*ROUTES.items()][:4], charts_of_routes),
+    ("latency", "Latency",
+     "Times of calls. Box: the middle half of the samples; line: the median; whiskers: 10th to 90th percentile; "
+     "circle: 99th percentile. Less is better. The scale is logarithmic.", SPEED_LEGEND[:2], charts_of_latency),
+    ("scaling", "Threads and GPUs",
+     "GB/s by the number of threads, devices and links that work at the same time.", SPEED_LEGEND[:2],
+     charts_of_scaling),
+    ("targets", "Targets",
+     "A row meets its target if the middle half of its samples does, and misses it if none of that half does.",
+     [*VERDICTS.items()], charts_of_targets),
 ]
 
 # ---- The page
 
 STYLE = """
-:root { color-scheme: light dark; --text: #1f2328; --soft: #59636e; --page: #f6f8fa; --card: #fff; --line: #d1d9e0; --grid: #e6eaef }
+:root { color-scheme: light dark; --text: #1f2328; --soft: #59636e; --page: #f6f8fa; --card: #fff; --line: #d1d9e0;
+--grid: #e6eaef }
 @media (prefers-color-scheme: dark) {
 :root { --text: #e6edf3; --soft: #9198a1; --page: #010409; --card: #0d1117; --line: #3d444d; --grid: #262c36 } }
 * { box-sizing: border-box }
@@ -455,21 +476,28 @@ main { max-width: 1240px; margin: auto; padding: 20px 16px }
 h1 { font-size: 26px; line-height: 1.25; margin: 0 } h2 { font-size: 20px; margin: 40px 0 4px }
 p { margin: 4px 0 10px; max-width: 80ch } .soft, small { color: var(--soft) } a { color: #2f81f7 }
 nav { display: flex; flex-wrap: wrap; gap: 4px 16px; margin: 14px 0 }
-.notice { border: 2px solid #d29922; border-radius: 8px; padding: 10px 14px; margin: 14px 0; max-width: none; background: var(--card) }
+.notice { border: 2px solid #d29922; border-radius: 8px; padding: 10px 14px; margin: 14px 0; max-width: none;
+background: var(--card) }
 .facts, .chart, details { background: var(--card); border: 1px solid var(--line); border-radius: 8px }
-.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(210px, 1fr)); gap: 8px 20px; padding: 14px; margin: 14px 0 }
+.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(210px, 1fr)); gap: 8px 20px; padding: 14px;
+margin: 14px 0 }
 dt { font-size: 13px; color: var(--soft) } dd { margin: 0; overflow-wrap: anywhere }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 14px; margin: 8px 0 }
 .legend i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 6px }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(340px, 100%), 1fr)); gap: 12px; align-items: start }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(340px, 100%), 1fr)); gap: 12px;
+align-items: start }
 .chart { margin: 0; padding: 10px 10px 4px; min-width: 0 } .chart.wide { grid-column: 1 / -1 }
-figcaption { font-weight: 600; line-height: 1.3 } figcaption small { display: block; font-weight: 400; min-height: 1.3em }
+figcaption { font-weight: 600; line-height: 1.3 }
+figcaption small { display: block; font-weight: 400; min-height: 1.3em }
 details { margin: 8px 0; padding: 8px 12px } summary { cursor: pointer; font-weight: 600; overflow-wrap: anywhere }
-summary span { font-weight: 400; color: var(--soft) } .rows { overflow-x: auto } .note { white-space: pre-line; font-size: 14px }
+summary span { font-weight: 400; color: var(--soft) }
+.rows { overflow-x: auto } .note { white-space: pre-line; font-size: 14px }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums } th { text-align: left }
-th, td { padding: 3px 10px 3px 0; border-bottom: 1px solid var(--grid); white-space: nowrap } .number { text-align: right }
-#latency .charts { display: block; columns: 340px; column-gap: 12px } #latency .chart { break-inside: avoid; margin-bottom: 12px }
-.js-plotly-plot .xtick text, .js-plotly-plot .ytick text, .js-plotly-plot .infolayer text { fill: var(--text) !important }
+th, td { padding: 3px 10px 3px 0; border-bottom: 1px solid var(--grid); white-space: nowrap }
+.number { text-align: right }
+#latency .charts { display: block; columns: 340px; column-gap: 12px }
+#latency .chart { break-inside: avoid; margin-bottom: 12px }
+.js-plotly-plot :is(.xtick, .ytick, .infolayer) text { fill: var(--text) !important }
 .js-plotly-plot .gridlayer path { stroke: var(--grid) !important }
 """
 # Nothing may be loaded, whatever the library would like to.
@@ -483,29 +511,35 @@ def facts(report):
     memory = machine.get("device_memory_bytes")
     rows = [row for case in report["cases"] for row in case["rows"]]
     verdicts = Counter(row["verdict"] for row in rows)
-    yield "GPU", machine["device_name"] + (f", device {machine['device']} of {machine['device_count']}" if machine.get("device_count") else "")
+    count = machine.get("device_count", 1)
+    yield "GPU", machine["device_name"] + (f", device {machine['device']} of {count}" if count > 1 else "")
     if memory:
-        yield "GPU memory", f"{memory / (1 << 30):.1f} GiB, {machine['sm_count']} SMs, {machine['copy_engines']} copy engines"
+        yield "GPU memory", (f"{memory / (1 << 30):.1f} GiB, {machine['sm_count']} SMs, "
+                             f"{counted(machine['copy_engines'], 'copy engine')}")
     if link:
-        yield "Link to the host", f"PCIe, {link['lanes']} lanes at {link['gigatransfers_per_second']:g} GT/s: {link['gigabytes_per_second']:.1f} GB/s"
+        yield "Link to the host", (f"PCIe, {link['lanes']} lanes at {link['gigatransfers_per_second']:g} GT/s: "
+                                   f"{link['gigabytes_per_second']:.1f} GB/s")
     if machine.get("processors"):
-        yield "Processor", ", ".join(filter(None, [machine.get("processor"), f"{machine['processors']} processors"]))
-    yield "Driver", "ferry's software driver" if machine["is_software"] else f"CUDA {version // 1000}.{version % 1000 // 10}"
+        name = machine.get("processor")
+        yield "Processor", (f"{name}, " if name else "") + counted(machine["processors"], "processor")
+    cuda = f"CUDA {version // 1000}.{version % 1000 // 10}"
+    yield "Driver", "ferry's software driver" if machine["is_software"] else cuda
     if machine.get("staging_threads"):
-        yield "Staging", f"{machine['staging_threads']} threads, {size_text(machine['staging_bytes'])} for each device"
-    ceilings = report.get("ceilings_gb_per_s") or {}
-    yield "Best pinned copies", ", ".join(f"{DIRECTIONS.get(way, way)} {three_digits(rate)} GB/s" for way, rate in ceilings.items())
+        threads, buffer = counted(machine["staging_threads"], "thread"), size_text(machine["staging_bytes"])
+        yield "Staging", f"{threads}, {buffer} for each device"
+    yield "Best pinned copies", ", ".join(f"{DIRECTIONS.get(way, way)} {three_digits(rate)} GB/s"
+                                          for way, rate in (report.get("ceilings_gb_per_s") or {}).items())
     yield "ferry", f"{report['ferry_version']}, opened in {time_text(report['opening_ns']['open'])}"
     yield "Run", report["date"].replace("T", " ").replace("Z", " UTC") + (", quick" if report["quick"] else "")
-    counts = [f"{verdicts[verdict]} {words}" for verdict, words in
-              [("met", "meet their target"), ("within the spread", "within the spread"), ("missed", "miss it")] if verdicts[verdict]]
+    words = {"met": "meet their target", "within the spread": "within the spread", "missed": "miss it"}
+    counts = [f"{verdicts[verdict]} {meaning}" for verdict, meaning in words.items() if verdicts[verdict]]
     yield "Rows", ", ".join([f"{len(rows)} measured", *counts])
 
 
 def notices(report):
     if report["machine"]["is_software"]:
-        yield ("<b>These are results of the software driver.</b> The CPU makes the copies that a GPU would make, so the page "
-               "says nothing about the speed of hardware, and no row is judged.")
+        yield ("<b>These are results of the software driver.</b> The CPU makes the copies that a GPU would make, so "
+               "the page says nothing about the speed of hardware, and no row is judged.")
     if not report.get("complete"):
         yield "<b>The run was not complete.</b> The page shows the rows that were measured."
     if report["quick"]:
@@ -516,23 +550,27 @@ def table(case):
     rows = case["rows"]
     labels = list(dict.fromkeys(name for row in rows for name in row["labels"]))
     numbers = ["size", "driver", "ferry", "driver GB/s", "ferry GB/s", "driver / ferry", "target"]
-    lines = [[*[(name, "") for name in labels], *[(name, "number") for name in numbers], ("target is", "")]]
+    lines = [(labels, numbers, ["target is"])]
     for row in rows:
         is_copy = row["ceiling_gb_per_s"]
-        target = f"at most {time_text(row['max_ns'])}" if row["max_ns"] else f"{row['target']:.3f}" if row["target"] else ""
-        lines.append([*[(row["labels"].get(name, ""), "") for name in labels],
-                      *[(text, "number") for text in [
-                          size_text(row["bytes"]), time_text(row["raw_ns"]["median"]), time_text(row["ferry_ns"]["median"]),
-                          three_digits(speed(row, "raw_ns")) if is_copy else "", three_digits(speed(row)) if is_copy else "",
-                          f"{row['ratio']['median']:.3f}", target]], (row["verdict"], "")])
+        speeds = [three_digits(speed(row, side)) if is_copy else "" for side in ("raw_ns", "ferry_ns")]
+        ratio = f"{row['target']:.3f}" if row["target"] else ""
+        target = f"at most {time_text(row['max_ns'])}" if row["max_ns"] else ratio
+        times = [time_text(row[side]["median"]) for side in ("raw_ns", "ferry_ns")]
+        lines.append(([row["labels"].get(name, "") for name in labels],
+                      [size_text(row["bytes"]), *times, *speeds, f"{row['ratio']['median']:.3f}", target],
+                      [row["verdict"]]))
     return number_table(lines)
 
 
 def number_table(lines):
-    def cells(tag, line):
-        return "".join(f"<{tag}{f' class={kind}' if kind else ''}>{escape(text)}</{tag}>" for text, kind in line)
-    return (f'<div class="rows"><table><tr>{cells("th", lines[0])}</tr>'
-            + "".join(f"<tr>{cells('td', line)}</tr>" for line in lines[1:]) + "</table></div>")
+    """The lines are (texts, numbers, texts). The first one is the head."""
+    def html(tag, line):
+        before, numbers, after = ["".join(f"<{tag}{kind}>{escape(text)}</{tag}>" for text in texts)
+                                  for texts, kind in zip(line, ["", ' class="number"', ""])]
+        return f"<tr>{before}{numbers}{after}</tr>"
+    body = "".join(html("td", line) for line in lines[1:])
+    return f'<div class="rows"><table>{html("th", lines[0])}{body}</table></div>'
 
 
 def further_numbers(case):
@@ -540,16 +578,17 @@ def further_numbers(case):
     if not entries:
         return ""
     labels, numbers = list(entries[0]["labels"]), [name for name in entries[0] if name != "labels"]
-    return number_table([[*[(name, "") for name in labels], *[(name, "number") for name in numbers]],
-                         *[[*[(each["labels"][name], "") for name in labels],
-                            *[(three_digits(each[name]), "number") for name in numbers]] for each in entries]])
+    lines = [([each["labels"][name] for name in labels], [three_digits(each[name]) for name in numbers], [])
+             for each in entries]
+    return number_table([(labels, numbers, []), *lines])
 
 
 def details_of(case):
     count = f"– {counted(len(case['rows']), 'row')}" if case["rows"] else ""
     note = f'<p class="note soft">{escape(case["note"])}</p>' if case.get("note") else ""
-    return (f"<details><summary>{escape(case['name'])} <span>{escape(case.get('summary', ''))} {count}</span></summary>{note}"
-            f"{table(case) if case['rows'] else ''}{further_numbers(case)}</details>")
+    heading = f"{escape(case['name'])} <span>{escape(case.get('summary', ''))} {count}</span>"
+    return (f"<details><summary>{heading}</summary>{note}{table(case) if case['rows'] else ''}{further_numbers(case)}"
+            "</details>")
 
 
 def page_of(report):
@@ -566,7 +605,8 @@ def page_of(report):
         number += len(charts)
         sections.append(f'<section id="{name}"><h2>{heading}</h2><p class="soft">{sentence}</p>'
                         f'<div class="legend">{swatches}</div><div class="charts">{drawn}</div></section>')
-    described = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in facts(report) if text)
+    described = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>"
+                        for name, text in facts(report) if text)
     warned = "".join(f'<p class="notice">{text}</p>' for text in notices(report))
     rows = "".join(details_of(case) for case in report["cases"])
     return f"""<!DOCTYPE html>
@@ -582,13 +622,16 @@ def page_of(report):
 <body>
 <main>
 <h1>{escape(title)}</h1>
-<p class="soft">ferry beside the driver's own calls, measured side by side on the same buffers. All bytes were verified.</p>
+<p class="soft">ferry beside the driver's own calls, measured side by side on the same buffers. All bytes were
+verified.</p>
 {warned}
 <dl class="facts">{described}</dl>
 <nav>{"".join(links)}<a href="#rows">All rows</a></nav>
 <noscript><p class="notice">The charts need JavaScript, which is in this file. The tables do not.</p></noscript>
 {"".join(sections)}
-<section id="rows"><h2>All rows</h2><p class="soft">Medians. driver / ferry above 1: ferry is faster.</p>{rows}</section>
+<section id="rows"><h2>All rows</h2>
+<p class="soft">Medians. driver / ferry above 1: ferry is faster.</p>
+{rows}</section>
 </main>
 </body>
 </html>
