@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Checks what can be checked of the recipes without their package managers: syntax, version, options of Meson.
+
+Ends with a line of counts.
+"""
+import json
+import re
+import sys
+from pathlib import Path
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
+packaging = Path(__file__).resolve().parent
+root = packaging.parent
+version = re.search(r"^\s*version: '(.*)',$", (root / "meson.build").read_text(), re.M).group(1)
+counts = {"passed": 0, "failed": 0, "skipped": 0}
+
+
+def text(name):
+    return (packaging / name).read_text()
+
+
+def found(pattern, where):
+    """The group of the pattern's one match."""
+    matches = re.findall(pattern, where, re.M)
+    if len(matches) != 1:
+        raise ValueError(f"{len(matches)} matches of {pattern}, must be 1")
+    return matches[0]
+
+
+def equal(name, given, expected):
+    if given != expected:
+        raise ValueError(f"{name} is {given}, must be {expected}")
+
+
+def python(name):
+    source = text(name)
+    compile(source, name, "exec")
+    return source
+
+
+def conan():
+    equal("version", found(r'^    version = "(.*)"$', python("conan/conanfile.py")), version)
+    python("conan/test_package/conanfile.py")
+
+
+def spack():
+    source = python("spack/package.py")
+    equal("version", found(r'^    version\("(.*)", tag=.*\)$', source), version)
+    equal("tag", found(r'^    version\(.*, tag="(.*)"\)$', source), f"v{version}")
+
+
+def vcpkg():
+    equal("version", json.loads(text("vcpkg/vcpkg.json"))["version"], version)
+    port = re.sub(r'#.*|"[^"]*"', "", text("vcpkg/portfile.cmake"))
+    equal("number of )", port.count(")"), port.count("("))
+
+
+def conda():
+    if yaml is None:
+        return "no yaml module"
+    equal("version", yaml.safe_load(text("conda/recipe.yaml"))["context"]["version"], version)
+
+
+def wrap():
+    equal("revision", found(r"^revision = (.*)$", text("ferry.wrap")), f"v{version}")
+
+
+def debian():
+    equal("version", found(r"\Aferry \((.*)-\d+\) ", text("debian/changelog")), version)
+    nodes = re.findall(r"^(FERRY_\S+) \{$", (root / "src/ferry.map").read_text(), re.M)
+    symbols = re.findall(r"^ \(symver\)(\S+) (\S+)$", text("debian/libferry1.symbols"), re.M)
+    equal("list of nodes in libferry1.symbols", [node for node, _ in symbols], nodes)
+    abi = found(r"^abi_version = '(.*)'", (root / "meson.build").read_text())
+    equal("soname in libferry1.symbols", found(r"^(libferry\S+) ", text("debian/libferry1.symbols")), f"libferry.so.{abi}")
+    found(rf"^Package: (libferry{abi})$", text("debian/control"))
+
+
+def meson_options():
+    known = set(re.findall(r"^option\('(.*?)'", (root / "meson_options.txt").read_text(), re.M))
+    known |= {"optimization", "default_library"}
+    for name in "debian/rules", "vcpkg/portfile.cmake", "conda/recipe.yaml":
+        unknown = set(re.findall(r"-D(\w+)=", text(name))) - known
+        if unknown:
+            raise ValueError(f"{name} sets unknown options: {', '.join(sorted(unknown))}")
+
+
+for check in conan, spack, vcpkg, conda, wrap, debian, meson_options:
+    name = check.__name__.replace("_", " ")
+    try:
+        reason = check()
+    except (ValueError, KeyError, SyntaxError) as problem:
+        counts["failed"] += 1
+        print(f"FAILED: {name}: {problem}")
+    else:
+        counts["skipped" if reason else "passed"] += 1
+        print(f"{'skipped' if reason else 'ok'}: {name}{': ' + reason if reason else ''}")
+print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
+sys.exit(counts["failed"] > 0)
