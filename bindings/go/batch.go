@@ -1,0 +1,300 @@
+package ferry
+
+// #include "calls.h"
+import "C"
+
+import "unsafe"
+
+// Work is a [Batch] or [Pieces].
+type Work interface {
+	describe() error
+	owners() []*object
+	run(f *Instance, flags C.uint32_t, info *C.ferry_error_info) C.int32_t
+	enqueue(s *Stream, flags C.uint32_t, info *C.ferry_error_info) C.int32_t
+	explain(s *Stream, flags C.uint32_t, explanation *C.ferry_batch_explanation, info *C.ferry_error_info) C.int32_t
+	prepare(s *Stream, flags C.uint32_t, prepared **C.ferry_prepared, info *C.ferry_error_info) C.int32_t
+}
+
+// Batch is a list of copies of any shapes, made by one call. The copies have no order and must not overlap.
+type Batch struct {
+	copies []C.ferry_copy_desc
+	used   []*object
+	err    error
+}
+
+// Add adds a copy. A box that leaves its memory makes the calls that take the batch fail, with its index.
+func (b *Batch) Add(destination, source Memory, extent Extent, flags ...CopyFlags) {
+	to, from := destination.end(), source.end()
+	c, err := description(to, from, extent, flags, len(b.copies))
+	if b.err == nil {
+		b.err = err
+	}
+	b.copies = append(b.copies, c)
+	b.used = addOwners(b.used, to, from)
+}
+
+// Len returns the number of copies.
+func (b *Batch) Len() int { return len(b.copies) }
+
+// Reset removes all copies.
+func (b *Batch) Reset() { *b = Batch{copies: b.copies[:0], used: b.used[:0]} }
+
+// addOwners adds the owners of a copy's memory, mostly once if many copies have the same.
+func addOwners(used []*object, destination, source *place) []*object {
+	if n := len(used); n >= 2 && used[n-2] == destination.owner && used[n-1] == source.owner {
+		return used
+	}
+	return append(used, destination.owner, source.owner)
+}
+
+func (b *Batch) describe() error   { return b.err }
+func (b *Batch) owners() []*object { return b.used }
+
+func (b *Batch) first() *C.ferry_copy_desc { return first(b.copies) }
+
+// first returns the address of a slice that a call reads.
+func first[T any](slice []T) *T {
+	if len(slice) == 0 {
+		return nil
+	}
+	return &slice[0]
+}
+
+func (b *Batch) count() C.uint64_t { return C.uint64_t(len(b.copies)) }
+
+func (b *Batch) run(f *Instance, flags C.uint32_t, info *C.ferry_error_info) C.int32_t {
+	return C.ferry_copy_batch(f.c, b.first(), b.count(), flags, info)
+}
+
+func (b *Batch) enqueue(s *Stream, flags C.uint32_t, info *C.ferry_error_info) C.int32_t {
+	return C.go_ferry_copy_batch_async(s.instance.c, b.first(), b.count(), flags, s.number(), info)
+}
+
+func (b *Batch) explain(s *Stream, flags C.uint32_t, explanation *C.ferry_batch_explanation,
+	info *C.ferry_error_info) C.int32_t {
+	return C.go_ferry_copy_batch_explain_async(s.instance.c, b.first(), b.count(), flags, s.number(), explanation,
+		info)
+}
+
+func (b *Batch) prepare(s *Stream, flags C.uint32_t, prepared **C.ferry_prepared, info *C.ferry_error_info) C.int32_t {
+	return C.go_ferry_prepared_create(s.instance.c, b.first(), b.count(), flags, s.number(), prepared, info)
+}
+
+// Pieces is a batch of lines: the fastest form for thousands of small copies.
+type Pieces struct {
+	destinations, sources, sizes []C.uint64_t
+	used                         []*object
+	err                          error
+}
+
+// Add adds a line of size bytes. A line that leaves its memory makes the calls that take the pieces fail, with its
+// index.
+func (p *Pieces) Add(destination, source Memory, size uint64) {
+	to, from := destination.end(), source.end()
+	index := len(p.sizes)
+	if err := pieceError(to, from, size, index); p.err == nil {
+		p.err = err
+	}
+	p.destinations = append(p.destinations, to.first())
+	p.sources = append(p.sources, from.first())
+	p.sizes = append(p.sizes, C.uint64_t(size))
+	p.used = addOwners(p.used, to, from)
+}
+
+func pieceError(destination, source *place, size uint64, index int) error {
+	for i, p := range []*place{source, destination} {
+		side := C.int32_t(C.FERRY_SIDE_SOURCE + i)
+		if p.c.kind == C.FERRY_KIND_ARRAY {
+			info := newInfo()
+			info.side, info.field, info.index = side, C.FERRY_FIELD_KIND, C.uint64_t(index)
+			return failure(C.FERRY_ERROR_KIND, &info)
+		}
+		if err := p.check(side, Line(size), index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// first returns the address of the first byte, which check has found in the memory.
+func (p *place) first() C.uint64_t {
+	return p.c.address + (p.c.z*p.c.slice_height+p.c.y)*p.c.row_pitch + p.c.x
+}
+
+// Len returns the number of pieces.
+func (p *Pieces) Len() int { return len(p.sizes) }
+
+// Reset removes all pieces.
+func (p *Pieces) Reset() {
+	*p = Pieces{destinations: p.destinations[:0], sources: p.sources[:0], sizes: p.sizes[:0], used: p.used[:0]}
+}
+
+func (p *Pieces) describe() error   { return p.err }
+func (p *Pieces) owners() []*object { return p.used }
+func (p *Pieces) count() C.uint64_t { return C.uint64_t(len(p.sizes)) }
+
+func (p *Pieces) run(f *Instance, flags C.uint32_t, info *C.ferry_error_info) C.int32_t {
+	return C.ferry_copy_pieces(f.c, first(p.destinations), first(p.sources), first(p.sizes), p.count(), flags, info)
+}
+
+func (p *Pieces) enqueue(s *Stream, flags C.uint32_t, info *C.ferry_error_info) C.int32_t {
+	return C.go_ferry_copy_pieces_async(s.instance.c, first(p.destinations), first(p.sources), first(p.sizes),
+		p.count(), flags, s.number(), info)
+}
+
+func (p *Pieces) explain(s *Stream, flags C.uint32_t, explanation *C.ferry_batch_explanation,
+	info *C.ferry_error_info) C.int32_t {
+	return C.go_ferry_copy_pieces_explain_async(s.instance.c, first(p.destinations), first(p.sources), first(p.sizes),
+		p.count(), flags, s.number(), explanation, info)
+}
+
+func (p *Pieces) prepare(s *Stream, flags C.uint32_t, prepared **C.ferry_prepared,
+	info *C.ferry_error_info) C.int32_t {
+	return C.go_ferry_prepared_create_pieces(s.instance.c, first(p.destinations), first(p.sources), first(p.sizes),
+		p.count(), flags, s.number(), prepared, info)
+}
+
+func batchFlags(flags []BatchFlags) C.uint32_t {
+	var result C.uint32_t
+	for _, flag := range flags {
+		result |= C.uint32_t(flag)
+	}
+	return result
+}
+
+// Run makes all copies of a batch, and returns when they are complete. It occupies a thread meanwhile.
+func (f *Instance) Run(work Work, flags ...BatchFlags) error {
+	if err := work.describe(); err != nil {
+		return err
+	}
+	leave, err := use(work.owners()...)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return f.call(func(info *C.ferry_error_info) C.int32_t { return work.run(f, batchFlags(flags), info) })
+}
+
+// Run enqueues all copies of a batch on the stream. The batch may be changed as soon as the call returns.
+func (s *Stream) Run(work Work, flags ...BatchFlags) error {
+	if err := work.describe(); err != nil {
+		return err
+	}
+	return s.call(func(info *C.ferry_error_info) C.int32_t { return work.enqueue(s, batchFlags(flags), info) },
+		work.owners()...)
+}
+
+// ExplainRun tells what Run would do, without doing it.
+func (s *Stream) ExplainRun(work Work, flags ...BatchFlags) (BatchExplanation, error) {
+	if err := work.describe(); err != nil {
+		return BatchExplanation{}, err
+	}
+	c := C.ferry_batch_explanation{struct_size: C.sizeof_ferry_batch_explanation}
+	err := s.call(func(info *C.ferry_error_info) C.int32_t { return work.explain(s, batchFlags(flags), &c, info) },
+		work.owners()...)
+	if err != nil {
+		return BatchExplanation{}, err
+	}
+	return newBatchExplanation(&c), nil
+}
+
+// Prepared is a batch that was checked and planned once, to be launched any number of times. Its memory cannot be freed
+// before it is destroyed.
+type Prepared struct {
+	object
+	sizes   []C.uint64_t // of pieces
+	release func()       // lets the memory be freed
+}
+
+// Prepare checks and plans a batch for streams of the device of this stream.
+func (s *Stream) Prepare(work Work, flags ...BatchFlags) (*Prepared, error) {
+	if err := work.describe(); err != nil {
+		return nil, err
+	}
+	release, err := use(append([]*object(nil), work.owners()...)...)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := use(&s.object)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	defer leave()
+	p := &Prepared{release: release}
+	if pieces, ok := work.(*Pieces); ok {
+		p.sizes = append(p.sizes, pieces.sizes...)
+	}
+	p, err = create(s.instance, p, &p.object, "prepared batch", func(info *C.ferry_error_info) C.int32_t {
+		var prepared *C.ferry_prepared
+		status := work.prepare(s, batchFlags(flags), &prepared, info)
+		p.handle = C.uint64_t(uintptr(unsafe.Pointer(prepared)))
+		return status
+	})
+	if err != nil {
+		release()
+	}
+	return p, err
+}
+
+func (p *Prepared) c() *C.ferry_prepared { return (*C.ferry_prepared)(C.go_pointer(p.handle)) }
+
+// Launch enqueues a prepared batch.
+func (s *Stream) Launch(p *Prepared) error {
+	return s.call(func(info *C.ferry_error_info) C.int32_t {
+		return C.go_ferry_prepared_launch(p.c(), s.number(), info)
+	}, &p.object)
+}
+
+// SetAddresses gives all pieces of a batch prepared with BatchUpdatable the addresses of other pieces, in the order of
+// the stream. The pieces must be as many and of the same sizes. The old memory can then be freed, once launches of the
+// batch have passed. No other call on the batch may run meanwhile.
+func (s *Stream) SetAddresses(p *Prepared, pieces *Pieces) error {
+	if err := pieces.describe(); err != nil {
+		return err
+	}
+	if err := p.checkSizes(pieces.sizes); err != nil {
+		return err
+	}
+	release, err := use(append([]*object(nil), pieces.used...)...)
+	if err != nil {
+		return err
+	}
+	err = s.call(func(info *C.ferry_error_info) C.int32_t {
+		return C.go_ferry_prepared_set_addresses(p.c(), first(pieces.destinations), first(pieces.sources), s.number(),
+			info)
+	}, &p.object)
+	if err != nil {
+		release()
+		return err
+	}
+	p.release()
+	p.release = release
+	return nil
+}
+
+func (p *Prepared) checkSizes(sizes []C.uint64_t) error {
+	info := newInfo()
+	info.field = C.FERRY_FIELD_SIZE
+	if len(sizes) != len(p.sizes) {
+		info.value, info.limit = C.uint64_t(len(sizes)), C.uint64_t(len(p.sizes))
+		return failure(C.FERRY_ERROR_INVALID_ARGUMENT, &info)
+	}
+	for i, size := range sizes {
+		if size != p.sizes[i] {
+			info.side, info.index = C.FERRY_SIDE_EXTENT, C.uint64_t(i)
+			info.value, info.limit = size, p.sizes[i]
+			return failure(C.FERRY_ERROR_INVALID_ARGUMENT, &info)
+		}
+	}
+	return nil
+}
+
+// Destroy destroys the batch. Launches of it may be in flight. It may wait for the device's running work.
+func (p *Prepared) Destroy() error {
+	err := p.end(func() C.int32_t { return C.ferry_prepared_destroy(p.c()) }, true)
+	if err != ErrBusy && err != ErrClosed && p.users.Load() < 0 {
+		p.release()
+	}
+	return err
+}

@@ -1,0 +1,566 @@
+// Code generated from ferry.json by generate/main.go. DO NOT EDIT.
+
+package ferry
+
+// FERRY_VERSION_*
+const (
+	VersionMajor = 0
+	VersionMinor = 6
+	VersionPatch = 0
+)
+
+// Status is one of the constants FERRY_*, or several of them for flags.
+type Status int32
+
+// FERRY_*
+const (
+	Success Status = 0
+)
+
+// FERRY_ERROR_*
+const (
+	ErrorInvalidArgument Status = -1  // a required pointer is NULL, or a value is outside its documented range
+	ErrorOutOfMemory     Status = -2  // host memory for ferry's own use; device memory is a driver status
+	ErrorAbiMismatch     Status = -3  // struct_size is out of range, or covers unknown bytes that are not zero
+	ErrorReserved        Status = -4  // a reserved field is not zero
+	ErrorFlags           Status = -5  // an unknown flag is set
+	ErrorKind            Status = -6  // unknown kind; full checks: not the kind stated; a fill of pageable memory
+	ErrorDevice          Status = -7  // no such device; full checks: the memory is not on the stated device
+	ErrorAddress         Status = -8  // null address or array; full checks: a freed or foreign address
+	ErrorPitch           Status = -9  // row pitch below x + width or above the device's limit, slice height below y + height
+	ErrorOverflow        Status = -10 // offsets and extent do not fit 64 bits
+	ErrorOutOfBounds     Status = -11 // the box reaches past the array; full checks: past the allocation
+	ErrorOverlap         Status = -12 // source and destination share bytes
+	ErrorArrayFormat     Status = -13 // element sizes differ, x or width is no whole number of elements, no such format
+	ErrorNoDriver        Status = -14 // no NVIDIA driver on this machine
+	ErrorDriverTooOld    Status = -15 // a driver older than CUDA 12.0, or one that lacks a required entry point
+	ErrorNoDevice        Status = -16 // a driver without a usable device
+	ErrorUnsupported     Status = -17 // this build or this driver has no such feature
+	ErrorSoftwareConfig  Status = -18 // the software driver already runs with other settings
+	ErrorNoContext       Status = -19 // no context to pop, or the call cannot use the context
+	ErrorPeerAccess      Status = -20 // no access between the two devices, or the probe lost data
+	ErrorAlignment       Status = -21 // an address, pitch or width is no multiple of the pattern's size
+	ErrorCapture         Status = -22 // the stream is being captured, and a graph cannot hold this call
+	ErrorLimit           Status = -23 // a pinned pool is at its limit, or the staging buffer has no free slot
+	ErrorInUse           Status = -24 // memory of the pool is still allocated or imported
+	ErrorHandle          Status = -25 // not a handle for this call, or damaged, or its object no longer exists
+	ErrorMachine         Status = -26 // the handle was made on another machine, or before the last reboot
+	ErrorPool            Status = -27 // the pool of this memory is not imported, or this is no imported pool
+	ErrorImported        Status = -28 // imported: it cannot be freed, changed or allocated from, and ends with its import
+	ErrorNotShareable    Status = -29 // this memory, pool, event or semaphore cannot be shared
+	ErrorProfile         Status = -30 // the profile is damaged, old, or of another device or driver
+	ErrorRoute           Status = -31 // the route that the flags force cannot take this copy: see value
+)
+
+// Traits is one of the constants FERRY_STATUS_*, or several of them for flags.
+type Traits uint32
+
+// FERRY_STATUS_*
+const (
+	StatusDriverBase         = -1000
+	StatusContextDead Traits = 1 // the context (or the driver) is lost: every later call on it will fail too
+	StatusRetry       Traits = 2 // the same call may succeed later, or once memory has been freed
+)
+
+// Side is one of the constants FERRY_SIDE_*, or several of them for flags.
+type Side int32
+
+// FERRY_SIDE_*
+const (
+	SideNone        Side = 0
+	SideSource      Side = 1
+	SideDestination Side = 2
+	SideExtent      Side = 3
+	SideDescriptor  Side = 4 // the descriptor's own flags and reserved fields
+	SideOptions     Side = 5 // the options or the description that a call was given
+)
+
+// Field is one of the constants FERRY_FIELD_*, or several of them for flags.
+type Field int32
+
+// FERRY_FIELD_*
+const (
+	FieldNone            Field = 0
+	FieldKind            Field = 1
+	FieldDevice          Field = 2
+	FieldAddress         Field = 3
+	FieldArray           Field = 4
+	FieldRowPitch        Field = 5
+	FieldSliceHeight     Field = 6
+	FieldX               Field = 7
+	FieldY               Field = 8
+	FieldZ               Field = 9
+	FieldWidth           Field = 10
+	FieldHeight          Field = 11
+	FieldDepth           Field = 12
+	FieldFlags           Field = 13
+	FieldReserved        Field = 14
+	FieldStructSize      Field = 15
+	FieldDriver          Field = 16
+	FieldChecks          Field = 17
+	FieldCallbacks       Field = 18 // allocate without deallocate, or the reverse
+	FieldSoftware        Field = 19 // software_* options that differ from those of the running software driver
+	FieldPattern         Field = 20 // pattern_size
+	FieldNUMA            Field = 21
+	FieldNUMANode        Field = 22
+	FieldThreads         Field = 23
+	FieldSize            Field = 24
+	FieldLocation        Field = 25
+	FieldIndex           Field = 26
+	FieldHandleTypes     Field = 27
+	FieldHandle          Field = 28 // the bytes of a ferry_ipc_handle
+	FieldOSHandle        Field = 29
+	FieldPool            Field = 30
+	FieldEvent           Field = 31
+	FieldRegisterChunk   Field = 32
+	FieldVersion         Field = 33 // of a profile
+	FieldLine            Field = 34 // of a profile: its number is the value
+	FieldKernels         Field = 35
+	FieldStaging         Field = 36
+	FieldStagingCPUs     Field = 37 // staging_cpus or staging_cpu_count
+	FieldStagingPriority Field = 38
+	FieldStagingBytes    Field = 39
+	FieldSoftwareDevices Field = 40
+	FieldSoftwareQueues  Field = 41
+	FieldFormat          Field = 42 // of an array
+	FieldChannels        Field = 43 // of an array
+	FieldSoftwareLinks   Field = 44
+	FieldHelpers         Field = 45
+)
+
+// Kind is one of the constants FERRY_KIND_*, or several of them for flags.
+type Kind int32
+
+// FERRY_KIND_*
+const (
+	KindAny    Kind = 0 // `address` decides; memory unknown to the driver is host memory
+	KindHost   Kind = 1 // `address` is host memory, pageable or pinned
+	KindDevice Kind = 2 // `address` is device (or managed) memory on `device`
+	KindArray  Kind = 3 // `array` is a CUDA array on `device`
+)
+
+// FERRY_DEVICE_*
+const (
+	DeviceUnknown = -1
+)
+
+// CopyFlags is one of the constants FERRY_COPY_*, or several of them for flags.
+type CopyFlags uint32
+
+// FERRY_COPY_*
+const (
+	CopyUrgent             CopyFlags = 1
+	CopyNoKernels          CopyFlags = 2
+	CopySourceRead         CopyFlags = 4
+	CopyMultilink          CopyFlags = 8
+	CopyDestinationWritten CopyFlags = 16
+	CopyByDriver           CopyFlags = 256
+	CopyByKernel           CopyFlags = 512
+	CopyByStaging          CopyFlags = 1024
+	CopyByRelay            CopyFlags = 2048
+	CopyMaxSMsShift                  = 16
+	CopyDefault            CopyFlags = 4294901760 // a maximum of 65535 SMs, which limits nothing
+)
+
+// BatchFlags is one of the constants FERRY_BATCH_*, or several of them for flags.
+type BatchFlags uint32
+
+// FERRY_BATCH_*
+const (
+	BatchCheckOverlap BatchFlags = 4096 // refuse a batch if a copy writes bytes that another one reads or writes
+	BatchUpdatable    BatchFlags = 8192 // prepared pieces only: allows ferry_prepared_set_addresses
+)
+
+// Route is one of the constants FERRY_ROUTE_*, or several of them for flags.
+type Route int32
+
+// FERRY_ROUTE_*
+const (
+	RouteNone      Route = 0 // not at all: its width is 0
+	RouteDriver    Route = 1 // by the driver's own calls: one, or more if host memory is registered in pieces
+	RouteKernel    Route = 2 // by a kernel of ferry's on the copy's stream
+	RouteStaged    Route = 3 // by CPU threads and a kernel or copies on the stream, through pinned memory
+	RouteBuffered  Route = 4 // the calling thread reads the source into pinned memory, the driver copies that
+	RouteRelayed   Route = 5 // between devices, through pinned memory, by the driver's calls on ferry's own streams
+	RouteMultilink Route = 6 // by kernels of several devices, each over its own host link: ferry_multilink_set
+)
+
+// Obstacle is one of the constants FERRY_OBSTACLE_*, or several of them for flags.
+type Obstacle int32
+
+// FERRY_OBSTACLE_*
+const (
+	ObstacleNone              Obstacle = 0
+	ObstacleNoRoute           Obstacle = 1  // the instance's flags are BY_STAGING, and pieces of a batch cannot be staged
+	ObstacleForbidden         Obstacle = 2  // FERRY_COPY_NO_KERNELS
+	ObstacleNotLoaded         Obstacle = 3  // the driver refused ferry's kernels, or the options exclude them
+	ObstacleHostToHost        Obstacle = 4  // both ends are host memory
+	ObstaclePageable          Obstacle = 5  // an end is pageable or host pool memory that the device does not reach
+	ObstacleManaged           Obstacle = 6  // an end is managed memory: kernels by BY_KERNEL or URGENT, staging never
+	ObstacleArray             Obstacle = 7  // an end is an array that kernels do not take: see ferry_array_create
+	ObstacleNoAccess          Obstacle = 8  // the copy's context has no access to an end
+	ObstacleBeyond            Obstacle = 9  // an end reaches past its allocation or registration
+	ObstacleReadOnly          Obstacle = 10 // the destination is memory that the device may only read
+	ObstacleNotPageable       Obstacle = 11 // no end is pageable memory, and no narrow rows need staging
+	ObstacleNoStaging         Obstacle = 12 // the options exclude staging, it has no threads or pinned memory, or the host memory cannot be read
+	ObstacleOtherDevice       Obstacle = 13 // an end lies on another device than the one of the stream
+	ObstacleDirect            Obstacle = 14 // the device takes pageable memory itself (pageable_uses_host_page_tables)
+	ObstacleNotBetweenDevices Obstacle = 15 // the ends are not on two devices, or the copy becomes part of a graph
+	ObstacleDirectAccess      Obstacle = 16 // one of the two devices has access to the memory of the other
+	ObstacleNoHelpers         Obstacle = 17 // ferry_multilink_set names none for this device, in this context
+	ObstacleNotCut            Obstacle = 18 // rows below 64 KiB, or addresses or pitches that differ modulo 16
+	ObstacleSmall             Obstacle = 19 // too small to gain by it
+)
+
+// Reason is one of the constants FERRY_REASON_*, or several of them for flags.
+type Reason int32
+
+// FERRY_REASON_*
+const (
+	ReasonNone       Reason = 0 // there is nothing to copy
+	ReasonLine       Reason = 1 // one line without pageable memory: the driver is as fast
+	ReasonOnly       Reason = 2 // no other route can take it: see the obstacles
+	ReasonPredicted  Reason = 3 // it is predicted to be the fastest, from the profile in force
+	ReasonNoWait     Reason = 4 // the driver would make the caller wait
+	ReasonForced     Reason = 5 // the flags force it
+	ReasonUrgent     Reason = 6 // FERRY_COPY_URGENT
+	ReasonSourceRead Reason = 7 // FERRY_COPY_SOURCE_READ: the source is read in the call
+	ReasonMultilink  Reason = 8 // FERRY_COPY_MULTILINK
+)
+
+// ProfileOrigin is one of the constants FERRY_PROFILE_*, or several of them for flags.
+type ProfileOrigin int32
+
+// FERRY_PROFILE_*
+const (
+	ProfileNone     ProfileOrigin = 0
+	ProfileBuiltIn  ProfileOrigin = 1 // measured on other devices of this kind
+	ProfileCautious ProfileOrigin = 2 // of no device: ferry_device_calibrate measures this one
+	ProfileMeasured ProfileOrigin = 3 // by ferry_device_calibrate, now or before ferry_profile_load
+)
+
+// Blocks is one of the constants FERRY_BLOCKS_*, or several of them for flags.
+type Blocks int32
+
+// FERRY_BLOCKS_*
+const (
+	BlocksNo          Blocks = 0 // nothing: the call enqueues and returns
+	BlocksUntilStaged Blocks = 1 // until pageable source memory has been read, and for earlier work on the stream
+	BlocksUntilDone   Blocks = 2 // until the copy is complete
+)
+
+// Driver is one of the constants FERRY_DRIVER_*, or several of them for flags.
+type Driver int32
+
+// FERRY_DRIVER_*
+const (
+	DriverCUDA     Driver = 0 // the default: the NVIDIA driver or an error
+	DriverAuto     Driver = 1 // the NVIDIA driver if it has a usable device, else the software driver
+	DriverSoftware Driver = 2 // the software driver
+)
+
+// Checks is one of the constants FERRY_CHECKS_*, or several of them for flags.
+type Checks int32
+
+// FERRY_CHECKS_*
+const (
+	ChecksBasic Checks = 0 // arithmetic, pitches, array bounds and formats, overlap; resolves ANY
+	ChecksFull  Checks = 1 // also each address: its kind and device as stated, inside its allocation
+)
+
+// Kernels is one of the constants FERRY_KERNELS_*, or several of them for flags.
+type Kernels int32
+
+// FERRY_KERNELS_*
+const (
+	KernelsLazy   Kernels = 0 // in each context, with its first copy by a kernel
+	KernelsAtOpen Kernels = 1 // in ferry_open, which makes all primary contexts; LAZY in other contexts
+	KernelsNone   Kernels = 2 // never: the driver makes every copy
+)
+
+// Staging is one of the constants FERRY_STAGING_*, or several of them for flags.
+type Staging int32
+
+// FERRY_STAGING_*
+const (
+	StagingLazy   Staging = 0 // for each device with its first such copy
+	StagingAtOpen Staging = 1 // in ferry_open, for all devices; loads kernels like FERRY_KERNELS_AT_OPEN
+	StagingNone   Staging = 2 // never: the driver makes such copies, and they block
+)
+
+// NUMA is one of the constants FERRY_NUMA_*, or several of them for flags.
+type NUMA int32
+
+// FERRY_NUMA_*
+const (
+	NUMAAny    NUMA = 0 // where the system puts it
+	NUMADevice NUMA = 1 // near `device`: on its node in ferry_device_info; as ANY if that is not known
+	NUMANode   NUMA = 2 // on node number `numa_node`
+)
+
+// FERRY_PRIORITY_*
+const (
+	PriorityOfProcess = 20
+)
+
+// SoftwareLinks is one of the constants FERRY_SOFTWARE_LINKS_*, or several of them for flags.
+type SoftwareLinks int32
+
+// FERRY_SOFTWARE_LINKS_*
+const (
+	SoftwareLinksDefault SoftwareLinks = 0 // as the software driver runs already, or else ALL
+	SoftwareLinksAll     SoftwareLinks = 1 // every pair
+	SoftwareLinksNone    SoftwareLinks = 2 // no pair
+	SoftwareLinksPairs   SoftwareLinks = 3 // devices 2k and 2k + 1
+	SoftwareLinksLossy   SoftwareLinks = 4 // every pair, but its access moves no bytes
+)
+
+// LogLevel is one of the constants FERRY_LOG_*, or several of them for flags.
+type LogLevel int32
+
+// FERRY_LOG_*
+const (
+	LogError   LogLevel = 0
+	LogWarning LogLevel = 1
+	LogInfo    LogLevel = 2
+)
+
+// TraceKind is one of the constants FERRY_TRACE_*, or several of them for flags.
+type TraceKind int32
+
+// FERRY_TRACE_*
+const (
+	TraceCopy     TraceKind = 1 // a single copy
+	TraceBatch    TraceKind = 2 // a batch of copies or pieces
+	TracePrepared TraceKind = 3 // the launch of a prepared batch; bytes and count are 0
+	TraceFill     TraceKind = 4
+)
+
+// CopyOverlap is one of the constants FERRY_COPY_OVERLAP_*, or several of them for flags.
+type CopyOverlap int32
+
+// FERRY_COPY_OVERLAP_*
+const (
+	CopyOverlapNone        CopyOverlap = 0 // no engine: copies and kernels take turns
+	CopyOverlapOneWay      CopyOverlap = 1 // one engine: a copy in one direction at a time runs beside kernels
+	CopyOverlapBothWays    CopyOverlap = 2 // two: one copy in each direction runs beside kernels
+	CopyOverlapBothAndMore CopyOverlap = 3 // more: also copies to peers or within the device beside those
+)
+
+// HandleTypes is one of the constants FERRY_HANDLE_*, or several of them for flags.
+type HandleTypes uint32
+
+// FERRY_HANDLE_*
+const (
+	HandlePosixFD  HandleTypes = 1
+	HandleWin32    HandleTypes = 2
+	HandleWin32KMT HandleTypes = 4
+	HandleFabric   HandleTypes = 8
+)
+
+// StreamFlags is one of the constants FERRY_STREAM_*, or several of them for flags.
+type StreamFlags uint32
+
+// FERRY_STREAM_*
+const (
+	StreamLegacy                  = 1
+	StreamPerThread               = 2
+	StreamNonBlocking StreamFlags = 1 // not ordered with the legacy default stream (CU_STREAM_NON_BLOCKING)
+)
+
+// EventFlags is one of the constants FERRY_EVENT_*, or several of them for flags.
+type EventFlags uint32
+
+// FERRY_EVENT_*
+const (
+	EventBlockingSync  EventFlags = 1 // ferry_event_synchronize sleeps instead of spinning
+	EventDisableTiming EventFlags = 2 // cheaper; ferry_event_elapsed_time does not take it
+	EventInterprocess  EventFlags = 4 // for ferry_ipc_export_event; needs FERRY_EVENT_DISABLE_TIMING as well
+)
+
+// HostFlags is one of the constants FERRY_HOST_*, or several of them for flags.
+type HostFlags uint32
+
+// FERRY_HOST_*
+const (
+	HostWriteCombined HostFlags = 1  // fast to write, very slow to read for the CPU
+	HostByDriver      HostFlags = 2  // by cuMemHostAlloc: slower to allocate, and cuMemFreeHost takes it too
+	HostNotPortable   HostFlags = 4  // not pinned for other contexts; with unified addressing pinned anyway
+	HostNotMapped     HostFlags = 8  // not mapped into devices; with unified addressing mapped anyway
+	HostAllowSmaller  HostFlags = 16 // a smaller block instead of an error: see min_size
+	HostAllowPageable HostFlags = 32 // a pageable block instead of an error
+	HostShared        HostFlags = 64 // the children of a fork share the memory; on Linux usually in small pages
+)
+
+// HostOrigin is one of the constants FERRY_HOST_FROM_*, or several of them for flags.
+type HostOrigin int32
+
+// FERRY_HOST_FROM_*
+const (
+	HostFromMapping HostOrigin = 1 // mapped by ferry, registered with the driver
+	HostFromDriver  HostOrigin = 2 // cuMemHostAlloc
+	HostFromSystem  HostOrigin = 3 // mapped by ferry and pageable: FERRY_HOST_ALLOW_PAGEABLE
+)
+
+// RegisterFlags is one of the constants FERRY_REGISTER_*, or several of them for flags.
+type RegisterFlags uint32
+
+// FERRY_REGISTER_*
+const (
+	RegisterReadOnly RegisterFlags = 1 // the devices only read it; for memory the process itself may only read
+)
+
+// MemoryKind is one of the constants FERRY_MEMORY_*, or several of them for flags.
+type MemoryKind int32
+
+// FERRY_MEMORY_*
+const (
+	MemoryPageable MemoryKind = 0 // ordinary host memory or none at all; a host pool's without access to the pool
+	MemoryPinned   MemoryKind = 1 // allocated pinned, or registered
+	MemoryDevice   MemoryKind = 2
+	MemoryManaged  MemoryKind = 3
+	MemoryArray    MemoryKind = 4 // in ferry_explanation only
+)
+
+// Format is one of the constants FERRY_FORMAT_*, or several of them for flags.
+type Format int32
+
+// FERRY_FORMAT_*
+const (
+	FormatUint8                 Format = 1
+	FormatUint16                Format = 2
+	FormatUint32                Format = 3
+	FormatSint8                 Format = 8
+	FormatSint16                Format = 9
+	FormatSint32                Format = 10
+	FormatHalf                  Format = 16
+	FormatFloat                 Format = 32
+	FormatUnormInt8x1           Format = 192
+	FormatUnormInt8x2           Format = 193
+	FormatUnormInt8x4           Format = 194
+	FormatUnormInt16x1          Format = 195
+	FormatUnormInt16x2          Format = 196
+	FormatUnormInt16x4          Format = 197
+	FormatSnormInt8x1           Format = 198
+	FormatSnormInt8x2           Format = 199
+	FormatSnormInt8x4           Format = 200
+	FormatSnormInt16x1          Format = 201
+	FormatSnormInt16x2          Format = 202
+	FormatSnormInt16x4          Format = 203
+	FormatUnormInt1010102       Format = 80 // 4 channels in 32 bits
+	FormatBc1Unorm              Format = 145
+	FormatBc1UnormSrgb          Format = 146
+	FormatBc2Unorm              Format = 147
+	FormatBc2UnormSrgb          Format = 148
+	FormatBc3Unorm              Format = 149
+	FormatBc3UnormSrgb          Format = 150
+	FormatBc4Unorm              Format = 151
+	FormatBc4Snorm              Format = 152
+	FormatBc5Unorm              Format = 153
+	FormatBc5Snorm              Format = 154
+	FormatBc6hUf16              Format = 155
+	FormatBc6hSf16              Format = 156
+	FormatBc7Unorm              Format = 157
+	FormatBc7UnormSrgb          Format = 158
+	FormatNv12                  Format = 176 // planar 4:2:0, 8 bits
+	FormatP010                  Format = 159 // planar 4:2:0, 10 bits
+	FormatP016                  Format = 161 // planar 4:2:0, 16 bits
+	FormatNv16                  Format = 162 // planar 4:2:2, 8 bits
+	FormatP210                  Format = 163 // planar 4:2:2, 10 bits
+	FormatP216                  Format = 164 // planar 4:2:2, 16 bits
+	FormatYuy2                  Format = 165 // packed 4:2:2, 8 bits; 4 channels
+	FormatY210                  Format = 166 // packed 4:2:2, 10 bits; 2 channels
+	FormatY216                  Format = 167 // packed 4:2:2, 16 bits; 2 channels
+	FormatAyuv                  Format = 168 // packed 4:4:4, 8 bits; 4 channels
+	FormatY410                  Format = 169 // packed 4:4:4, 10 bits; 1 channel
+	FormatY416                  Format = 177 // packed 4:4:4, 12 bits; 4 channels
+	FormatY444Planar8           Format = 178
+	FormatY444Planar10          Format = 179
+	FormatYuv4448bitSemiplanar  Format = 180
+	FormatYuv44416bitSemiplanar Format = 181
+)
+
+// ArrayFlags is one of the constants FERRY_ARRAY_*, or several of them for flags.
+type ArrayFlags uint32
+
+// FERRY_ARRAY_*
+const (
+	ArrayLayered         ArrayFlags = 1   // depth counts layers (CUDA_ARRAY3D_LAYERED)
+	ArraySurface         ArrayFlags = 2   // surfaces may be made of it (CUDA_ARRAY3D_SURFACE_LDST)
+	ArrayCubemap         ArrayFlags = 4   // square, six faces deep; layered: a multiple of six (CUDA_ARRAY3D_CUBEMAP)
+	ArrayTextureGather   ArrayFlags = 8   // 2D only (CUDA_ARRAY3D_TEXTURE_GATHER)
+	ArrayColorAttachment ArrayFlags = 32  // only of imported images (CUDA_ARRAY3D_COLOR_ATTACHMENT)
+	ArrayVideo           ArrayFlags = 256 // for the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE)
+)
+
+// Location is one of the constants FERRY_LOCATION_*, or several of them for flags.
+type Location int32
+
+// FERRY_LOCATION_*
+const (
+	LocationDevice   Location = 0 // on a device
+	LocationHost     Location = 1 // in host memory
+	LocationHostNUMA Location = 2 // in host memory on a NUMA node
+)
+
+// Access is one of the constants FERRY_ACCESS_*, or several of them for flags.
+type Access int32
+
+// FERRY_ACCESS_*
+const (
+	AccessNone      Access = 0
+	AccessReadWrite Access = 3
+)
+
+// FERRY_IPC_*
+const (
+	IPCHandleSize = 256
+	IPCMemory     = 1 // memory of ferry_device_alloc, cuMemAlloc or cudaMalloc
+	IPCPool       = 2 // a pool
+	IPCPoolMemory = 3 // an allocation from a pool
+	IPCEvent      = 4 // an event
+)
+
+// Probe is one of the constants FERRY_PROBE_*, or several of them for flags.
+type Probe int32
+
+// FERRY_PROBE_*
+const (
+	ProbeNotRun Probe = 0
+	ProbePassed Probe = 1
+	ProbeFailed Probe = 2 // the driver reports access, but bytes do not arrive: the pair counts as having none
+)
+
+// ExternalType is one of the constants FERRY_EXTERNAL_*, or several of them for flags.
+type ExternalType int32
+
+// ExternalFlags is one of the constants FERRY_EXTERNAL_*, or several of them for flags.
+type ExternalFlags uint32
+
+// FERRY_EXTERNAL_*
+const (
+	ExternalOpaqueFD         ExternalType  = 1 // Vulkan on Linux: a file descriptor
+	ExternalOpaqueWin32      ExternalType  = 2 // Vulkan on Windows: an NT handle, or a name
+	ExternalOpaqueWin32KMT   ExternalType  = 3 // the same: a KMT handle
+	ExternalD3d12Heap        ExternalType  = 4 // an NT handle, or a name
+	ExternalD3d12Resource    ExternalType  = 5 // the same; always dedicated, the flag need not be set
+	ExternalD3d11Resource    ExternalType  = 6 // the same
+	ExternalD3d11ResourceKMT ExternalType  = 7 // a KMT handle; else the same
+	ExternalDedicated        ExternalFlags = 1
+)
+
+// SemaphoreType is one of the constants FERRY_SEMAPHORE_*, or several of them for flags.
+type SemaphoreType int32
+
+// FERRY_SEMAPHORE_*
+const (
+	SemaphoreOpaqueFD           SemaphoreType = 1 // a binary semaphore of Vulkan on Linux: a file descriptor
+	SemaphoreOpaqueWin32        SemaphoreType = 2 // the same on Windows: an NT handle, or a name
+	SemaphoreOpaqueWin32KMT     SemaphoreType = 3 // the same: a KMT handle
+	SemaphoreD3d12Fence         SemaphoreType = 4
+	SemaphoreD3d11Fence         SemaphoreType = 5
+	SemaphoreD3d11KeyedMutex    SemaphoreType = 7
+	SemaphoreD3d11KeyedMutexKMT SemaphoreType = 8
+	SemaphoreTimelineFD         SemaphoreType = 9  // a timeline semaphore of Vulkan on Linux: a file descriptor
+	SemaphoreTimelineWin32      SemaphoreType = 10 // the same on Windows: an NT handle, or a name
+)

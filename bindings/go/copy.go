@@ -1,0 +1,131 @@
+package ferry
+
+// #include "calls.h"
+import "C"
+
+// description checks the bounds of a copy and describes it. index is that of the copy in a batch.
+func description(destination, source *place, extent Extent, flags []CopyFlags, index int) (C.ferry_copy_desc, error) {
+	c := C.ferry_copy_desc{destination: destination.c, source: source.c, width: C.uint64_t(extent.Width),
+		height: C.uint64_t(extent.Height), depth: C.uint64_t(extent.Depth)}
+	for _, flag := range flags {
+		c.flags |= C.uint32_t(flag)
+	}
+	err := source.check(C.FERRY_SIDE_SOURCE, extent, index)
+	if err == nil {
+		err = destination.check(C.FERRY_SIDE_DESTINATION, extent, index)
+	}
+	return c, err
+}
+
+// Copy copies a box of bytes, and returns when it is complete. It occupies a thread meanwhile. It is ordered as on the
+// legacy default stream: after work there and on streams that are not StreamNonBlocking.
+func (f *Instance) Copy(destination, source End, extent Extent, flags ...CopyFlags) error {
+	return f.copyOrExplain(destination.end(), source.end(), extent, flags, nil)
+}
+
+// Explain tells what Copy would do, without doing it.
+func (f *Instance) Explain(destination, source End, extent Extent, flags ...CopyFlags) (Explanation, error) {
+	c := C.ferry_explanation{struct_size: C.sizeof_ferry_explanation}
+	if err := f.copyOrExplain(destination.end(), source.end(), extent, flags, &c); err != nil {
+		return Explanation{}, err
+	}
+	return newExplanation(&c), nil
+}
+
+func (f *Instance) copyOrExplain(destination, source *place, extent Extent, flags []CopyFlags,
+	explanation *C.ferry_explanation) error {
+	c, err := description(destination, source, extent, flags, 0)
+	if err != nil {
+		return err
+	}
+	leave, err := use(destination.owner, source.owner)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return f.call(func(info *C.ferry_error_info) C.int32_t {
+		return C.go_copy(f.c, &c, destination.memory, source.memory, explanation, info)
+	})
+}
+
+// Copy enqueues a copy on the stream. The memory must not be freed, and the source not be written, before the stream
+// has passed it.
+func (s *Stream) Copy(destination, source Memory, extent Extent, flags ...CopyFlags) error {
+	return s.copy(destination.end(), source.end(), extent, flags, nil)
+}
+
+// CopyTicket is Copy with a ticket that tells the copy's progress.
+func (s *Stream) CopyTicket(destination, source Memory, extent Extent, flags ...CopyFlags) (*Ticket, error) {
+	var ticket *C.ferry_ticket
+	if err := s.copy(destination.end(), source.end(), extent, flags, &ticket); err != nil {
+		return nil, err
+	}
+	return newTicket(s.instance, ticket), nil
+}
+
+func (s *Stream) copy(destination, source *place, extent Extent, flags []CopyFlags, ticket **C.ferry_ticket) error {
+	c, err := description(destination, source, extent, flags, 0)
+	if err != nil {
+		return err
+	}
+	return s.call(func(info *C.ferry_error_info) C.int32_t {
+		return C.go_ferry_copy_async(s.instance.c, &c, s.number(), ticket, info)
+	}, destination.owner, source.owner)
+}
+
+// Explain tells what the stream's Copy would do, without doing it.
+func (s *Stream) Explain(destination, source Memory, extent Extent, flags ...CopyFlags) (Explanation, error) {
+	to, from := destination.end(), source.end()
+	c, err := description(to, from, extent, flags, 0)
+	if err != nil {
+		return Explanation{}, err
+	}
+	explanation := C.ferry_explanation{struct_size: C.sizeof_ferry_explanation}
+	err = s.call(func(info *C.ferry_error_info) C.int32_t {
+		return C.go_ferry_copy_explain_async(s.instance.c, &c, s.number(), &explanation, info)
+	}, to.owner, from.owner)
+	if err != nil {
+		return Explanation{}, err
+	}
+	return newExplanation(&explanation), nil
+}
+
+// filling checks the bounds of a fill and describes it.
+func filling(destination *place, extent Extent, pattern []byte, flags []CopyFlags) (C.ferry_fill_desc, error) {
+	c := C.ferry_fill_desc{destination: destination.c, width: C.uint64_t(extent.Width),
+		height: C.uint64_t(extent.Height), depth: C.uint64_t(extent.Depth), pattern_size: C.uint32_t(len(pattern))}
+	for i := 0; i < len(pattern) && i < len(c.pattern); i++ {
+		c.pattern[i] = C.uint8_t(pattern[i])
+	}
+	for _, flag := range flags {
+		c.flags |= C.uint32_t(flag)
+	}
+	return c, destination.check(C.FERRY_SIDE_DESTINATION, extent, 0)
+}
+
+// Fill repeats a pattern of 1, 2, 4, 8 or 16 bytes over a box, and returns when the bytes are there.
+func (f *Instance) Fill(destination Memory, extent Extent, pattern []byte, flags ...CopyFlags) error {
+	to := destination.end()
+	c, err := filling(to, extent, pattern, flags)
+	if err != nil {
+		return err
+	}
+	leave, err := use(to.owner)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return f.call(func(info *C.ferry_error_info) C.int32_t { return C.ferry_fill(f.c, &c, info) })
+}
+
+// Fill enqueues a fill on the stream.
+func (s *Stream) Fill(destination Memory, extent Extent, pattern []byte, flags ...CopyFlags) error {
+	to := destination.end()
+	c, err := filling(to, extent, pattern, flags)
+	if err != nil {
+		return err
+	}
+	return s.call(func(info *C.ferry_error_info) C.int32_t {
+		return C.go_ferry_fill_async(s.instance.c, &c, s.number(), info)
+	}, to.owner)
+}

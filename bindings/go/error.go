@@ -1,0 +1,63 @@
+package ferry
+
+// #include "calls.h"
+import "C"
+
+// Version returns the version of the loaded library: major * 10000 + minor * 100 + patch.
+func Version() int { return int(C.ferry_version()) }
+
+// Error returns the meaning of the status and its name. A Status is the error that errors.Is finds in an [Error].
+func (s Status) Error() string { return "ferry: " + s.Text() + " (" + s.Name() + ")" }
+
+// Name returns the constant's name, such as "FERRY_ERROR_PITCH" or "CUDA_ERROR_INVALID_VALUE".
+func (s Status) Name() string { return C.GoString(C.ferry_status_name(C.int32_t(s))) }
+
+// Text returns the meaning of the status in a few words.
+func (s Status) Text() string { return C.GoString(C.ferry_status_text(C.int32_t(s))) }
+
+// Traits returns how to react to the status: StatusContextDead, StatusRetry or 0.
+func (s Status) Traits() Traits { return Traits(C.ferry_status_traits(C.int32_t(s))) }
+
+func (o Obstacle) String() string { return C.GoString(C.ferry_obstacle_text(C.int32_t(o))) }
+
+// Error is the failure of a call. errors.Is compares it with its Status:
+//
+//	if errors.Is(err, ferry.ErrorOutOfBounds) { ... }
+type Error struct {
+	Status Status
+	Side   Side   // which end of a copy
+	Field  Field  // which field of it
+	Index  uint64 // of the copy in a batch
+	Value  uint64 // the offending value
+	Limit  uint64 // the bound that it missed
+	line   string
+}
+
+// Error returns the line of ferry_error_format.
+func (e *Error) Error() string { return "ferry: " + e.line }
+
+func (e *Error) Unwrap() error { return e.Status }
+
+func newInfo() C.ferry_error_info { return C.ferry_error_info{struct_size: C.sizeof_ferry_error_info} }
+
+// failure makes an error of a status, with details unless info is nil. It returns nil after a success.
+func failure(status C.int32_t, info *C.ferry_error_info) error {
+	if status == 0 {
+		return nil
+	}
+	if info == nil {
+		empty := newInfo()
+		info = &empty
+	}
+	info.status = status
+	line := text(func(buffer *C.char, size C.uint64_t) C.uint64_t { return C.ferry_error_format(info, buffer, size) })
+	return &Error{Status(status), Side(info.side), Field(info.field), uint64(info.index), uint64(info.value),
+		uint64(info.limit), line}
+}
+
+// text reads a line from a function that writes to a buffer and returns the length of the whole line.
+func text(write func(buffer *C.char, size C.uint64_t) C.uint64_t) string {
+	buffer := make([]C.char, write(nil, 0)+1)
+	write(&buffer[0], C.uint64_t(len(buffer)))
+	return C.GoString(&buffer[0])
+}

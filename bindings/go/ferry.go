@@ -1,0 +1,306 @@
+// Package ferry copies between host memory, GPU memory and CUDA arrays. It wraps the C library of the same name, whose
+// header ferry/ferry.h is the manual: what holds for a C function holds for the method that calls it.
+//
+// # Memory
+//
+// C code may use Go's memory only until a call returns. The types keep this rule: [Slice] makes an [End] of a Go slice,
+// and only calls that wait for their copy take an End. Streams, batches and fills take a [Memory], which is memory
+// outside of Go's heap: [DeviceMemory], [PinnedMemory], [Array] or a [Place] in one of these. A copy in flight can
+// therefore never meet memory that the garbage collector has freed.
+//
+// The package checks that a box lies within its slice or allocation before C sees an address. It cannot check slices
+// that the program keeps of [PinnedMemory.Bytes] after the memory was freed: they must not be used any more.
+//
+// Nothing is freed by a finalizer, since a free waits for running work. Every object has a Free, Destroy or Release.
+// [Instance.Close] refuses to close while objects are open, and names them ([OpenError]); [Instance.Open] counts them.
+// A call on an object that has ended returns [ErrClosed]. Ending an object that another goroutine's call is using
+// returns [ErrBusy] and does nothing.
+//
+// # Threads
+//
+// Any goroutine may call anything, except that one [Batch] or [Pieces] belongs to one goroutine at a time. A call that
+// waits, such as [Instance.Copy], [Stream.Synchronize] or a Free, occupies an operating system thread meanwhile.
+// [Stream.Done] occupies none.
+//
+// CUDA's current context belongs to a thread, and goroutines change their threads. So calls take a [Stream] or the
+// number of a device, and the package has no calls for the current context. [Instance.LegacyStream] and
+// [Instance.PerThreadStream] depend on the thread: use them only after runtime.LockOSThread in programs that make
+// contexts current by other means, and the second one always.
+package ferry
+
+// #cgo pkg-config: ferry
+// #include "calls.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"runtime/cgo"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+//go:generate go run ./generate
+
+var (
+	// ErrClosed is returned by calls on an instance or an object that has ended.
+	ErrClosed = errors.New("ferry: the object has ended")
+	// ErrBusy is returned when a call would end an object that another call is using.
+	ErrBusy = errors.New("ferry: another call is using the object")
+)
+
+// Options tells how to open an instance; the zero value is the default: the NVIDIA driver or an error. The fields are
+// those of ferry_options.
+type Options struct {
+	Driver          Driver
+	Checks          Checks
+	SoftwareDevices uint32
+	SoftwareQueues  uint32
+	SoftwareMemory  uint64
+	// Log receives lines of the log, on the goroutine that calls the package. It must neither call the package nor
+	// panic.
+	Log             func(level LogLevel, message string)
+	RegisterChunk   uint64
+	CopyFlags       CopyFlags
+	Kernels         Kernels
+	Staging         Staging
+	StagingThreads  uint32
+	StagingCPUs     []int32
+	StagingPriority int
+	StagingNUMA     NUMA
+	StagingNUMANode int
+	StagingBytes    uint64
+	DeferredBytes   uint64
+	SoftwareLinks   SoftwareLinks
+}
+
+// Instance is one opened library.
+type Instance struct {
+	c     *C.ferry_instance
+	log   cgo.Handle
+	users atomic.Int64 // running calls and open objects; -1: closed
+	mutex sync.Mutex
+	open  map[string]int
+}
+
+// Open opens an instance. Several may be open at once.
+func Open(options Options) (*Instance, error) {
+	c := C.ferry_options{
+		struct_size:       C.sizeof_ferry_options,
+		driver:            C.int32_t(options.Driver),
+		checks:            C.int32_t(options.Checks),
+		software_devices:  C.uint32_t(options.SoftwareDevices),
+		software_queues:   C.uint32_t(options.SoftwareQueues),
+		software_memory:   C.uint64_t(options.SoftwareMemory),
+		register_chunk:    C.uint64_t(options.RegisterChunk),
+		copy_flags:        C.uint32_t(options.CopyFlags),
+		kernels:           C.int32_t(options.Kernels),
+		staging:           C.int32_t(options.Staging),
+		staging_threads:   C.uint32_t(options.StagingThreads),
+		staging_cpu_count: C.uint32_t(len(options.StagingCPUs)),
+		staging_priority:  C.int32_t(options.StagingPriority),
+		staging_numa:      C.int32_t(options.StagingNUMA),
+		staging_numa_node: C.int32_t(options.StagingNUMANode),
+		staging_bytes:     C.uint64_t(options.StagingBytes),
+		deferred_bytes:    C.uint64_t(options.DeferredBytes),
+		software_links:    C.uint32_t(options.SoftwareLinks),
+	}
+	var cpus *C.int32_t
+	if len(options.StagingCPUs) > 0 {
+		cpus = (*C.int32_t)(&options.StagingCPUs[0])
+	}
+	f := &Instance{open: map[string]int{}}
+	if options.Log != nil {
+		f.log = cgo.NewHandle(options.Log)
+	}
+	info := newInfo()
+	err := failure(C.go_open(&c, cpus, C.uintptr_t(f.log), &f.c, &info), &info)
+	if err != nil {
+		f.deleteLog()
+		return nil, err
+	}
+	return f, nil
+}
+
+//export goFerryLog
+func goFerryLog(log C.uintptr_t, level C.int32_t, message *C.char) {
+	cgo.Handle(log).Value().(func(LogLevel, string))(LogLevel(level), C.GoString(message))
+}
+
+func (f *Instance) deleteLog() {
+	if f.log != 0 {
+		f.log.Delete()
+	}
+}
+
+// OpenError is returned by [Instance.Close] while objects are open or calls are running.
+type OpenError struct {
+	Objects map[string]int // how many of each kind are open
+}
+
+func (e *OpenError) Error() string {
+	var kinds []string
+	for kind, count := range e.Objects {
+		kinds = append(kinds, fmt.Sprintf("%d %s", count, kind))
+	}
+	if len(kinds) == 0 {
+		return "ferry: cannot close: calls are running"
+	}
+	sort.Strings(kinds)
+	return "ferry: cannot close: still open: " + strings.Join(kinds, ", ")
+}
+
+// Open returns how many objects of each kind have not been ended yet: what the program leaks, if it is done.
+func (f *Instance) Open() map[string]int {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	result := map[string]int{}
+	for kind, count := range f.open {
+		if count > 0 {
+			result[kind] = count
+		}
+	}
+	return result
+}
+
+// Close closes the instance. It does nothing and returns an [OpenError] while objects are open or calls are running.
+// It may wait for copies in flight and for deferred frees.
+func (f *Instance) Close() error {
+	if !f.users.CompareAndSwap(0, -1) {
+		if f.users.Load() < 0 {
+			return ErrClosed
+		}
+		return &OpenError{f.Open()}
+	}
+	C.ferry_close(f.c)
+	f.deleteLog()
+	return nil
+}
+
+// enter keeps the instance open until leave.
+func (f *Instance) enter() error { return enter(&f.users) }
+
+func (f *Instance) leave() { f.users.Add(-1) }
+
+func enter(users *atomic.Int64) error {
+	for {
+		count := users.Load()
+		if count < 0 {
+			return ErrClosed
+		}
+		if users.CompareAndSwap(count, count+1) {
+			return nil
+		}
+	}
+}
+
+// call runs a function of the library with the instance kept open.
+func (f *Instance) call(function func(info *C.ferry_error_info) C.int32_t) error {
+	if err := f.enter(); err != nil {
+		return err
+	}
+	defer f.leave()
+	info := newInfo()
+	return failure(function(&info), &info)
+}
+
+// object is what has to be ended before its instance.
+type object struct {
+	instance *Instance
+	kind     string
+	handle   C.uint64_t   // an address or a pointer to an object of C
+	users    atomic.Int64 // running calls; -1: ended
+	foreign  bool         // not ended by this package
+}
+
+func (f *Instance) count(kind string, change int) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.open[kind] += change
+}
+
+// use keeps objects from being ended until leave is called. Objects that are nil are skipped.
+func use(objects ...*object) (leave func(), err error) {
+	used := 0
+	leave = func() {
+		for _, o := range objects[:used] {
+			if o != nil {
+				o.counter().Add(-1)
+			}
+		}
+	}
+	for _, o := range objects {
+		if o != nil {
+			if err := enter(o.counter()); err != nil {
+				leave()
+				return nil, err
+			}
+		}
+		used++
+	}
+	return leave, nil
+}
+
+// counter counts the calls that use the object. An object keeps its instance open, a foreign one does not.
+func (o *object) counter() *atomic.Int64 {
+	if o.foreign {
+		return &o.instance.users
+	}
+	return &o.users
+}
+
+// call runs a function of the library with the object and others kept from being ended.
+func (o *object) call(function func(info *C.ferry_error_info) C.int32_t, others ...*object) error {
+	leave, err := use(o)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	leaveOthers, err := use(others...)
+	if err != nil {
+		return err
+	}
+	defer leaveOthers()
+	info := newInfo()
+	return failure(function(&info), &info)
+}
+
+// create makes an object by a function of the library, which sets the object's handle.
+func create[T any](f *Instance, result *T, o *object, kind string,
+	function func(info *C.ferry_error_info) C.int32_t) (*T, error) {
+	o.instance, o.kind = f, kind
+	err := f.call(func(info *C.ferry_error_info) C.int32_t {
+		status := function(info)
+		if status == 0 {
+			f.users.Add(1)
+			f.count(kind, 1)
+		}
+		return status
+	})
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// end ends the object by a function of the library. After ferry's own errors it is as before. After the driver's it is
+// gone if its context is lost or the function says so.
+func (o *object) end(function func() C.int32_t, goneAfterDriverErrors bool) error {
+	if o.foreign || !o.users.CompareAndSwap(0, -1) {
+		if o.foreign || o.users.Load() < 0 {
+			return ErrClosed
+		}
+		return ErrBusy
+	}
+	status := Status(function())
+	if status != Success && !(status <= StatusDriverBase && goneAfterDriverErrors) &&
+		status.Traits()&StatusContextDead == 0 {
+		o.users.Store(0)
+		return failure(C.int32_t(status), nil)
+	}
+	o.instance.count(o.kind, -1)
+	o.instance.leave()
+	return failure(C.int32_t(status), nil)
+}

@@ -1,0 +1,250 @@
+package ferry
+
+// #include "calls.h"
+import "C"
+
+import (
+	"context"
+	"runtime/cgo"
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// Stream is a queue of work on a device.
+type Stream struct{ object }
+
+// NewStream creates a stream. A negative priority is more urgent than 0.
+func (f *Instance) NewStream(device int, flags StreamFlags, priority int) (*Stream, error) {
+	s := &Stream{}
+	return create(f, s, &s.object, "stream", func(info *C.ferry_error_info) C.int32_t {
+		var stream *C.struct_CUstream_st
+		status := C.ferry_stream_create(f.c, C.int32_t(device), C.uint32_t(flags), C.int32_t(priority), &stream, info)
+		s.handle = C.uint64_t(uintptr(unsafe.Pointer(stream)))
+		return status
+	})
+}
+
+// LegacyStream returns the legacy default stream. Its context depends on the thread: see Threads above.
+func (f *Instance) LegacyStream() *Stream { return f.ForeignStream(StreamLegacy) }
+
+// PerThreadStream returns the default stream of the calling thread: only for goroutines that are locked to a thread.
+func (f *Instance) PerThreadStream() *Stream { return f.ForeignStream(StreamPerThread) }
+
+// ForeignStream makes a Stream of a CUstream or cudaStream_t that others created, and end.
+func (f *Instance) ForeignStream(handle uintptr) *Stream {
+	return &Stream{object{instance: f, handle: C.uint64_t(handle), foreign: true}}
+}
+
+// Handle returns the CUstream.
+func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
+
+// number is the stream as the functions of streams.h take it.
+func (s *Stream) number() C.uintptr_t { return C.uintptr_t(s.handle) }
+
+// Destroy destroys the stream. Work on it still completes.
+func (s *Stream) Destroy() error {
+	return s.end(func() C.int32_t { return C.go_ferry_stream_destroy(s.instance.c, s.number()) }, false)
+}
+
+// Synchronize waits until all work on the stream has ended. It occupies a thread.
+func (s *Stream) Synchronize() error {
+	return s.call(func(*C.ferry_error_info) C.int32_t {
+		return C.go_ferry_stream_synchronize(s.instance.c, s.number())
+	})
+}
+
+// Query tells whether all work on the stream has ended.
+func (s *Stream) Query() (bool, error) {
+	var done C.int32_t
+	err := s.call(func(*C.ferry_error_info) C.int32_t {
+		return C.go_ferry_stream_query(s.instance.c, s.number(), &done)
+	})
+	return done != 0, err
+}
+
+// Done returns a channel that receives nil, or what ended the work, once the work enqueued so far has ended. Waiting
+// for it occupies no thread, and a select can wait for a context too. Later work on the stream starts a little later
+// than it would without. The channel may never receive if the stream's context is destroyed.
+func (s *Stream) Done() (<-chan error, error) {
+	done := make(chan error, 1)
+	handle := cgo.NewHandle(done)
+	err := s.call(func(info *C.ferry_error_info) C.int32_t {
+		return C.go_notify(s.instance.c, s.number(), C.uintptr_t(handle), info)
+	})
+	if err != nil {
+		handle.Delete()
+		return nil, err
+	}
+	return done, nil
+}
+
+// goFerryDone runs on a thread of the driver's, which must not wait: the channel has room for the value.
+//
+//export goFerryDone
+func goFerryDone(done C.uintptr_t, status C.int32_t) {
+	handle := cgo.Handle(done)
+	channel := handle.Value().(chan error)
+	handle.Delete()
+	if status == 0 {
+		channel <- nil
+	} else {
+		channel <- Status(status)
+	}
+}
+
+// WaitEvent makes later work on the stream wait for the last record of the event.
+func (s *Stream) WaitEvent(e *Event) error {
+	return s.call(func(*C.ferry_error_info) C.int32_t {
+		return C.go_ferry_stream_wait_event(s.instance.c, s.number(), e.c())
+	}, &e.object)
+}
+
+// Record records the event behind the work enqueued so far.
+func (s *Stream) Record(e *Event) error {
+	return s.call(func(*C.ferry_error_info) C.int32_t {
+		return C.go_ferry_event_record(s.instance.c, e.c(), s.number())
+	}, &e.object)
+}
+
+// Event is a mark in a stream.
+type Event struct{ object }
+
+// NewEvent creates an event for the streams of a device.
+func (f *Instance) NewEvent(device int, flags EventFlags) (*Event, error) {
+	e := &Event{}
+	return create(f, e, &e.object, "event", func(info *C.ferry_error_info) C.int32_t {
+		var event *C.struct_CUevent_st
+		status := C.ferry_event_create(f.c, C.int32_t(device), C.uint32_t(flags), &event, info)
+		e.handle = C.uint64_t(uintptr(unsafe.Pointer(event)))
+		return status
+	})
+}
+
+func (e *Event) c() *C.struct_CUevent_st { return (*C.struct_CUevent_st)(C.go_pointer(e.handle)) }
+
+// Handle returns the CUevent.
+func (e *Event) Handle() uintptr { return uintptr(e.handle) }
+
+// Destroy destroys the event. Calls and streams that already wait for it are not affected.
+func (e *Event) Destroy() error {
+	return e.end(func() C.int32_t { return C.ferry_event_destroy(e.instance.c, e.c()) }, false)
+}
+
+// Synchronize waits until the work before the last record has ended. It occupies a thread.
+func (e *Event) Synchronize() error {
+	return e.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_event_synchronize(e.instance.c, e.c()) })
+}
+
+// Query tells whether the work before the last record has ended, or the event was never recorded.
+func (e *Event) Query() (bool, error) {
+	var done C.int32_t
+	err := e.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_event_query(e.instance.c, e.c(), &done) })
+	return done != 0, err
+}
+
+// Since returns the time from an earlier event to this one. Both must have passed.
+func (e *Event) Since(start *Event) (time.Duration, error) {
+	var milliseconds C.float
+	err := e.call(func(*C.ferry_error_info) C.int32_t {
+		return C.ferry_event_elapsed_time(e.instance.c, start.c(), e.c(), &milliseconds)
+	}, &start.object)
+	return time.Duration(float64(milliseconds) * float64(time.Millisecond)), err
+}
+
+// Ticket reports the progress of a copy, or of the work on a stream up to some point. No copy can be cancelled.
+type Ticket struct {
+	instance *Instance
+	c        *C.ferry_ticket
+	users    atomic.Int64 // running calls, and 1 until Release
+	released atomic.Bool
+}
+
+// Ticket makes a ticket for the work enqueued on the stream so far.
+func (s *Stream) Ticket() (*Ticket, error) {
+	var ticket *C.ferry_ticket
+	err := s.call(func(info *C.ferry_error_info) C.int32_t {
+		return C.go_ferry_ticket_create(s.instance.c, s.number(), &ticket, info)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newTicket(s.instance, ticket), nil
+}
+
+func newTicket(f *Instance, c *C.ferry_ticket) *Ticket {
+	t := &Ticket{instance: f, c: c}
+	t.users.Store(1)
+	f.users.Add(1)
+	f.count("ticket", 1)
+	return t
+}
+
+func (t *Ticket) enter() error {
+	for {
+		users := t.users.Load()
+		if users == 0 || t.released.Load() {
+			return ErrClosed
+		}
+		if t.users.CompareAndSwap(users, users+1) {
+			return nil
+		}
+	}
+}
+
+// leave releases the ticket behind the last call on it, once Release was called.
+func (t *Ticket) leave() {
+	if t.users.Add(-1) == 0 {
+		C.ferry_ticket_release(t.c)
+		t.instance.count("ticket", -1)
+		t.instance.leave()
+	}
+}
+
+// Info returns the progress.
+func (t *Ticket) Info() (TicketInfo, error) {
+	if err := t.enter(); err != nil {
+		return TicketInfo{}, err
+	}
+	defer t.leave()
+	c := C.ferry_ticket_info{struct_size: C.sizeof_ferry_ticket_info}
+	err := failure(C.ferry_ticket_get_info(t.c, &c), nil)
+	return newTicketInfo(&c), err
+}
+
+// Wait waits until the work is done, and helps with staged copies meanwhile. It occupies a thread. It returns the
+// context's error if that ends first; the copy continues, and a thread waits for it.
+func (t *Ticket) Wait(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := t.enter(); err != nil {
+		return err
+	}
+	if ctx.Done() == nil {
+		defer t.leave()
+		return failure(C.ferry_ticket_wait(t.c), nil)
+	}
+	result := make(chan error, 1)
+	go func() {
+		status := C.ferry_ticket_wait(t.c)
+		t.leave()
+		result <- failure(status, nil)
+	}()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Release releases the ticket, at any time; the copy continues. The instance counts the ticket until waits that their
+// context ended have returned.
+func (t *Ticket) Release() error {
+	if !t.released.CompareAndSwap(false, true) {
+		return ErrClosed
+	}
+	t.leave()
+	return nil
+}

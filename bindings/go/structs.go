@@ -1,0 +1,431 @@
+// Code generated from ferry.json by generate/main.go. DO NOT EDIT.
+
+package ferry
+
+// #include "calls.h"
+import "C"
+import "unsafe"
+
+// Report is ferry_report. What ferry_open found.
+type Report struct {
+	Driver         Driver // FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: the driver in use
+	DriverVersion  int    // the CUDA version it supports: 1000 * major + 10 * minor
+	DeviceCount    int
+	FallbackReason Status  // why AUTO took the software driver: the status of ferry_open with CUDA; or 0
+	MissingCount   uint32  // optional entry points that this driver lacks; see ferry_instance_get_missing_entry_point
+	Checks         Checks  // FERRY_CHECKS_* in force
+	FailedPeers    uint32  // ordered pairs of devices between which a probe has lost data so far
+	Kernels        Kernels // FERRY_KERNELS_* in force; NONE also if the driver refused them or cannot run them
+	KernelsLoaded  bool    // 1: the driver has loaded them
+	KernelContexts uint32  // contexts in which they are loaded; 16 at most are counted
+	Staging        Staging // FERRY_STAGING_* in force; NONE also if kernels are
+	StagingThreads uint32  // the maximum that copies of a device keep busy; see ferry_staging_info for all
+	ProgramThreads bool    // 1: those are the program's, by ferry_options.submit
+	StagingBytes   uint64  // the intended size of each staging buffer
+}
+
+func newReport(c *C.ferry_report) Report {
+	return Report{
+		Driver:         Driver(c.driver),
+		DriverVersion:  int(c.driver_version),
+		DeviceCount:    int(c.device_count),
+		FallbackReason: Status(c.fallback_reason),
+		MissingCount:   uint32(c.missing_count),
+		Checks:         Checks(c.checks),
+		FailedPeers:    uint32(c.failed_peers),
+		Kernels:        Kernels(c.kernels),
+		KernelsLoaded:  c.kernels_loaded != 0,
+		KernelContexts: uint32(c.kernel_contexts),
+		Staging:        Staging(c.staging),
+		StagingThreads: uint32(c.staging_threads),
+		ProgramThreads: c.program_threads != 0,
+		StagingBytes:   uint64(c.staging_bytes),
+	}
+}
+
+// DeviceInfo is ferry_device_info. The facts of one device. Flags are 0 or 1.
+type DeviceInfo struct {
+	Device                           int    // its ordinal
+	Name                             string // UTF-8, ends with zero
+	UUID                             [16]byte
+	PCIAddress                       string // domain:bus:device.function, such as "0000:3B:00.0"
+	TotalMemory                      uint64 // bytes
+	MaxPitch                         uint64 // bytes: the largest row pitch a copy may have
+	IsSoftware                       bool
+	ComputeMajor                     int
+	ComputeMinor                     int
+	SMCount                          int
+	CopyEngineCount                  int
+	Overlap                          CopyOverlap // FERRY_COPY_OVERLAP_*: what that count means
+	UnifiedAddressing                bool        // one address space with the host: kind ANY works
+	PageableAccess                   bool        // kernels may read pageable host memory
+	PageableUsesHostPageTables       bool
+	CanMapHostMemory                 bool
+	HostRegister                     bool // ferry_host_register works
+	HostRegisterReadOnly             bool // FERRY_REGISTER_READ_ONLY works
+	RegisteredAddressIsDeviceAddress bool // registered memory has one address for host and device
+	ManagedMemory                    bool
+	ConcurrentManagedAccess          bool
+	MemoryPools                      bool        // stream-ordered allocation works
+	PoolHandleTypes                  HandleTypes // FERRY_HANDLE_*
+	NUMANode                         int         // of the nearest host memory; -1 if the driver does not report it
+	Integrated                       bool        // shares the host's physical memory
+	TexturePitchAlignment            int         // bytes
+	HostMemoryPools                  bool        // pools of FERRY_LOCATION_HOST work
+	HostNUMAMemoryPools              bool        // pools of FERRY_LOCATION_HOST_NUMA work
+	IPCEvents                        bool        // events can be shared between processes
+	LUID                             [8]byte     // Windows: of the adapter; zeros elsewhere
+	LUIDNodeMask                     uint32      // Windows: the nodes of the adapter that are the device; 0 elsewhere
+}
+
+func newDeviceInfo(c *C.ferry_device_info) DeviceInfo {
+	return DeviceInfo{
+		Device:                           int(c.device),
+		Name:                             C.GoString(&c.name[0]),
+		UUID:                             *(*[16]byte)(unsafe.Pointer(&c.uuid)),
+		PCIAddress:                       C.GoString(&c.pci_address[0]),
+		TotalMemory:                      uint64(c.total_memory),
+		MaxPitch:                         uint64(c.max_pitch),
+		IsSoftware:                       c.is_software != 0,
+		ComputeMajor:                     int(c.compute_major),
+		ComputeMinor:                     int(c.compute_minor),
+		SMCount:                          int(c.sm_count),
+		CopyEngineCount:                  int(c.copy_engine_count),
+		Overlap:                          CopyOverlap(c.overlap),
+		UnifiedAddressing:                c.unified_addressing != 0,
+		PageableAccess:                   c.pageable_access != 0,
+		PageableUsesHostPageTables:       c.pageable_uses_host_page_tables != 0,
+		CanMapHostMemory:                 c.can_map_host_memory != 0,
+		HostRegister:                     c.host_register != 0,
+		HostRegisterReadOnly:             c.host_register_read_only != 0,
+		RegisteredAddressIsDeviceAddress: c.registered_address_is_device_address != 0,
+		ManagedMemory:                    c.managed_memory != 0,
+		ConcurrentManagedAccess:          c.concurrent_managed_access != 0,
+		MemoryPools:                      c.memory_pools != 0,
+		PoolHandleTypes:                  HandleTypes(c.pool_handle_types),
+		NUMANode:                         int(c.numa_node),
+		Integrated:                       c.integrated != 0,
+		TexturePitchAlignment:            int(c.texture_pitch_alignment),
+		HostMemoryPools:                  c.host_memory_pools != 0,
+		HostNUMAMemoryPools:              c.host_numa_memory_pools != 0,
+		IPCEvents:                        c.ipc_events != 0,
+		LUID:                             *(*[8]byte)(unsafe.Pointer(&c.luid)),
+		LUIDNodeMask:                     uint32(c.luid_node_mask),
+	}
+}
+
+// String returns one line, as ferry_explanation_format writes it.
+func (s Explanation) String() string { return s.line }
+
+// Explanation is ferry_explanation. What a copy would do.
+type Explanation struct {
+	Route             Route      // FERRY_ROUTE_*
+	Blocks            Blocks     // FERRY_BLOCKS_*
+	Synchronises      bool       // 1: ferry itself waits: after the driver's call, if the call returns before the copy is complete; before it, if the call would read a pageable source too early
+	DriverCall        string     // such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE
+	ContextDevice     int        // the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE
+	SourceMemory      MemoryKind // FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE
+	SourceDevice      int        // where device or array memory lies; -1 otherwise
+	DestinationMemory MemoryKind // FERRY_MEMORY_*
+	DestinationDevice int
+	Calls             uint32 // of the driver: 1, or more where host memory is registered in pieces or in part; 0 for none
+	Width             uint64 // the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded
+	Height            uint64
+	Depth             uint64
+	DriverNS          uint64        // predicted for the driver route, from the call until the bytes are there; 0: not known
+	KernelNS          uint64        // likewise for a kernel, which is taken where it wins by 5 %, see FERRY_COPY_*
+	KernelObstacle    Obstacle      // FERRY_OBSTACLE_*: why a kernel does not take it, and nothing was predicted for one
+	MaxSMs            uint32        // the maximum number of SMs that the route keeps busy; 0 for the driver's
+	StagedNS          uint64        // as driver_ns, for FERRY_ROUTE_STAGED
+	StagedObstacle    Obstacle      // FERRY_OBSTACLE_*: why that cannot take it
+	Threads           uint32        // the maximum number of CPU threads that the route keeps busy, a waiting caller included
+	StagingDelayNS    uint64        // in staged_ns: how late staged copies lately were because other programs kept the processors busy or other kernels the device; 0: not
+	RelayNS           uint64        // as driver_ns, for FERRY_ROUTE_RELAYED
+	RelayObstacle     Obstacle      // FERRY_OBSTACLE_*: why that cannot take it, or need not. Copies below 2 MiB are taken only with FERRY_COPY_BY_RELAY; whether they could be is not looked at without
+	Links             uint32        // for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0
+	MultilinkNS       uint64        // as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links
+	MultilinkObstacle Obstacle      // FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it
+	Reason            Reason        // FERRY_REASON_*: why the copy, or one of its parts, takes this route
+	Profile           ProfileOrigin // FERRY_PROFILE_*: where the predicted times come from
+	line              string
+}
+
+func newExplanation(c *C.ferry_explanation) Explanation {
+	return Explanation{
+		Route:             Route(c.route),
+		Blocks:            Blocks(c.blocks),
+		Synchronises:      c.synchronises != 0,
+		DriverCall:        C.GoString(&c.driver_call[0]),
+		ContextDevice:     int(c.context_device),
+		SourceMemory:      MemoryKind(c.source_memory),
+		SourceDevice:      int(c.source_device),
+		DestinationMemory: MemoryKind(c.destination_memory),
+		DestinationDevice: int(c.destination_device),
+		Calls:             uint32(c.calls),
+		Width:             uint64(c.width),
+		Height:            uint64(c.height),
+		Depth:             uint64(c.depth),
+		DriverNS:          uint64(c.driver_ns),
+		KernelNS:          uint64(c.kernel_ns),
+		KernelObstacle:    Obstacle(c.kernel_obstacle),
+		MaxSMs:            uint32(c.max_sms),
+		StagedNS:          uint64(c.staged_ns),
+		StagedObstacle:    Obstacle(c.staged_obstacle),
+		Threads:           uint32(c.threads),
+		StagingDelayNS:    uint64(c.staging_delay_ns),
+		RelayNS:           uint64(c.relay_ns),
+		RelayObstacle:     Obstacle(c.relay_obstacle),
+		Links:             uint32(c.links),
+		MultilinkNS:       uint64(c.multilink_ns),
+		MultilinkObstacle: Obstacle(c.multilink_obstacle),
+		Reason:            Reason(c.reason),
+		Profile:           ProfileOrigin(c.profile),
+		line: text(func(buffer *C.char, size C.uint64_t) C.uint64_t {
+			return C.ferry_explanation_format(c, buffer, size)
+		}),
+	}
+}
+
+// BatchShare is ferry_batch_share. The copies of a batch that go one way. Copies of width 0 do not count, merged neighbours count as one, and a copy that is cut at the end of an allocation or registration counts as its parts.
+type BatchShare struct {
+	Copies      uint64
+	Bytes       uint64
+	PredictedNS uint64 // the sum for these copies, without earlier work on the stream; 0: not known for all
+}
+
+func newBatchShare(c *C.ferry_batch_share) BatchShare {
+	return BatchShare{
+		Copies:      uint64(c.copies),
+		Bytes:       uint64(c.bytes),
+		PredictedNS: uint64(c.predicted_ns),
+	}
+}
+
+// String returns one line, as ferry_batch_explanation_format writes it.
+func (s BatchExplanation) String() string { return s.line }
+
+// BatchExplanation is ferry_batch_explanation. What ferry would do with a batch. Set struct_size first.
+type BatchExplanation struct {
+	ContextDevice  int        // the device of the context that the batch runs in; -1 if nothing is to be copied
+	Singles        BatchShare // one by one, by any route: ferry_copy_explain_async tells which
+	BatchCalls     BatchShare // by cuMemcpyBatchAsync and cuMemcpy3DBatchAsync
+	Kernels        BatchShare // by kernels that copy many in one launch
+	Staged         BatchShare // together, between pageable memory and the device; rows of boxes count each
+	MaxSMs         uint32     // the maximum number of SMs that a launch of `kernels` or `staged` keeps busy
+	Threads        uint32     // the maximum number of CPU threads that `staged` keeps busy, a waiting caller included
+	StagingDelayNS uint64     // in staged.predicted_ns, as in ferry_explanation
+	Broadcasts     BatchShare // lines with one source that go to several devices; bytes: each source once
+	line           string
+}
+
+func newBatchExplanation(c *C.ferry_batch_explanation) BatchExplanation {
+	return BatchExplanation{
+		ContextDevice:  int(c.context_device),
+		Singles:        newBatchShare(&c.singles),
+		BatchCalls:     newBatchShare(&c.batch_calls),
+		Kernels:        newBatchShare(&c.kernels),
+		Staged:         newBatchShare(&c.staged),
+		MaxSMs:         uint32(c.max_sms),
+		Threads:        uint32(c.threads),
+		StagingDelayNS: uint64(c.staging_delay_ns),
+		Broadcasts:     newBatchShare(&c.broadcasts),
+		line: text(func(buffer *C.char, size C.uint64_t) C.uint64_t {
+			return C.ferry_batch_explanation_format(c, buffer, size)
+		}),
+	}
+}
+
+// TicketInfo is ferry_ticket_info. The progress of a copy or a stream.
+type TicketInfo struct {
+	Done       bool   // 1: the work has ended, with success or not
+	Status     Status // of the work: 0 while in flight and after success; else what ended it
+	Route      Route  // FERRY_ROUTE_* that the copy took; 0 for a stream
+	BytesDone  uint64 // bytes that have arrived; only staged copies count before the end; 0 for a stream
+	BytesTotal uint64 // of the copy; 0 for a stream
+}
+
+func newTicketInfo(c *C.ferry_ticket_info) TicketInfo {
+	return TicketInfo{
+		Done:       c.done != 0,
+		Status:     Status(c.status),
+		Route:      Route(c.route),
+		BytesDone:  uint64(c.bytes_done),
+		BytesTotal: uint64(c.bytes_total),
+	}
+}
+
+// AddressInfo is ferry_address_info. What lies at an address.
+type AddressInfo struct {
+	Memory        MemoryKind // FERRY_MEMORY_*
+	Device        int        // where device memory lies; -1 otherwise
+	RangeStart    uint64     // the allocation or registration around the address, all its pieces; 0: not known
+	RangeSize     uint64     // bytes
+	DeviceAddress uint64     // the address that a kernel uses for the same byte; 0 for pageable memory
+}
+
+func newAddressInfo(c *C.ferry_address_info) AddressInfo {
+	return AddressInfo{
+		Memory:        MemoryKind(c.memory),
+		Device:        int(c.device),
+		RangeStart:    uint64(c.range_start),
+		RangeSize:     uint64(c.range_size),
+		DeviceAddress: uint64(c.device_address),
+	}
+}
+
+// DeferredInfo is ferry_deferred_info. What an instance keeps after ferry_device_free_deferred, ferry_host_free_deferred, ferry_array_destroy_async, ferry_mipmapped_array_destroy_async, ferry_external_memory_release_async and ferry_external_semaphore_release_async.
+type DeferredInfo struct {
+	Arrays      uint32 // mipmapped ones too
+	Allocations uint32 // Of ferry_device_alloc, ferry_device_alloc_pitched and ferry_host_alloc, and imports of memory and semaphores.
+	Bytes       uint64 // of both; for arrays, of their texels; semaphores have none
+}
+
+func newDeferredInfo(c *C.ferry_deferred_info) DeferredInfo {
+	return DeferredInfo{
+		Arrays:      uint32(c.arrays),
+		Allocations: uint32(c.allocations),
+		Bytes:       uint64(c.bytes),
+	}
+}
+
+// PoolStats is ferry_pool_stats. Bytes of a pool: now, and the high-water marks since the pool was created or the marks were reset. In a driver's pool, memory that ferry_device_free has freed still counts as used (CUDA 13.0).
+type PoolStats struct {
+	ReservedCurrent uint64 // held by the pool
+	UsedCurrent     uint64 // allocated, as the pool rounds; in a pinned pool also blocks that wait for streams
+	UsedHigh        uint64
+}
+
+func newPoolStats(c *C.ferry_pool_stats) PoolStats {
+	return PoolStats{
+		ReservedCurrent: uint64(c.reserved_current),
+		UsedCurrent:     uint64(c.used_current),
+		UsedHigh:        uint64(c.used_high),
+	}
+}
+
+// PeerInfo is ferry_peer_info. One ordered pair of devices.
+type PeerInfo struct {
+	Device          int
+	Peer            int
+	CanAccess       bool   // 1: `device` can reach the memory of `peer`: the driver reports access, and no probe failed
+	DriverCanAccess bool   // what the driver reports
+	Probe           Probe  // FERRY_PROBE_*: in this instance
+	PerformanceRank int    // the driver's ranking of the links, 0 for the best; -1 if it is not reported
+	NativeAtomics   bool   // 1: atomic operations work across the link; 0 also if it is not reported
+	ArrayAccess     bool   // 1: arrays can be reached too; 0 also if it is not reported
+	DirectRate      uint32 // MB/s of copies from `device` to `peer` with access; 0: not measured in this instance
+	BounceRate      uint32 // likewise, by the driver without access
+	RelayRate       uint32 // likewise, by FERRY_ROUTE_RELAYED
+	RelayFixedNS    uint32 // the time of FERRY_ROUTE_RELAYED without the bytes; 0: not measured in this instance
+}
+
+func newPeerInfo(c *C.ferry_peer_info) PeerInfo {
+	return PeerInfo{
+		Device:          int(c.device),
+		Peer:            int(c.peer),
+		CanAccess:       c.can_access != 0,
+		DriverCanAccess: c.driver_can_access != 0,
+		Probe:           Probe(c.probe),
+		PerformanceRank: int(c.performance_rank),
+		NativeAtomics:   c.native_atomics != 0,
+		ArrayAccess:     c.array_access != 0,
+		DirectRate:      uint32(c.direct_rate),
+		BounceRate:      uint32(c.bounce_rate),
+		RelayRate:       uint32(c.relay_rate),
+		RelayFixedNS:    uint32(c.relay_fixed_ns),
+	}
+}
+
+// StagingInfo is ferry_staging_info. The resources for staged copies, and the number of copies in flight: enqueued and not ended; in a graph, while it runs.
+type StagingInfo struct {
+	Threads        uint32 // ferry's own; 0 until staging is prepared or first used. With submit: those it started
+	BusyThreads    uint32 // moving bytes now, including helping callers and the program's threads
+	CopiesInFlight uint32
+	StagingBytes   uint64 // pinned for the staging buffers of all devices
+	BytesInFlight  uint64 // of copies in flight: bytes that have not arrived yet
+}
+
+func newStagingInfo(c *C.ferry_staging_info) StagingInfo {
+	return StagingInfo{
+		Threads:        uint32(c.threads),
+		BusyThreads:    uint32(c.busy_threads),
+		CopiesInFlight: uint32(c.copies_in_flight),
+		StagingBytes:   uint64(c.staging_bytes),
+		BytesInFlight:  uint64(c.bytes_in_flight),
+	}
+}
+
+// ArrayDesc is ferry_array_desc. An array's shape. width and height are texels; height 0 is a 1D array, depth 0 a 1D or 2D array. In a copy a layer is a slice, and so is a face of a cube: its number is z.
+type ArrayDesc struct {
+	Format   Format     // FERRY_FORMAT_*
+	Channels uint32     // 1, 2 or 4, or the number that the format has
+	Flags    ArrayFlags // FERRY_ARRAY_*
+	Width    uint64
+	Height   uint64
+	Depth    uint64
+}
+
+func newArrayDesc(c *C.ferry_array_desc) ArrayDesc {
+	return ArrayDesc{
+		Format:   Format(c.format),
+		Channels: uint32(c.channels),
+		Flags:    ArrayFlags(c.flags),
+		Width:    uint64(c.width),
+		Height:   uint64(c.height),
+		Depth:    uint64(c.depth),
+	}
+}
+
+func (s ArrayDesc) c() C.ferry_array_desc {
+	return C.ferry_array_desc{
+		struct_size: C.sizeof_ferry_array_desc,
+		format:      C.int32_t(s.Format),
+		channels:    C.uint32_t(s.Channels),
+		flags:       C.uint32_t(s.Flags),
+		width:       C.uint64_t(s.Width),
+		height:      C.uint64_t(s.Height),
+		depth:       C.uint64_t(s.Depth),
+	}
+}
+
+// HostOptions is ferry_host_options. How to allocate host memory. All zero but struct_size means the defaults.
+type HostOptions struct {
+	Flags    HostFlags // FERRY_HOST_*
+	NUMA     NUMA      // FERRY_NUMA_*: a preference; a full node does not make the call fail
+	Device   int       // of FERRY_NUMA_DEVICE
+	NUMANode int       // of FERRY_NUMA_NODE
+	Threads  uint32    // that touch the memory first, the caller included, 1 to 64; 0: as many as help
+	MinSize  uint64    // of FERRY_HOST_ALLOW_SMALLER: the smallest size to accept; 0: any
+}
+
+func (s HostOptions) c() C.ferry_host_options {
+	return C.ferry_host_options{
+		struct_size: C.sizeof_ferry_host_options,
+		flags:       C.uint32_t(s.Flags),
+		numa:        C.int32_t(s.NUMA),
+		device:      C.int32_t(s.Device),
+		numa_node:   C.int32_t(s.NUMANode),
+		threads:     C.uint32_t(s.Threads),
+		min_size:    C.uint64_t(s.MinSize),
+	}
+}
+
+// PinnedPoolOptions is ferry_pinned_pool_options. How to create a pinned pool. All zero but struct_size means: on any node, without a limit. With FERRY_NUMA_NODE or _DEVICE a pool's memory lies on one node; create one pool for each node that matters.
+type PinnedPoolOptions struct {
+	Flags    uint32 // FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED
+	NUMA     NUMA   // FERRY_NUMA_*
+	Device   int    // of FERRY_NUMA_DEVICE
+	NUMANode int    // of FERRY_NUMA_NODE
+	Limit    uint64 // bytes that the pool may hold; 0: no limit
+}
+
+func (s PinnedPoolOptions) c() C.ferry_pinned_pool_options {
+	return C.ferry_pinned_pool_options{
+		struct_size: C.sizeof_ferry_pinned_pool_options,
+		flags:       C.uint32_t(s.Flags),
+		numa:        C.int32_t(s.NUMA),
+		device:      C.int32_t(s.Device),
+		numa_node:   C.int32_t(s.NUMANode),
+		limit:       C.uint64_t(s.Limit),
+	}
+}

@@ -1,0 +1,7 @@
+package main
+
+import "ferry"
+
+func main() {
+	ferry.Slice([]*int{nil})
+}
