@@ -1,0 +1,1803 @@
+// ferry for C#: copies between managed arrays, pinned memory, GPU memory and CUDA arrays. Take this file and
+// FerryNative.cs into a project that allows unsafe code; docs/languages.md has the rules for memory and threads.
+//
+// Three rules hold everywhere here:
+// - A managed array stays pinned until its copy is complete. For a copy on a stream a thread of the instance looks at a
+//   ticket behind the copy. No callback of the driver runs managed code.
+// - No finalizer calls ferry. An object that was not disposed is noted, and the instance frees it later, in
+//   FreeAbandoned, with a new allocation, or when it is disposed. An instance that is never disposed is never closed.
+// - A call holds all objects that it uses. An object that is disposed meanwhile ends after the call. Disposing the
+//   instance ends all its objects.
+#if NETCOREAPP || NETSTANDARD2_1 || NETSTANDARD2_1_OR_GREATER || NET_STANDARD_2_1
+#define FERRY_HAS_SPAN
+#endif
+using System;
+using System.Collections.Concurrent;
+using System.Collections.Generic;
+using System.Reflection;
+using System.Runtime.InteropServices;
+using System.Text;
+using System.Threading;
+using System.Threading.Tasks;
+
+namespace Ferry
+{
+    // ---- The library's name
+
+    public static unsafe partial class Native
+    {
+#if UNITY_5_3_OR_NEWER
+        public const string Library = "ferry"; // the plug-in: libferry.so or ferry.dll in the project
+#elif NETCOREAPP
+        public const string Library = "ferry";
+
+        static Native()
+        {
+            try { NativeLibrary.SetDllImportResolver(typeof(Native).Assembly, Resolve); }
+            catch (InvalidOperationException) { } // the program has a resolver of its own, which must know "ferry"
+        }
+
+        static IntPtr Resolve(string name, Assembly assembly, DllImportSearchPath? path)
+        {
+            if (name != Library) return IntPtr.Zero;
+            foreach (string file in new[] { "libferry.so.1", "ferry-1.dll", "libferry-1.dll" })
+                if (NativeLibrary.TryLoad(file, assembly, path, out IntPtr library)) return library;
+            return IntPtr.Zero; // the runtime looks for libferry.so and ferry.dll
+        }
+#else
+        public const string Library = "libferry.so.1"; // Mono: elsewhere a dllmap gives the file's name
+#endif
+        internal const int LineSize = 1024; // several times ferry's longest line
+
+        internal static string Text(byte* text)
+        {
+            if (text == null) return null;
+            int length = 0;
+            while (text[length] != 0) length++;
+            return Encoding.UTF8.GetString(text, length);
+        }
+    }
+
+    // ---- Errors
+
+    /// <summary>A call of ferry that failed. The message is ferry's own line about it.</summary>
+    public sealed unsafe class FerryException : Exception
+    {
+        internal FerryException(ErrorInfo info) : base(info.ToString()) { Info = info; }
+
+        public ErrorInfo Info { get; }
+        /// <summary>Also a number that the enum does not name: the driver's result r is -1000 - r.</summary>
+        public Status Status { get { return (Status)Info.Status; } }
+        public Side Side { get { return Info.Side; } }
+        public Field Field { get { return Info.Field; } }
+        /// <summary>Of the copy in a batch.</summary>
+        public long Index { get { return (long)Info.Index; } }
+        public ulong Value { get { return Info.Value; } }
+        public ulong Limit { get { return Info.Limit; } }
+        /// <summary>Every later call on the context will fail too.</summary>
+        public bool IsContextDead { get { return (Traits & StatusTraits.ContextDead) != 0; } }
+        public bool CanRetry { get { return (Traits & StatusTraits.Retry) != 0; } }
+        StatusTraits Traits { get { return (StatusTraits)Native.ferry_status_traits(Info.Status); } }
+
+        internal static ErrorInfo NewInfo() { return new ErrorInfo { StructSize = ErrorInfo.SizeOf }; }
+
+        internal static void Check(int status, ErrorInfo info)
+        {
+            if (status == 0) return;
+            info.Status = status;
+            throw new FerryException(info);
+        }
+
+        internal static void Check(int status) { if (status != 0) Check(status, NewInfo()); }
+    }
+
+    public unsafe partial struct ErrorInfo
+    {
+        public override string ToString()
+        {
+            byte* line = stackalloc byte[Native.LineSize];
+            fixed (ErrorInfo* self = &this) Native.ferry_error_format(self, line, Native.LineSize);
+            return Native.Text(line);
+        }
+    }
+
+    public unsafe partial struct Explanation
+    {
+        public override string ToString()
+        {
+            byte* line = stackalloc byte[Native.LineSize];
+            fixed (Explanation* self = &this) Native.ferry_explanation_format(self, line, Native.LineSize);
+            return Native.Text(line);
+        }
+    }
+
+    public unsafe partial struct BatchExplanation
+    {
+        public override string ToString()
+        {
+            byte* line = stackalloc byte[Native.LineSize];
+            fixed (BatchExplanation* self = &this) Native.ferry_batch_explanation_format(self, line, Native.LineSize);
+            return Native.Text(line);
+        }
+    }
+
+    public unsafe partial struct DeviceInfo
+    {
+        public string NameText { get { fixed (byte* text = Name) return Native.Text(text); } }
+        public string PciAddressText { get { fixed (byte* text = PciAddress) return Native.Text(text); } }
+        public Guid UuidBytes
+        {
+            get
+            {
+                byte[] bytes = new byte[16];
+                fixed (byte* from = Uuid) Marshal.Copy((IntPtr)from, bytes, 0, 16);
+                return new Guid(bytes);
+            }
+        }
+    }
+
+    // ---- Lifetimes
+
+    /// <summary>Something of an instance that must be freed once. The instance lists the records, not the handles, so
+    /// the garbage collector still finds a forgotten handle.</summary>
+    sealed class Record
+    {
+        internal IntPtr Value;
+        internal Func<IntPtr, IntPtr, int> Free; // of the instance and the value; null: not ours to free
+        internal Record Parent;                 // it ends with this one
+        internal readonly List<Record> Children = new List<Record>();
+        internal LinkedListNode<Record> Node;
+        internal volatile bool IsGone;
+    }
+
+    /// <summary>A ferry_instance. Its last user closes it, after Dispose.</summary>
+    sealed unsafe class InstanceHandle : SafeHandle
+    {
+        readonly LinkedList<Record> records = new LinkedList<Record>();
+        readonly ConcurrentQueue<Record> abandoned = new ConcurrentQueue<Record>();
+        internal readonly Watcher Watcher = new Watcher();
+        GCHandle callbacks;
+        bool isDisposing;
+
+        internal InstanceHandle(IntPtr instance, GCHandle callbacks) : base(IntPtr.Zero, true)
+        {
+            SetHandle(instance);
+            this.callbacks = callbacks;
+        }
+
+        public override bool IsInvalid { get { return handle == IntPtr.Zero; } }
+        internal IntPtr Pointer { get { return handle; } }
+
+        protected override void Dispose(bool disposing)
+        {
+            isDisposing = disposing;
+            base.Dispose(disposing);
+        }
+
+        protected override bool ReleaseHandle()
+        {
+            if (!isDisposing) return true; // the finalizer: closing would block, and may call the log
+            Watcher.Stop();
+            while (true)
+            {
+                Record newest;
+                lock (records)
+                {
+                    if (records.Last == null) break;
+                    newest = records.Last.Value;
+                    Take(newest);
+                }
+                newest.Free(handle, newest.Value);
+            }
+            Native.ferry_close(handle);
+            if (callbacks.IsAllocated) callbacks.Free();
+            return true;
+        }
+
+        internal void Add(Record record)
+        {
+            if (record.Free == null) return;
+            lock (records)
+            {
+                record.IsGone = false;
+                record.Node = records.AddLast(record);
+                if (record.Parent != null) record.Parent.Children.Add(record);
+                Record[] children = record.Children.ToArray(); // of a record that is put back
+                record.Children.Clear();
+                Array.ForEach(children, Add);
+            }
+        }
+
+        /// <summary>Takes a record, and those that end with it, off the list. False if it was not there.</summary>
+        internal bool Take(Record record)
+        {
+            lock (records)
+            {
+                if (record.IsGone || record.Free == null) return false;
+                if (record.Parent != null) record.Parent.Children.Remove(record);
+                Remove(record);
+                return true;
+            }
+        }
+
+        void Remove(Record record)
+        {
+            record.IsGone = true;
+            records.Remove(record.Node);
+            record.Children.ForEach(Remove);
+        }
+
+        internal void Free(Record record)
+        {
+            bool isHeld = false;
+            try { DangerousAddRef(ref isHeld); }
+            catch (ObjectDisposedException) { return; } // closing frees it
+            try { if (Take(record)) record.Free(handle, record.Value); }
+            finally { DangerousRelease(); }
+        }
+
+        /// <summary>For finalizers: calls nothing.</summary>
+        internal void Abandon(Record record) { abandoned.Enqueue(record); }
+
+        internal void FreeAbandoned()
+        {
+            Record record;
+            while (abandoned.TryDequeue(out record)) Free(record);
+        }
+    }
+
+    /// <summary>One object of an instance.</summary>
+    sealed class ObjectHandle : SafeHandle
+    {
+        internal readonly InstanceHandle Instance;
+        internal readonly Record Record;
+        internal readonly string Name;
+        internal readonly ObjectHandle Parent; // kept, so that it is not abandoned before this one
+        bool isDisposing;
+
+        internal ObjectHandle(InstanceHandle instance, string name, IntPtr value, Func<IntPtr, IntPtr, int> free,
+                              ObjectHandle parent = null) : base(IntPtr.Zero, true)
+        {
+            Instance = instance;
+            Name = name;
+            Parent = parent;
+            Record = new Record { Value = value, Free = free, Parent = parent == null ? null : parent.Record };
+            instance.Add(Record);
+            SetHandle(value);
+        }
+
+        public override bool IsInvalid { get { return handle == IntPtr.Zero; } }
+        internal IntPtr Pointer { get { return handle; } }
+
+        protected override void Dispose(bool disposing)
+        {
+            isDisposing = disposing;
+            base.Dispose(disposing);
+        }
+
+        protected override bool ReleaseHandle()
+        {
+            if (isDisposing) Instance.Free(Record);
+            else Instance.Abandon(Record);
+            return true;
+        }
+
+        /// <summary>Ends the object in the order of a stream. After an error it is as before.</summary>
+        internal void EndAfter(FerryStream stream, Func<IntPtr, IntPtr, IntPtr, int> free)
+        {
+            using (new Hold(this)) using (new Hold(stream.Handle))
+            {
+                if (!Instance.Take(Record)) throw new ObjectDisposedException(Name);
+                int status = free(Instance.Pointer, Record.Value, stream.Handle.Pointer);
+                if (status != 0) Instance.Add(Record);
+                FerryException.Check(status);
+            }
+            Dispose();
+        }
+    }
+
+    /// <summary>Keeps an object and its instance from ending during a call.</summary>
+    struct Hold : IDisposable
+    {
+        readonly InstanceHandle instance;
+        readonly ObjectHandle held;
+
+        internal Hold(InstanceHandle instance)
+        {
+            this.instance = instance;
+            held = null;
+            AddRef(instance, "FerryInstance");
+        }
+
+        internal Hold(ObjectHandle held) // null holds nothing
+        {
+            instance = null;
+            this.held = null;
+            if (held == null) return;
+            AddRef(held.Instance, held.Name + "'s FerryInstance");
+            instance = held.Instance;
+            try
+            {
+                AddRef(held, held.Name);
+                this.held = held;
+                if (held.Record.IsGone) throw new ObjectDisposedException(held.Name);
+            }
+            catch { Dispose(); throw; }
+        }
+
+        static void AddRef(SafeHandle one, string name)
+        {
+            bool isHeld = false;
+            try { one.DangerousAddRef(ref isHeld); }
+            catch (ObjectDisposedException) { throw new ObjectDisposedException(name); }
+        }
+
+        public void Dispose()
+        {
+            if (held != null) held.DangerousRelease();
+            if (instance != null) instance.DangerousRelease();
+        }
+    }
+
+    /// <summary>What belongs to an instance. Dispose frees it and may wait for the device's running work; disposing
+    /// twice, or after the instance, does nothing. A call with a disposed object throws
+    /// ObjectDisposedException.</summary>
+    public abstract class FerryObject : IDisposable
+    {
+        internal readonly ObjectHandle Handle;
+
+        internal FerryObject(ObjectHandle handle) { Handle = handle; }
+
+        public void Dispose() { Handle.Dispose(); }
+
+        /// <summary>The address or CUDA handle, for functions of Native. It is valid until Dispose.</summary>
+        public IntPtr Pointer { get { using (new Hold(Handle)) return Handle.Pointer; } }
+    }
+
+    // ---- Pinning and waiting
+
+    /// <summary>Knows what may be pinned: arrays of any rank whose elements hold no references.</summary>
+    static class Pins
+    {
+        static readonly ConcurrentDictionary<Type, bool> known = new ConcurrentDictionary<Type, bool>();
+
+        static bool HoldsNoReferences(Type type)
+        {
+            bool result;
+            if (known.TryGetValue(type, out result)) return result;
+            result = type.IsPrimitive || type.IsEnum || type.IsPointer;
+            const BindingFlags all = BindingFlags.Instance | BindingFlags.Public | BindingFlags.NonPublic;
+            if (!result && type.IsValueType)
+                result = Array.TrueForAll(type.GetFields(all), field => HoldsNoReferences(field.FieldType));
+            known[type] = result;
+            return result;
+        }
+
+        static readonly ConcurrentDictionary<Type, int> sizes = new ConcurrentDictionary<Type, int>();
+
+        /// <summary>The bytes of an array. Marshal.SizeOf would tell the size of marshalled elements: 1 for a
+        /// char.</summary>
+        internal static long SizeOf(Array array)
+        {
+            if (array == null) throw new ArgumentNullException("array");
+            Type element = array.GetType().GetElementType();
+            int size;
+            if (!sizes.TryGetValue(element, out size))
+            {
+                if (!HoldsNoReferences(element))
+                    throw new ArgumentException("elements of " + element + " hold references: they cannot be copied");
+                Array two = Array.CreateInstance(element, 2);
+                GCHandle pin = Pin(two);
+                size = (int)(Marshal.UnsafeAddrOfPinnedArrayElement(two, 1).ToInt64() -
+                             Marshal.UnsafeAddrOfPinnedArrayElement(two, 0).ToInt64());
+                pin.Free();
+                sizes[element] = size;
+            }
+            return array.LongLength * size;
+        }
+
+        internal static GCHandle Pin(Array array)
+        {
+            try { return GCHandle.Alloc(array, GCHandleType.Pinned); }
+            catch (ArgumentException)
+            {
+                throw new ArgumentException("the runtime does not pin an array of " + array.GetType().GetElementType());
+            }
+        }
+    }
+
+    /// <summary>One thread of an instance that unpins arrays and completes tasks, when tickets are done.</summary>
+    sealed unsafe class Watcher
+    {
+        sealed class Entry
+        {
+            internal IntPtr Ticket;
+            internal ObjectHandle Owner; // of the ticket, held; null: the ticket is the entry's own
+            internal List<GCHandle> Pins;
+            internal TaskCompletionSource<bool> Task;
+            internal int Status;
+        }
+
+        readonly List<Entry> entries = new List<Entry>();
+        Thread thread;
+        bool isStopping;
+
+        internal Task Watch(IntPtr ticket, ObjectHandle owner, List<GCHandle> pins, bool wantsTask)
+        {
+            // Continuations never run on this thread: they may dispose the instance, which waits for it.
+            TaskCompletionSource<bool> task =
+                wantsTask ? new TaskCompletionSource<bool>(TaskCreationOptions.RunContinuationsAsynchronously) : null;
+            lock (entries)
+            {
+                entries.Add(new Entry { Ticket = ticket, Owner = owner, Pins = pins, Task = task });
+                if (thread == null)
+                {
+                    thread = new Thread(Run) { IsBackground = true, Name = "ferry watcher" };
+                    thread.Start();
+                }
+                Monitor.Pulse(entries);
+            }
+            return wantsTask ? task.Task : null;
+        }
+
+        /// <summary>Waits for all copies that are watched.</summary>
+        internal void Stop()
+        {
+            lock (entries)
+            {
+                isStopping = true;
+                Monitor.Pulse(entries);
+            }
+            if (thread != null) thread.Join();
+        }
+
+        void Run()
+        {
+            List<Entry> done = new List<Entry>();
+            int idle = 0;
+            while (true)
+            {
+                IntPtr oldest;
+                lock (entries)
+                {
+                    while (entries.Count == 0)
+                    {
+                        if (isStopping) return;
+                        Monitor.Wait(entries);
+                        idle = 0;
+                    }
+                    oldest = isStopping ? entries[0].Ticket : IntPtr.Zero;
+                    for (int i = entries.Count - 1; i >= 0; i--)
+                    {
+                        TicketInfo info = new TicketInfo { StructSize = TicketInfo.SizeOf };
+                        int status = Native.ferry_ticket_get_info(entries[i].Ticket, &info);
+                        if (status == 0 && info.Done == 0) continue;
+                        entries[i].Status = status != 0 ? status : info.Status;
+                        done.Add(entries[i]);
+                        entries.RemoveAt(i);
+                    }
+                }
+                done.Reverse(); // in the order in which they came
+                done.ForEach(Finish);
+                if (done.Count > 0) idle = 0;
+                else if (oldest != IntPtr.Zero) Native.ferry_ticket_wait(oldest);
+                else Thread.Sleep(idle++ < 10 ? 0 : 1);
+                done.Clear();
+            }
+        }
+
+        static void Finish(Entry entry)
+        {
+            if (entry.Pins != null) entry.Pins.ForEach(pin => pin.Free());
+            if (entry.Owner != null) entry.Owner.DangerousRelease();
+            else Native.ferry_ticket_release(entry.Ticket);
+            if (entry.Task == null) return;
+            ErrorInfo info = FerryException.NewInfo();
+            info.Status = entry.Status;
+            if (entry.Status == 0) entry.Task.TrySetResult(true);
+            else entry.Task.TrySetException(new FerryException(info));
+        }
+    }
+
+    // ---- Places
+
+    /// <summary>One end of a copy: an array, memory or an address, and where the box begins in it. Arrays and objects
+    /// convert by themselves. A copy checks that its box ends within them.</summary>
+    public unsafe struct Place
+    {
+        internal NativePlace Native;
+        internal Array Array;        // pinned during the copy
+        internal ObjectHandle Owner; // held during the call
+        internal long Size;          // in bytes, from the address on; -1 if it is not known
+
+        /// <summary>A managed array of any rank, whose elements hold no references.</summary>
+        public static implicit operator Place(Array array)
+        {
+            return new Place { Native = { Kind = PlaceKind.Host }, Array = array, Size = Pins.SizeOf(array) };
+        }
+
+        public static implicit operator Place(FerryMemory memory) { return memory.At(0); }
+        public static implicit operator Place(FerryArray array) { return array.Place; }
+
+        /// <summary>Host memory of the caller's, which must live until the copy is complete.</summary>
+        public static Place Host(IntPtr address, long size = -1)
+        {
+            return new Place { Native = { Kind = PlaceKind.Host, Address = (ulong)(long)address }, Size = size };
+        }
+
+        /// <summary>Device memory of the caller's.</summary>
+        public static Place Device(ulong address, int device = Constants.DeviceUnknown, long size = -1)
+        {
+            return new Place { Native = { Kind = PlaceKind.Device, Device = device, Address = address }, Size = size };
+        }
+
+        /// <summary>A CUarray of the caller's.</summary>
+        public static Place CudaArray(IntPtr array, int device = Constants.DeviceUnknown)
+        {
+            return new Place { Native = { Kind = PlaceKind.Array, Device = device, Array = array }, Size = -1 };
+        }
+
+        /// <summary>The same with rows `rowPitch` bytes and slices `sliceHeight` rows apart.</summary>
+        public Place Pitched(long rowPitch, long sliceHeight = 0)
+        {
+            Place place = this;
+            place.Native.RowPitch = checked((ulong)rowPitch);
+            place.Native.SliceHeight = checked((ulong)sliceHeight);
+            return place;
+        }
+
+        /// <summary>The same with the box beginning at byte x of row y of slice z. A layer of an array is a
+        /// slice.</summary>
+        public Place At(long x, long y = 0, long z = 0)
+        {
+            Place place = this;
+            place.Native.X = checked((ulong)x);
+            place.Native.Y = checked((ulong)y);
+            place.Native.Z = checked((ulong)z);
+            return place;
+        }
+
+        /// <summary>Memory whose size is known must hold the box: beyond a managed array lies the runtime's heap. Other
+        /// mistakes are ferry's to find.</summary>
+        internal void CheckBounds(NativeCopy copy, Side side, long index)
+        {
+            if (Size < 0 || copy.Width == 0) return;
+            ulong height = Math.Max(copy.Height, 1), depth = Math.Max(copy.Depth, 1), end;
+            try
+            {
+                checked
+                {
+                    ulong pitch = Native.RowPitch != 0 ? Native.RowPitch : copy.Width;
+                    ulong rows = Native.SliceHeight != 0 ? Native.SliceHeight : height;
+                    end = ((Native.Z + depth - 1) * rows + Native.Y + height - 1) * pitch + Native.X + copy.Width;
+                }
+            }
+            catch (OverflowException) { end = ulong.MaxValue; }
+            if (end <= (ulong)Size) return;
+            ErrorInfo info = FerryException.NewInfo();
+            info.Side = side;
+            info.Field = Field.Width;
+            info.Index = (ulong)index;
+            info.Value = end;
+            info.Limit = (ulong)Size;
+            FerryException.Check((int)Status.OutOfBounds, info);
+        }
+    }
+
+    /// <summary>The places of one call: held and pinned until Dispose, or until a watched ticket is done.</summary>
+    unsafe struct Uses : IDisposable
+    {
+        List<GCHandle> pins;
+        List<ObjectHandle> more; // after the first two, which need no list
+        ObjectHandle first, second;
+
+        internal bool HasPins { get { return pins != null; } }
+
+        internal void Use(Place place, NativePlace* native)
+        {
+            *native = place.Native;
+            if (place.Owner != null) Keep(place.Owner);
+            if (place.Array == null) return;
+            GCHandle pin = Pins.Pin(place.Array);
+            (pins = pins ?? new List<GCHandle>(2)).Add(pin);
+            native->Address += (ulong)(long)Marshal.UnsafeAddrOfPinnedArrayElement(place.Array, 0);
+        }
+
+        void Keep(ObjectHandle owner)
+        {
+            if (owner == first || owner == second) return;
+            if (more != null && more.Count > 0 && more[more.Count - 1] == owner) return; // as most pieces of a batch
+            new Hold(owner);                                                            // released in Dispose
+            if (first == null) first = owner;
+            else if (second == null) second = owner;
+            else (more = more ?? new List<ObjectHandle>()).Add(owner);
+        }
+
+        internal List<GCHandle> TakePins()
+        {
+            List<GCHandle> taken = pins;
+            pins = null;
+            return taken;
+        }
+
+        public void Dispose()
+        {
+            if (pins != null) pins.ForEach(pin => pin.Free());
+            pins = null;
+            Release(first);
+            Release(second);
+            if (more != null) more.ForEach(Release);
+        }
+
+        static void Release(ObjectHandle owner)
+        {
+            if (owner == null) return;
+            owner.DangerousRelease();
+            owner.Instance.DangerousRelease();
+        }
+    }
+
+    /// <summary>One copy: a box of `width` bytes, `height` rows and `depth` slices.</summary>
+    public unsafe struct CopyBox
+    {
+        public Place Source;
+        public Place Destination;
+        public long Width;
+        public long Height;
+        public long Depth;
+        public CopyFlags Flags;
+
+        public CopyBox(Place source, Place destination, long width, long height = 1, long depth = 1,
+                       CopyFlags flags = CopyFlags.None)
+        {
+            Source = source;
+            Destination = destination;
+            Width = width;
+            Height = height;
+            Depth = depth;
+            Flags = flags;
+        }
+
+        internal void Lower(ref Uses uses, NativeCopy* native, long index)
+        {
+            *native = new NativeCopy { Flags = Flags };
+            native->Width = checked((ulong)Width);
+            native->Height = checked((ulong)Height);
+            native->Depth = checked((ulong)Depth);
+            Source.CheckBounds(*native, Side.Source, index);
+            Destination.CheckBounds(*native, Side.Destination, index);
+            uses.Use(Source, &native->Source);
+            uses.Use(Destination, &native->Destination);
+        }
+    }
+
+    /// <summary>Many copies for one call, in any order. Keep and Clear a batch to make no garbage. Not for use by
+    /// several threads at once.</summary>
+    public sealed unsafe class CopyBatch
+    {
+        CopyBox[] boxes = new CopyBox[16];
+        internal NativeCopy[] Natives = new NativeCopy[16];
+
+        public int Count { get; private set; }
+        public BatchFlags Flags;
+
+        public void Add(CopyBox box)
+        {
+            if (Count == boxes.Length)
+            {
+                Array.Resize(ref boxes, 2 * Count);
+                Array.Resize(ref Natives, 2 * Count);
+            }
+            boxes[Count++] = box;
+        }
+
+        public void Add(Place source, Place destination, long width, long height = 1, long depth = 1)
+        {
+            Add(new CopyBox(source, destination, width, height, depth));
+        }
+
+        public void Clear()
+        {
+            Array.Clear(boxes, 0, Count); // forgets arrays and objects
+            Count = 0;
+        }
+
+        internal void Lower(ref Uses uses, NativeCopy* natives)
+        {
+            for (int i = 0; i < Count; i++) boxes[i].Lower(ref uses, natives + i, i);
+        }
+
+        internal CopyBox[] Boxes { get { return boxes; } }
+    }
+
+    // ---- Memory
+
+    /// <summary>A block of memory. Without a finalizer's help: see Dispose.</summary>
+    public abstract unsafe class FerryMemory : FerryObject
+    {
+        readonly NativePlace native;
+
+        internal FerryMemory(ObjectHandle handle, long size, NativePlace native) : base(handle)
+        {
+            native.Address = (ulong)(long)handle.Record.Value;
+            this.native = native;
+            Size = size;
+        }
+
+        public long Size { get; }
+
+        /// <summary>The part that begins `offset` bytes later.</summary>
+        public Place At(long offset)
+        {
+            if (offset < 0 || offset > Size) throw new ArgumentOutOfRangeException("offset");
+            Place place = new Place { Native = native, Owner = Handle, Size = Size - offset };
+            place.Native.Address += (ulong)offset;
+            return place;
+        }
+    }
+
+    /// <summary>Memory of a device, or managed memory.</summary>
+    public sealed unsafe class DeviceMemory : FerryMemory
+    {
+        internal DeviceMemory(ObjectHandle handle, int device, long size, long rowPitch)
+            : base(handle, size, new NativePlace { Kind = PlaceKind.Device, Device = device })
+        {
+            Device = device;
+            RowPitch = rowPitch;
+        }
+
+        public int Device { get; }
+        /// <summary>Of AllocDevicePitched; else 0.</summary>
+        public long RowPitch { get; }
+        public ulong Address { get { using (new Hold(Handle)) return (ulong)(long)Handle.Pointer; } }
+
+        /// <summary>Frees the memory once the stream has passed its work so far, and waits for nothing.</summary>
+        public void DisposeAfter(FerryStream stream) { Handle.EndAfter(stream, FreeDeferred); }
+
+        static int FreeDeferred(IntPtr instance, IntPtr address, IntPtr stream)
+        {
+            return Native.ferry_device_free_deferred(instance, (ulong)(long)address, stream);
+        }
+    }
+
+    /// <summary>Host memory that the devices reach: pinned, or registered with ferry in place.</summary>
+    public sealed unsafe class PinnedMemory : FerryMemory
+    {
+        readonly bool isRegistered;
+
+        internal PinnedMemory(ObjectHandle handle, long size, bool isRegistered)
+            : base(handle, size, new NativePlace { Kind = PlaceKind.Host })
+        {
+            this.isRegistered = isRegistered;
+        }
+
+        public IntPtr Address { get { return Pointer; } }
+
+#if FERRY_HAS_SPAN
+        /// <summary>The memory as elements. The span must not be used after Dispose, which it does not prevent, nor
+        /// while a copy writes the memory.</summary>
+        public Span<T> AsSpan<T>() where T : struct
+        {
+            return MemoryMarshal.Cast<byte, T>(new Span<byte>((void*)Address, checked((int)Size)));
+        }
+#endif
+        /// <summary>Copies an array into the memory, on this thread.</summary>
+        public void Write(Array source, long offset = 0) { Move(source, offset, true); }
+
+        /// <summary>Fills an array from the memory, on this thread.</summary>
+        public void Read(Array destination, long offset = 0) { Move(destination, offset, false); }
+
+        void Move(Array array, long offset, bool writes)
+        {
+            long size = Pins.SizeOf(array);
+            if (offset < 0 || size > Size - offset) throw new ArgumentOutOfRangeException("offset");
+            using (new Hold(Handle))
+            {
+                GCHandle pin = Pins.Pin(array);
+                byte* managed = (byte*)Marshal.UnsafeAddrOfPinnedArrayElement(array, 0);
+                byte* pinned = (byte*)Handle.Pointer + offset;
+                Buffer.MemoryCopy(writes ? managed : pinned, writes ? pinned : managed, size, size);
+                pin.Free();
+            }
+        }
+
+        /// <summary>Frees the memory once the stream has passed its work so far, and waits for nothing.</summary>
+        public void DisposeAfter(FerryStream stream)
+        {
+            if (isRegistered) throw new InvalidOperationException("registered memory ends with Dispose");
+            Handle.EndAfter(stream, Native.ferry_host_free_deferred);
+        }
+    }
+
+    /// <summary>A CUDA array. Its width is in texels; x and the width of a copy are in bytes.</summary>
+    public sealed class FerryArray : FerryObject
+    {
+        internal FerryArray(ObjectHandle handle, int device, ArrayDesc desc) : base(handle)
+        {
+            Device = device;
+            Desc = desc;
+        }
+
+        public int Device { get; }
+        public ArrayDesc Desc { get; }
+        public Place Place
+        {
+            get
+            {
+                Place place = Place.CudaArray(Handle.Pointer, Device);
+                place.Owner = Handle;
+                return place;
+            }
+        }
+        public Place At(long x, long y = 0, long z = 0) { return Place.At(x, y, z); }
+
+        /// <summary>Ends the array once the stream has passed its work so far. A later CreateArray may reuse
+        /// it.</summary>
+        public void DisposeAfter(FerryStream stream) { Handle.EndAfter(stream, Native.ferry_array_destroy_async); }
+    }
+
+    /// <summary>A mipmapped array. Each level is a place.</summary>
+    public sealed unsafe class FerryMipmappedArray : FerryObject
+    {
+        readonly int device;
+
+        internal FerryMipmappedArray(ObjectHandle handle, int device) : base(handle) { this.device = device; }
+
+        public Place Level(int level)
+        {
+            using (new Hold(Handle))
+            {
+                IntPtr array;
+                FerryException.Check(Native.ferry_mipmapped_array_get_level(Handle.Instance.Pointer, Handle.Pointer,
+                                                                            checked((uint)level), &array));
+                Place place = Place.CudaArray(array, device);
+                place.Owner = Handle;
+                return place;
+            }
+        }
+
+        public void DisposeAfter(FerryStream stream)
+        {
+            Handle.EndAfter(stream, Native.ferry_mipmapped_array_destroy_async);
+        }
+    }
+
+    /// <summary>Memory of another API such as Vulkan. Its addresses and arrays end with it.</summary>
+    public sealed unsafe class ExternalMemory : FerryObject
+    {
+        readonly int device;
+
+        internal ExternalMemory(ObjectHandle handle, int device) : base(handle) { this.device = device; }
+
+        /// <summary>A buffer, or a linear image, that was bound at `offset`.</summary>
+        public Place At(long offset, long size)
+        {
+            using (new Hold(Handle))
+            {
+                ulong address;
+                ErrorInfo error = FerryException.NewInfo();
+                FerryException.Check(Native.ferry_external_memory_get_address(Handle.Instance.Pointer, Handle.Pointer,
+                    checked((ulong)offset), checked((ulong)size), &address, &error), error);
+                Place place = Place.Device(address, device, size);
+                place.Owner = Handle;
+                return place;
+            }
+        }
+
+        /// <summary>An image in its optimal layout that was bound at `offset`.</summary>
+        public FerryMipmappedArray GetArray(long offset, ArrayDesc desc, int levels = 1)
+        {
+            using (new Hold(Handle))
+            {
+                IntPtr array;
+                desc.StructSize = ArrayDesc.SizeOf;
+                ErrorInfo error = FerryException.NewInfo();
+                FerryException.Check(Native.ferry_external_memory_get_array(Handle.Instance.Pointer, Handle.Pointer,
+                    checked((ulong)offset), &desc, checked((uint)levels), &array, &error), error);
+                return new FerryMipmappedArray(new ObjectHandle(Handle.Instance, "FerryMipmappedArray", array,
+                                                                Native.ferry_mipmapped_array_destroy, Handle), device);
+            }
+        }
+
+        public void DisposeAfter(FerryStream stream)
+        {
+            Handle.EndAfter(stream, Native.ferry_external_memory_release_async);
+        }
+    }
+
+    /// <summary>A semaphore or fence of another API: see FerryStream.Signal and Wait. Its work must be complete at
+    /// Dispose.</summary>
+    public sealed class ExternalSemaphore : FerryObject
+    {
+        internal ExternalSemaphore(ObjectHandle handle) : base(handle) { }
+
+        public void DisposeAfter(FerryStream stream)
+        {
+            Handle.EndAfter(stream, Native.ferry_external_semaphore_release_async);
+        }
+    }
+
+    // ---- Streams
+
+    /// <summary>A CUDA stream: copies and fills on it run one after another, and the calls return before they are
+    /// complete. Memory must live until then; disposing it waits. Managed arrays stay pinned until then by themselves,
+    /// and must not be read or written.</summary>
+    public sealed unsafe class FerryStream : FerryObject
+    {
+        internal FerryStream(ObjectHandle handle) : base(handle) { }
+
+        IntPtr Instance { get { return Handle.Instance.Pointer; } }
+
+        public void Copy(Place source, Place destination, long width, long height = 1, long depth = 1,
+                         CopyFlags flags = CopyFlags.None)
+        {
+            Copy(new CopyBox(source, destination, width, height, depth, flags), false);
+        }
+
+        /// <summary>The task ends with the copy. It cannot be cancelled.</summary>
+        public Task CopyAsync(Place source, Place destination, long width, long height = 1, long depth = 1,
+                              CopyFlags flags = CopyFlags.None)
+        {
+            using (FerryTicket ticket = CopyWithTicket(source, destination, width, height, depth, flags))
+                return ticket.WhenDone();
+        }
+
+        /// <summary>The ticket reports the copy's progress.</summary>
+        public FerryTicket CopyWithTicket(Place source, Place destination, long width, long height = 1, long depth = 1,
+                                          CopyFlags flags = CopyFlags.None)
+        {
+            return Copy(new CopyBox(source, destination, width, height, depth, flags), true);
+        }
+
+        FerryTicket Copy(CopyBox box, bool wantsTicket)
+        {
+            NativeCopy copy;
+            Uses uses = new Uses();
+            using (new Hold(Handle))
+            try
+            {
+                box.Lower(ref uses, &copy, 0);
+                RefuseCapture(uses);
+                IntPtr ticket = IntPtr.Zero;
+                ErrorInfo error = FerryException.NewInfo();
+                int status = Native.ferry_copy_async(Instance, &copy, Handle.Pointer, wantsTicket ? &ticket : null,
+                                                     &error);
+                UnpinLater(ref uses, status, error);
+                FerryException.Check(status, error);
+                return wantsTicket ? new FerryTicket(Handle.Instance, ticket) : null;
+            }
+            finally { uses.Dispose(); }
+        }
+
+        /// <summary>Enqueues a batch; its copies have no order among themselves.</summary>
+        public void Copy(CopyBatch batch)
+        {
+            Uses uses = new Uses();
+            using (new Hold(Handle))
+            fixed (NativeCopy* copies = batch.Natives)
+            try
+            {
+                batch.Lower(ref uses, copies);
+                RefuseCapture(uses);
+                ErrorInfo error = FerryException.NewInfo();
+                int status = Native.ferry_copy_batch_async(Instance, copies, (ulong)batch.Count, (uint)batch.Flags,
+                                                           Handle.Pointer, &error);
+                UnpinLater(ref uses, status, error);
+                FerryException.Check(status, error);
+            }
+            finally { uses.Dispose(); }
+        }
+
+        /// <summary>Enqueues pieces between addresses: the fastest form for thousands of them. Nothing holds the memory
+        /// or checks its bounds.</summary>
+        public void CopyPieces(ulong[] destinations, ulong[] sources, ulong[] sizes, int count,
+                               BatchFlags flags = BatchFlags.None)
+        {
+            FerryInstance.CheckPieces(destinations, sources, sizes, count);
+            using (new Hold(Handle))
+            fixed (ulong* to = destinations, from = sources, bytes = sizes)
+            {
+                ErrorInfo error = FerryException.NewInfo();
+                FerryException.Check(Native.ferry_copy_pieces_async(Instance, to, from, bytes, (ulong)count,
+                    (uint)flags,
+                                                                    Handle.Pointer, &error), error);
+            }
+        }
+
+        /// <summary>Repeats a pattern of 1, 2, 4, 8 or 16 bytes over a box of device, managed or pinned
+        /// memory.</summary>
+        public void Fill(Place destination, byte[] pattern, long width, long height = 1, long depth = 1,
+                         CopyFlags flags = CopyFlags.None)
+        {
+            using (new Hold(Handle))
+                FerryInstance.Fill(Instance, Handle.Pointer, true, destination, pattern, width, height, depth, flags);
+        }
+
+        // A graph would use an array again and again, after it was unpinned. Tickets are refused under capture.
+        void RefuseCapture(Uses uses)
+        {
+            if (uses.HasPins) Native.ferry_ticket_release(NewTicket());
+        }
+
+        IntPtr NewTicket()
+        {
+            IntPtr ticket;
+            ErrorInfo error = FerryException.NewInfo();
+            FerryException.Check(Native.ferry_ticket_create(Instance, Handle.Pointer, &ticket, &error), error);
+            return ticket;
+        }
+
+        // Gives the pins to the watcher. After an error some of the copies may be in flight: those that ferry itself
+        // refuses are not, as it names their side. If even waiting fails, the arrays stay pinned for ever.
+        void UnpinLater(ref Uses uses, int status, ErrorInfo error)
+        {
+            if (!uses.HasPins || status != 0 && error.Side != Side.None) return;
+            IntPtr ticket = IntPtr.Zero;
+            if (status == 0) status = Native.ferry_ticket_create(Instance, Handle.Pointer, &ticket, null);
+            if (status == 0) Handle.Instance.Watcher.Watch(ticket, null, uses.TakePins(), false);
+            else if (Native.ferry_stream_synchronize(Instance, Handle.Pointer) != 0) uses.TakePins();
+        }
+
+        /// <summary>Waits for all work so far.</summary>
+        public void Synchronize()
+        {
+            using (new Hold(Handle)) FerryException.Check(Native.ferry_stream_synchronize(Instance, Handle.Pointer));
+        }
+
+        /// <summary>True if all work so far is complete. Never waits.</summary>
+        public bool IsIdle
+        {
+            get
+            {
+                using (new Hold(Handle))
+                {
+                    int done;
+                    FerryException.Check(Native.ferry_stream_query(Instance, Handle.Pointer, &done));
+                    return done != 0;
+                }
+            }
+        }
+
+        /// <summary>A task that ends with all work so far, within about a millisecond.</summary>
+        public Task WhenDone()
+        {
+            using (new Hold(Handle)) return Handle.Instance.Watcher.Watch(NewTicket(), null, null, true);
+        }
+
+        /// <summary>A ticket for all work so far.</summary>
+        public FerryTicket CreateTicket()
+        {
+            using (new Hold(Handle)) return new FerryTicket(Handle.Instance, NewTicket());
+        }
+
+        public void Record(FerryEvent @event)
+        {
+            using (new Hold(Handle)) using (new Hold(@event.Handle))
+                FerryException.Check(Native.ferry_event_record(Instance, @event.Handle.Pointer, Handle.Pointer));
+        }
+
+        /// <summary>Later work waits for the event's last record.</summary>
+        public void Wait(FerryEvent @event)
+        {
+            using (new Hold(Handle)) using (new Hold(@event.Handle))
+                FerryException.Check(Native.ferry_stream_wait_event(Instance, Handle.Pointer, @event.Handle.Pointer));
+        }
+
+        /// <summary>Signals a semaphore behind the work so far.</summary>
+        public void Signal(ExternalSemaphore semaphore, ulong value = 0)
+        {
+            using (new Hold(Handle)) using (new Hold(semaphore.Handle))
+                FerryException.Check(Native.ferry_external_semaphore_signal_async(Instance, semaphore.Handle.Pointer,
+                    value,
+                                                                                  Handle.Pointer));
+        }
+
+        /// <summary>Later work waits for a semaphore.</summary>
+        public void Wait(ExternalSemaphore semaphore, ulong value = 0, uint timeoutMilliseconds = uint.MaxValue)
+        {
+            using (new Hold(Handle)) using (new Hold(semaphore.Handle))
+                FerryException.Check(Native.ferry_external_semaphore_wait_async(Instance, semaphore.Handle.Pointer,
+                    value,
+                                                                                timeoutMilliseconds, Handle.Pointer));
+        }
+
+        /// <summary>What Copy would do.</summary>
+        public Explanation Explain(CopyBox box)
+        {
+            NativeCopy copy;
+            Uses uses = new Uses();
+            using (new Hold(Handle))
+            try
+            {
+                box.Lower(ref uses, &copy, 0);
+                ErrorInfo error = FerryException.NewInfo();
+                Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
+                FerryException.Check(Native.ferry_copy_explain_async(Instance, &copy, Handle.Pointer, &explanation,
+                    &error),
+                                     error);
+                return explanation;
+            }
+            finally { uses.Dispose(); }
+        }
+
+        /// <summary>What Copy would do with a batch.</summary>
+        public BatchExplanation Explain(CopyBatch batch)
+        {
+            Uses uses = new Uses();
+            using (new Hold(Handle))
+            fixed (NativeCopy* copies = batch.Natives)
+            try
+            {
+                batch.Lower(ref uses, copies);
+                ErrorInfo error = FerryException.NewInfo();
+                BatchExplanation explanation = new BatchExplanation { StructSize = BatchExplanation.SizeOf };
+                FerryException.Check(Native.ferry_copy_batch_explain_async(Instance, copies, (ulong)batch.Count,
+                    (uint)batch.Flags, Handle.Pointer, &explanation, &error), error);
+                return explanation;
+            }
+            finally { uses.Dispose(); }
+        }
+
+        /// <summary>Checks and plans a batch for many launches on streams of this device. It keeps the objects of its
+        /// places; it takes no managed arrays: pin them with FerryInstance.Register.</summary>
+        public PreparedBatch Prepare(CopyBatch batch)
+        {
+            Uses uses = new Uses();
+            using (new Hold(Handle))
+            fixed (NativeCopy* copies = batch.Natives)
+            try
+            {
+                batch.Lower(ref uses, copies);
+                if (uses.HasPins) throw new ArgumentException("a prepared batch takes no managed arrays", "batch");
+                IntPtr prepared;
+                ErrorInfo error = FerryException.NewInfo();
+                FerryException.Check(Native.ferry_prepared_create(Instance, copies, (ulong)batch.Count,
+                    (uint)batch.Flags,
+                                                                  Handle.Pointer, &prepared, &error), error);
+                CopyBox[] kept = new CopyBox[batch.Count];
+                Array.Copy(batch.Boxes, kept, kept.Length);
+                return new PreparedBatch(new ObjectHandle(Handle.Instance, "PreparedBatch", prepared,
+                                                          (instance, one) => Native.ferry_prepared_destroy(one)), kept);
+            }
+            finally { uses.Dispose(); }
+        }
+    }
+
+    /// <summary>A batch that was planned once: see FerryStream.Prepare.</summary>
+    public sealed unsafe class PreparedBatch : FerryObject
+    {
+        readonly CopyBox[] boxes; // keeps the objects of the places from being abandoned
+
+        internal PreparedBatch(ObjectHandle handle, CopyBox[] boxes) : base(handle) { this.boxes = boxes; }
+
+        public void Launch(FerryStream stream)
+        {
+            Uses uses = new Uses();
+            NativePlace unused;
+            using (new Hold(Handle)) using (new Hold(stream.Handle))
+            try
+            {
+                foreach (CopyBox box in boxes) // a disposed object is an exception, not a copy to freed memory
+                {
+                    uses.Use(box.Source, &unused);
+                    uses.Use(box.Destination, &unused);
+                }
+                ErrorInfo error = FerryException.NewInfo();
+                FerryException.Check(Native.ferry_prepared_launch(Handle.Pointer, stream.Handle.Pointer, &error),
+                    error);
+            }
+            finally { uses.Dispose(); }
+        }
+    }
+
+    /// <summary>A point in a stream.</summary>
+    public sealed unsafe class FerryEvent : FerryObject
+    {
+        internal FerryEvent(ObjectHandle handle) : base(handle) { }
+
+        public void Synchronize()
+        {
+            using (new Hold(Handle))
+                FerryException.Check(Native.ferry_event_synchronize(Handle.Instance.Pointer, Handle.Pointer));
+        }
+
+        public bool IsDone
+        {
+            get
+            {
+                using (new Hold(Handle))
+                {
+                    int done;
+                    FerryException.Check(Native.ferry_event_query(Handle.Instance.Pointer, Handle.Pointer, &done));
+                    return done != 0;
+                }
+            }
+        }
+
+        public float MillisecondsSince(FerryEvent start)
+        {
+            using (new Hold(Handle)) using (new Hold(start.Handle))
+            {
+                float time;
+                FerryException.Check(Native.ferry_event_elapsed_time(Handle.Instance.Pointer, start.Handle.Pointer,
+                                                                     Handle.Pointer, &time));
+                return time;
+            }
+        }
+    }
+
+    /// <summary>The progress of a copy, or of a stream up to some point. Disposing it changes nothing about the
+    /// copy.</summary>
+    public sealed unsafe class FerryTicket : FerryObject
+    {
+        internal FerryTicket(InstanceHandle instance, IntPtr ticket)
+            : base(new ObjectHandle(instance, "FerryTicket", ticket, (unused, one) => Native.ferry_ticket_release(one)))
+        {
+        }
+
+        public TicketInfo Info
+        {
+            get
+            {
+                using (new Hold(Handle))
+                {
+                    TicketInfo info = new TicketInfo { StructSize = TicketInfo.SizeOf };
+                    FerryException.Check(Native.ferry_ticket_get_info(Handle.Pointer, &info));
+                    return info;
+                }
+            }
+        }
+
+        /// <summary>True if the copy has ended, with success or not.</summary>
+        public bool IsDone { get { return Info.Done != 0; } }
+
+        /// <summary>Waits, and throws what ended the copy if it failed.</summary>
+        public void Wait()
+        {
+            using (new Hold(Handle)) FerryException.Check(Native.ferry_ticket_wait(Handle.Pointer));
+        }
+
+        /// <summary>A task that ends with the copy, within about a millisecond. The ticket may be disposed
+        /// before.</summary>
+        public Task WhenDone()
+        {
+            using (new Hold(Handle))
+            {
+                bool isHeld = false;
+                Handle.DangerousAddRef(ref isHeld); // until the watcher is done with it
+                return Handle.Instance.Watcher.Watch(Handle.Pointer, Handle, null, true);
+            }
+        }
+    }
+
+    // ---- The instance
+
+    public delegate void NativeOptionsAction(ref NativeOptions options);
+
+    /// <summary>How to open an instance. Zero and null are the defaults: the NVIDIA driver or an error.</summary>
+    public sealed class FerryOptions
+    {
+        public Driver Driver;
+        public Checks Checks;
+        public Kernels Kernels;
+        public Staging Staging;
+        public uint StagingThreads;
+        public ulong StagingBytes;
+        public ulong DeferredBytes;
+        public CopyFlags CopyFlags;
+        public uint SoftwareDevices;
+        public uint SoftwareQueues;
+        public ulong SoftwareMemory;
+        public SoftwareLinks SoftwareLinks;
+        /// <summary>Receives one line at a time, within calls of ferry and on their thread. It must not call ferry;
+        /// what it throws is lost.</summary>
+        public Action<LogLevel, string> Log;
+        /// <summary>Uses the program's own threads for pageable memory, which managed arrays are: runs the action once
+        /// and soon on any thread, and returns true; or returns false. It runs on threads of the driver's, so it must
+        /// neither wait nor call ferry or the driver: add the action to a queue.</summary>
+        public Func<Action, bool> Submit;
+        /// <summary>Changes all other fields, last.</summary>
+        public NativeOptionsAction Adjust;
+    }
+
+    /// <summary>What IL2CPP asks for at a function that native code calls. The name alone counts.</summary>
+    [AttributeUsage(AttributeTargets.Method)]
+    sealed class MonoPInvokeCallbackAttribute : Attribute
+    {
+        internal MonoPInvokeCallbackAttribute(Type type) { Type = type; }
+        internal readonly Type Type;
+    }
+
+    /// <summary>What ferry calls. The delegates are static, so they live as long as the program; no exception leaves
+    /// them.</summary>
+    static unsafe class Callbacks
+    {
+        [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+        delegate void Work(IntPtr argument);
+
+        static readonly OptionsLog log = Log;
+        static readonly OptionsSubmit submit = Submit;
+        static readonly ConcurrentDictionary<IntPtr, Work> works = new ConcurrentDictionary<IntPtr, Work>();
+
+        internal static IntPtr LogPointer { get { return Marshal.GetFunctionPointerForDelegate(log); } }
+        internal static IntPtr SubmitPointer { get { return Marshal.GetFunctionPointerForDelegate(submit); } }
+
+        [MonoPInvokeCallback(typeof(OptionsLog))]
+        static void Log(IntPtr user, int level, byte* message)
+        {
+            try { ((FerryOptions)GCHandle.FromIntPtr(user).Target).Log((LogLevel)level, Native.Text(message)); }
+            catch (Exception) { }
+        }
+
+        [MonoPInvokeCallback(typeof(OptionsSubmit))]
+        static int Submit(IntPtr user, IntPtr work, IntPtr argument)
+        {
+            try
+            {
+                Work call = works.GetOrAdd(work, one => (Work)Marshal.GetDelegateForFunctionPointer(one, typeof(Work)));
+                return ((FerryOptions)GCHandle.FromIntPtr(user).Target).Submit(() => call(argument)) ? 1 : 0;
+            }
+            catch (Exception) { return 0; }
+        }
+    }
+
+    /// <summary>One opened library. Any number of threads may use it at once. Dispose waits for copies of managed
+    /// arrays, then frees all that was made of it and closes it; calls that run on other threads end first. Dispose it
+    /// before a domain is unloaded.</summary>
+    public sealed unsafe class FerryInstance : IDisposable
+    {
+        readonly InstanceHandle handle;
+
+        FerryInstance(InstanceHandle handle) { this.handle = handle; }
+
+        /// <summary>Of the library: major * 10000 + minor * 100 + patch.</summary>
+        public static int LibraryVersion { get { return Native.ferry_version(); } }
+
+        public static FerryInstance Open(FerryOptions options = null)
+        {
+            options = options ?? new FerryOptions();
+            NativeOptions native = new NativeOptions
+            {
+                StructSize = NativeOptions.SizeOf, Driver = options.Driver, Checks = options.Checks,
+                Kernels = options.Kernels, Staging = options.Staging, StagingThreads = options.StagingThreads,
+                StagingBytes = options.StagingBytes, DeferredBytes = options.DeferredBytes,
+                CopyFlags = options.CopyFlags,
+                SoftwareDevices = options.SoftwareDevices, SoftwareQueues = options.SoftwareQueues,
+                SoftwareMemory = options.SoftwareMemory, SoftwareLinks = (uint)options.SoftwareLinks
+            };
+            GCHandle callbacks = default(GCHandle);
+            if (options.Log != null || options.Submit != null)
+            {
+                FerryOptions kept = new FerryOptions { Log = options.Log, Submit = options.Submit };
+                callbacks = GCHandle.Alloc(kept);
+                if (kept.Log != null)
+                {
+                    native.Log = Callbacks.LogPointer;
+                    native.LogUser = GCHandle.ToIntPtr(callbacks);
+                }
+                if (kept.Submit != null)
+                {
+                    native.Submit = Callbacks.SubmitPointer;
+                    native.SubmitUser = GCHandle.ToIntPtr(callbacks);
+                }
+            }
+            IntPtr instance = IntPtr.Zero;
+            try
+            {
+                if (options.Adjust != null) options.Adjust(ref native);
+                ErrorInfo error = FerryException.NewInfo();
+                FerryException.Check(Native.ferry_open(&native, &instance, &error), error);
+            }
+            finally { if (instance == IntPtr.Zero && callbacks.IsAllocated) callbacks.Free(); }
+            return new FerryInstance(new InstanceHandle(instance, callbacks));
+        }
+
+        public void Dispose() { handle.Dispose(); }
+
+        /// <summary>The ferry_instance, for functions of Native. It is valid until Dispose.</summary>
+        public IntPtr Pointer { get { using (new Hold(handle)) return handle.Pointer; } }
+
+        /// <summary>Frees objects that were never disposed and that the garbage collector has found. May wait for the
+        /// device.</summary>
+        public void FreeAbandoned() { using (new Hold(handle)) handle.FreeAbandoned(); }
+
+        // ---- What there is
+
+        public Report Report
+        {
+            get
+            {
+                Report report = new Report { StructSize = Report.SizeOf };
+                using (new Hold(handle)) FerryException.Check(Native.ferry_instance_get_report(handle.Pointer,
+                    &report));
+                return report;
+            }
+        }
+
+        public bool IsSoftware { get { return Report.Driver == (int)Driver.Software; } }
+        public int DeviceCount { get { return Report.DeviceCount; } }
+
+        public DeviceInfo GetDevice(int device)
+        {
+            DeviceInfo info = new DeviceInfo { StructSize = DeviceInfo.SizeOf };
+            using (new Hold(handle)) FerryException.Check(Native.ferry_device_get_info(handle.Pointer, device, &info));
+            return info;
+        }
+
+        /// <summary>The device that another API knows by this UUID of 16 bytes.</summary>
+        public int FindDevice(byte[] uuid)
+        {
+            if (uuid == null || uuid.Length != 16) throw new ArgumentException("a UUID has 16 bytes", "uuid");
+            int device;
+            using (new Hold(handle))
+            fixed (byte* bytes = uuid) FerryException.Check(Native.ferry_device_find(handle.Pointer, bytes, null,
+                &device));
+            return device;
+        }
+
+        // ---- Copies that wait
+
+        /// <summary>Copies, and returns when the bytes have arrived.</summary>
+        public void Copy(Place source, Place destination, long width, long height = 1, long depth = 1,
+                         CopyFlags flags = CopyFlags.None)
+        {
+            NativeCopy copy;
+            Uses uses = new Uses();
+            using (new Hold(handle))
+            try
+            {
+                new CopyBox(source, destination, width, height, depth, flags).Lower(ref uses, &copy, 0);
+                ErrorInfo error = FerryException.NewInfo();
+                FerryException.Check(Native.ferry_copy(handle.Pointer, &copy, &error), error);
+            }
+            finally { uses.Dispose(); }
+        }
+
+        public void Copy(CopyBatch batch)
+        {
+            Uses uses = new Uses();
+            using (new Hold(handle))
+            fixed (NativeCopy* copies = batch.Natives)
+            try
+            {
+                batch.Lower(ref uses, copies);
+                ErrorInfo error = FerryException.NewInfo();
+                FerryException.Check(Native.ferry_copy_batch(handle.Pointer, copies, (ulong)batch.Count,
+                    (uint)batch.Flags,
+                                                             &error), error);
+            }
+            finally { uses.Dispose(); }
+        }
+
+        /// <summary>Copies pieces between addresses. Nothing holds the memory or checks its bounds.</summary>
+        public void CopyPieces(ulong[] destinations, ulong[] sources, ulong[] sizes, int count,
+                               BatchFlags flags = BatchFlags.None)
+        {
+            CheckPieces(destinations, sources, sizes, count);
+            using (new Hold(handle))
+            fixed (ulong* to = destinations, from = sources, bytes = sizes)
+            {
+                ErrorInfo error = FerryException.NewInfo();
+                FerryException.Check(Native.ferry_copy_pieces(handle.Pointer, to, from, bytes, (ulong)count,
+                    (uint)flags,
+                                                              &error), error);
+            }
+        }
+
+        internal static void CheckPieces(ulong[] destinations, ulong[] sources, ulong[] sizes, int count)
+        {
+            if (count < 0 || count > destinations.Length || count > sources.Length || count > sizes.Length)
+                throw new ArgumentOutOfRangeException("count");
+        }
+
+#if FERRY_HAS_SPAN
+        /// <summary>Copies from a span, and returns when the bytes have arrived.</summary>
+        public void Copy<T>(ReadOnlySpan<T> source, Place destination) where T : struct
+        {
+            ReadOnlySpan<byte> bytes = MemoryMarshal.AsBytes(source);
+            fixed (byte* address = &MemoryMarshal.GetReference(bytes))
+                Copy(Place.Host((IntPtr)address, bytes.Length), destination, bytes.Length);
+        }
+
+        /// <summary>Fills a span, and returns when the bytes have arrived.</summary>
+        public void Copy<T>(Place source, Span<T> destination) where T : struct
+        {
+            Span<byte> bytes = MemoryMarshal.AsBytes(destination);
+            fixed (byte* address = &MemoryMarshal.GetReference(bytes))
+                Copy(source, Place.Host((IntPtr)address, bytes.Length), bytes.Length);
+        }
+#endif
+
+        /// <summary>Repeats a pattern of 1, 2, 4, 8 or 16 bytes over a box of device, managed or pinned memory.
+        /// </summary>
+        public void Fill(Place destination, byte[] pattern, long width, long height = 1, long depth = 1,
+                         CopyFlags flags = CopyFlags.None)
+        {
+            using (new Hold(handle))
+                Fill(handle.Pointer, IntPtr.Zero, false, destination, pattern, width, height, depth, flags);
+        }
+
+        internal static void Fill(IntPtr instance, IntPtr stream, bool isAsync, Place destination, byte[] pattern,
+                                  long width, long height, long depth, CopyFlags flags)
+        {
+            if (pattern.Length > 16) throw new ArgumentException("a pattern has at most 16 bytes", "pattern");
+            Uses uses = new Uses();
+            try
+            {
+                NativeFill fill = new NativeFill { PatternSize = (uint)pattern.Length, Flags = flags };
+                for (int i = 0; i < pattern.Length; i++) fill.Pattern[i] = pattern[i];
+                NativeCopy box = new NativeCopy();
+                box.Width = fill.Width = checked((ulong)width);
+                box.Height = fill.Height = checked((ulong)height);
+                box.Depth = fill.Depth = checked((ulong)depth);
+                destination.CheckBounds(box, Side.Destination, 0);
+                uses.Use(destination, &fill.Destination);
+                ErrorInfo error = FerryException.NewInfo();
+                FerryException.Check(isAsync ? Native.ferry_fill_async(instance, &fill, stream, &error)
+                                             : Native.ferry_fill(instance, &fill, &error), error);
+            }
+            finally { uses.Dispose(); }
+        }
+
+        /// <summary>What Copy would do.</summary>
+        public Explanation Explain(CopyBox box)
+        {
+            NativeCopy copy;
+            Uses uses = new Uses();
+            using (new Hold(handle))
+            try
+            {
+                box.Lower(ref uses, &copy, 0);
+                ErrorInfo error = FerryException.NewInfo();
+                Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
+                FerryException.Check(Native.ferry_copy_explain(handle.Pointer, &copy, &explanation, &error), error);
+                return explanation;
+            }
+            finally { uses.Dispose(); }
+        }
+
+        // ---- Objects
+
+        // Before something new: frees what was forgotten.
+        ErrorInfo Begin()
+        {
+            handle.FreeAbandoned();
+            return FerryException.NewInfo();
+        }
+
+        public DeviceMemory AllocDevice(long size, int device = 0)
+        {
+            using (new Hold(handle))
+            {
+                ulong address = 0;
+                ErrorInfo error = Begin();
+                FerryException.Check(Native.ferry_device_alloc(handle.Pointer, device, checked((ulong)size), &address,
+                    &error), error);
+                return NewMemory(address, device, size, 0);
+            }
+        }
+
+        /// <summary>Rows of `width` bytes; RowPitch tells how far they are apart.</summary>
+        public DeviceMemory AllocDevicePitched(long width, long height, int device = 0, int elementSize = 0)
+        {
+            using (new Hold(handle))
+            {
+                ulong address = 0, pitch = 0;
+                ErrorInfo error = Begin();
+                FerryException.Check(Native.ferry_device_alloc_pitched(handle.Pointer, device, checked((ulong)width),
+                    checked((ulong)height), checked((uint)elementSize), &address, &pitch, &error), error);
+                return NewMemory(address, device, (long)pitch * height, (long)pitch);
+            }
+        }
+
+        /// <summary>One address for the host and all devices.</summary>
+        public DeviceMemory AllocManaged(long size, int device = 0)
+        {
+            using (new Hold(handle))
+            {
+                ulong address = 0;
+                ErrorInfo error = Begin();
+                FerryException.Check(Native.ferry_managed_alloc(handle.Pointer, device, checked((ulong)size),
+                    &address, &error), error);
+                return NewMemory(address, device, size, 0);
+            }
+        }
+
+        DeviceMemory NewMemory(ulong address, int device, long size, long pitch)
+        {
+            ObjectHandle made = new ObjectHandle(handle, "DeviceMemory", (IntPtr)(long)address,
+                                                 (owner, one) => Native.ferry_device_free(owner, (ulong)(long)one));
+            return new DeviceMemory(made, device, size, pitch);
+        }
+
+        public PinnedMemory AllocPinned(long size, HostOptions options = default(HostOptions))
+        {
+            using (new Hold(handle))
+            {
+                HostBlock block = new HostBlock { StructSize = HostBlock.SizeOf };
+                options.StructSize = HostOptions.SizeOf;
+                ErrorInfo error = Begin();
+                FerryException.Check(Native.ferry_host_alloc(handle.Pointer, checked((ulong)size), &options, &block,
+                    &error), error);
+                return new PinnedMemory(new ObjectHandle(handle, "PinnedMemory", block.Address, Native.ferry_host_free),
+                    (long)block.Size, false);
+            }
+        }
+
+        /// <summary>Pins an array in place until Dispose, for the collector and for the devices. Copies of it need no
+        /// staging.</summary>
+        public PinnedMemory Register(Array array)
+        {
+            long size = Pins.SizeOf(array);
+            GCHandle pin = Pins.Pin(array);
+            try { return Register(Marshal.UnsafeAddrOfPinnedArrayElement(array, 0), size, () => pin.Free()); }
+            catch
+            {
+                pin.Free();
+                throw;
+            }
+        }
+
+        /// <summary>Pins memory of the caller's in place until Dispose. It must stay mapped until then.</summary>
+        public PinnedMemory Register(IntPtr address, long size) { return Register(address, size, () => { }); }
+
+        PinnedMemory Register(IntPtr address, long size, Action unpin)
+        {
+            using (new Hold(handle))
+            {
+                ErrorInfo error = Begin();
+                FerryException.Check(Native.ferry_host_register(handle.Pointer, address, checked((ulong)size), 0,
+                    &error), error);
+                return new PinnedMemory(new ObjectHandle(handle, "PinnedMemory", address, (instance, one) =>
+                {
+                    int status = Native.ferry_host_unregister(instance, one);
+                    unpin();
+                    return status;
+                }), size, true);
+            }
+        }
+
+        /// <summary>Width, height and depth in texels; height 0 is a 1D array, depth 0 a 1D or 2D array.</summary>
+        public FerryArray CreateArray(ArrayFormat format, int channels, long width, long height = 0, long depth = 0,
+                                      ArrayFlags flags = ArrayFlags.None, int device = 0)
+        {
+            using (new Hold(handle))
+            {
+                IntPtr array = IntPtr.Zero;
+                ArrayDesc desc = NewArrayDesc(format, channels, width, height, depth, flags);
+                ErrorInfo error = Begin();
+                FerryException.Check(Native.ferry_array_create(handle.Pointer, device, &desc, &array, &error), error);
+                return new FerryArray(new ObjectHandle(handle, "FerryArray", array, Native.ferry_array_destroy), device,
+                                      desc);
+            }
+        }
+
+        public FerryMipmappedArray CreateMipmappedArray(ArrayFormat format, int channels, long width, long height,
+                                                        long depth = 0, int levels = 0,
+                                                        ArrayFlags flags = ArrayFlags.None, int device = 0)
+        {
+            using (new Hold(handle))
+            {
+                IntPtr array = IntPtr.Zero;
+                ArrayDesc desc = NewArrayDesc(format, channels, width, height, depth, flags);
+                ErrorInfo error = Begin();
+                FerryException.Check(Native.ferry_mipmapped_array_create(handle.Pointer, device, &desc,
+                    checked((uint)levels), &array, &error), error);
+                return new FerryMipmappedArray(new ObjectHandle(handle, "FerryMipmappedArray", array,
+                                                                Native.ferry_mipmapped_array_destroy), device);
+            }
+        }
+
+        public static ArrayDesc NewArrayDesc(ArrayFormat format, int channels, long width, long height = 0,
+                                             long depth = 0, ArrayFlags flags = ArrayFlags.None)
+        {
+            return new ArrayDesc
+            {
+                StructSize = ArrayDesc.SizeOf, Format = format, Channels = checked((uint)channels), Flags = flags,
+                Width = checked((ulong)width), Height = checked((ulong)height), Depth = checked((ulong)depth)
+            };
+        }
+
+        public FerryStream CreateStream(int device = 0, StreamFlags flags = StreamFlags.NonBlocking, int priority = 0)
+        {
+            using (new Hold(handle))
+            {
+                IntPtr stream = IntPtr.Zero;
+                ErrorInfo error = Begin();
+                FerryException.Check(Native.ferry_stream_create(handle.Pointer, device, (uint)flags, priority,
+                    &stream, &error), error);
+                return new FerryStream(new ObjectHandle(handle, "FerryStream", stream, Native.ferry_stream_destroy));
+            }
+        }
+
+        /// <summary>A CUstream or cudaStream_t of the program's, which stays its own. The default streams are not
+        /// taken: their context depends on the call.</summary>
+        public FerryStream WrapStream(IntPtr stream)
+        {
+            if ((ulong)(long)stream <= (ulong)DefaultStream.PerThread)
+                throw new ArgumentException("a default stream", "stream");
+            using (new Hold(handle)) return new FerryStream(new ObjectHandle(handle, "FerryStream", stream, null));
+        }
+
+        public FerryEvent CreateEvent(int device = 0, EventFlags flags = EventFlags.None)
+        {
+            using (new Hold(handle))
+            {
+                IntPtr made = IntPtr.Zero;
+                ErrorInfo error = Begin();
+                FerryException.Check(Native.ferry_event_create(handle.Pointer, device, (uint)flags, &made, &error),
+                    error);
+                return new FerryEvent(new ObjectHandle(handle, "FerryEvent", made, Native.ferry_event_destroy));
+            }
+        }
+
+        /// <summary>Imports memory of another API. After success a file descriptor is closed.</summary>
+        public ExternalMemory ImportMemory(ExternalMemoryType type, long osHandle, long size, int device = 0,
+                                           ExternalFlags flags = ExternalFlags.None)
+        {
+            using (new Hold(handle))
+            {
+                IntPtr memory = IntPtr.Zero;
+                ExternalMemoryDesc desc = new ExternalMemoryDesc
+                {
+                    StructSize = ExternalMemoryDesc.SizeOf, Device = device, HandleType = type, Handle = osHandle,
+                    Flags = (uint)flags, Size = checked((ulong)size)
+                };
+                ErrorInfo error = Begin();
+                FerryException.Check(Native.ferry_external_memory_import(handle.Pointer, &desc, &memory, &error),
+                    error);
+                return new ExternalMemory(new ObjectHandle(handle, "ExternalMemory", memory,
+                                                           Native.ferry_external_memory_release), device);
+            }
+        }
+
+        /// <summary>Imports a semaphore or fence of another API. After success a file descriptor is closed.</summary>
+        public ExternalSemaphore ImportSemaphore(ExternalSemaphoreType type, long osHandle, int device = 0)
+        {
+            using (new Hold(handle))
+            {
+                IntPtr semaphore = IntPtr.Zero;
+                ExternalSemaphoreDesc desc = new ExternalSemaphoreDesc
+                {
+                    StructSize = ExternalSemaphoreDesc.SizeOf, Device = device, HandleType = type, Handle = osHandle
+                };
+                ErrorInfo error = Begin();
+                FerryException.Check(Native.ferry_external_semaphore_import(handle.Pointer, &desc, &semaphore,
+                    &error), error);
+                return new ExternalSemaphore(new ObjectHandle(handle, "ExternalSemaphore", semaphore,
+                                                              Native.ferry_external_semaphore_release));
+            }
+        }
+
+        // ---- Upkeep
+
+        /// <summary>Waits for all work in ferry's context of the device.</summary>
+        public void Synchronize(int device = 0)
+        {
+            using (new Hold(handle))
+                FerryException.Check(Native.ferry_context_synchronize(handle.Pointer, device, IntPtr.Zero));
+        }
+
+        /// <summary>What DisposeAfter keeps; by default on all devices and in the host's memory.</summary>
+        public DeferredInfo GetDeferred(int device = Constants.DeviceUnknown)
+        {
+            DeferredInfo info = new DeferredInfo { StructSize = DeferredInfo.SizeOf };
+            using (new Hold(handle)) FerryException.Check(Native.ferry_deferred_get_info(handle.Pointer, device,
+                &info));
+            return info;
+        }
+
+        /// <summary>Frees what DisposeAfter keeps and streams have passed. Waits for running work.</summary>
+        public void TrimDeferred(int device = Constants.DeviceUnknown, long keep = 0)
+        {
+            using (new Hold(handle))
+                FerryException.Check(Native.ferry_deferred_trim(handle.Pointer, device, checked((ulong)keep)));
+        }
+
+        /// <summary>Makes what the first copy of pageable memory would make and wait for.</summary>
+        public void PrepareStaging(int device = 0)
+        {
+            using (new Hold(handle)) FerryException.Check(Native.ferry_staging_prepare(handle.Pointer, device));
+        }
+    }
+}
