@@ -3,7 +3,7 @@
 //
 // Three rules hold everywhere here:
 // - A managed array stays pinned until its copy is complete. For a copy on a stream a thread of the instance looks at a
-//   ticket behind the copy. No callback of the driver runs managed code.
+//   ticket behind the copy. ferry's threads and the driver's run no managed code: Mono's collector could not stop them.
 // - No finalizer calls ferry. An object that was not disposed is noted, and the instance frees it later, in
 //   FreeAbandoned, with a new allocation, or when it is disposed. An instance that is never disposed is never closed.
 // - A call holds all objects that it uses. An object that is disposed meanwhile ends after the call. Disposing the
@@ -125,13 +125,13 @@ namespace Ferry
     {
         public string NameText { get { fixed (byte* text = Name) return Native.Text(text); } }
         public string PciAddressText { get { fixed (byte* text = PciAddress) return Native.Text(text); } }
-        public Guid UuidBytes
+        public byte[] UuidBytes
         {
             get
             {
                 byte[] bytes = new byte[16];
                 fixed (byte* from = Uuid) Marshal.Copy((IntPtr)from, bytes, 0, 16);
-                return new Guid(bytes);
+                return bytes;
             }
         }
     }
@@ -156,8 +156,8 @@ namespace Ferry
         readonly LinkedList<Record> records = new LinkedList<Record>();
         readonly ConcurrentQueue<Record> abandoned = new ConcurrentQueue<Record>();
         internal readonly Watcher Watcher = new Watcher();
-        GCHandle callbacks;
-        bool isDisposing;
+        GCHandle callbacks; // keeps what they use
+        internal volatile bool IsDisposing; // SafeHandle lets calls in until the last one before has ended
 
         internal InstanceHandle(IntPtr instance, GCHandle callbacks) : base(IntPtr.Zero, true)
         {
@@ -170,13 +170,13 @@ namespace Ferry
 
         protected override void Dispose(bool disposing)
         {
-            isDisposing = disposing;
+            IsDisposing = disposing;
             base.Dispose(disposing);
         }
 
         protected override bool ReleaseHandle()
         {
-            if (!isDisposing) return true; // the finalizer: closing would block, and may call the log
+            if (!IsDisposing) return true; // the finalizer: closing would block, and may call the log
             Watcher.Stop();
             while (true)
             {
@@ -190,7 +190,7 @@ namespace Ferry
                 newest.Free(handle, newest.Value);
             }
             Native.ferry_close(handle);
-            if (callbacks.IsAllocated) callbacks.Free();
+            callbacks.Free();
             return true;
         }
 
@@ -253,7 +253,7 @@ namespace Ferry
         internal readonly Record Record;
         internal readonly string Name;
         internal readonly ObjectHandle Parent; // kept, so that it is not abandoned before this one
-        bool isDisposing;
+        internal volatile bool IsDisposing; // SafeHandle lets calls in until the last one before has ended
 
         internal ObjectHandle(InstanceHandle instance, string name, IntPtr value, Func<IntPtr, IntPtr, int> free,
                               ObjectHandle parent = null) : base(IntPtr.Zero, true)
@@ -271,13 +271,13 @@ namespace Ferry
 
         protected override void Dispose(bool disposing)
         {
-            isDisposing = disposing;
+            IsDisposing = disposing;
             base.Dispose(disposing);
         }
 
         protected override bool ReleaseHandle()
         {
-            if (isDisposing) Instance.Free(Record);
+            if (IsDisposing) Instance.Free(Record);
             else Instance.Abandon(Record);
             return true;
         }
@@ -304,25 +304,23 @@ namespace Ferry
 
         internal Hold(InstanceHandle instance)
         {
-            this.instance = instance;
             held = null;
+            this.instance = null;
             AddRef(instance, "FerryInstance");
+            this.instance = instance;
+            if (!instance.IsDisposing) return;
+            Dispose();
+            throw new ObjectDisposedException("FerryInstance");
         }
 
-        internal Hold(ObjectHandle held) // null holds nothing
+        internal Hold(ObjectHandle held) : this(held.Instance)
         {
-            instance = null;
-            this.held = null;
-            if (held == null) return;
-            AddRef(held.Instance, held.Name + "'s FerryInstance");
-            instance = held.Instance;
-            try
-            {
-                AddRef(held, held.Name);
-                this.held = held;
-                if (held.Record.IsGone) throw new ObjectDisposedException(held.Name);
-            }
+            try { AddRef(held, held.Name); }
             catch { Dispose(); throw; }
+            this.held = held;
+            if (!held.IsDisposing && !held.Record.IsGone) return;
+            Dispose();
+            throw new ObjectDisposedException(held.Name);
         }
 
         static void AddRef(SafeHandle one, string name)
@@ -1292,12 +1290,17 @@ namespace Ferry
         /// <summary>Receives one line at a time, within calls of ferry and on their thread. It must not call ferry;
         /// what it throws is lost.</summary>
         public Action<LogLevel, string> Log;
-        /// <summary>Uses the program's own threads for pageable memory, which managed arrays are: runs the action once
-        /// and soon on any thread, and returns true; or returns false. It runs on threads of the driver's, so it must
-        /// neither wait nor call ferry or the driver: add the action to a queue.</summary>
+#if NETCOREAPP
+        /// <summary>Uses the program's own threads for pageable memory, which managed arrays are: runs the action once and
+        /// soon on any thread, and returns true; or returns false. It runs on threads of the driver's, so it must neither
+        /// wait nor call ferry or the driver: add the action to a queue. Not on Mono, whose collector cannot stop such
+        /// threads: they block its signals.</summary>
         public Func<Action, bool> Submit;
+#endif
         /// <summary>Changes all other fields, last.</summary>
         public NativeOptionsAction Adjust;
+
+        internal FerryOptions Clone() { return (FerryOptions)MemberwiseClone(); }
     }
 
     /// <summary>What IL2CPP asks for at a function that native code calls. The name alone counts.</summary>
@@ -1312,15 +1315,27 @@ namespace Ferry
     /// them.</summary>
     static unsafe class Callbacks
     {
-        [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
-        delegate void Work(IntPtr argument);
-
         static readonly OptionsLog log = Log;
-        static readonly OptionsSubmit submit = Submit;
-        static readonly ConcurrentDictionary<IntPtr, Work> works = new ConcurrentDictionary<IntPtr, Work>();
 
-        internal static IntPtr LogPointer { get { return Marshal.GetFunctionPointerForDelegate(log); } }
-        internal static IntPtr SubmitPointer { get { return Marshal.GetFunctionPointerForDelegate(submit); } }
+        /// <summary>Sets the callbacks, and returns what must live until the instance is closed.</summary>
+        internal static GCHandle Set(ref NativeOptions native, FerryOptions options)
+        {
+            FerryOptions kept = options.Clone();
+            GCHandle handle = GCHandle.Alloc(kept);
+            if (kept.Log != null)
+            {
+                native.Log = Marshal.GetFunctionPointerForDelegate(log);
+                native.LogUser = GCHandle.ToIntPtr(handle);
+            }
+#if NETCOREAPP
+            if (kept.Submit != null)
+            {
+                native.Submit = Marshal.GetFunctionPointerForDelegate(submit);
+                native.SubmitUser = GCHandle.ToIntPtr(handle);
+            }
+#endif
+            return handle;
+        }
 
         [MonoPInvokeCallback(typeof(OptionsLog))]
         static void Log(IntPtr user, int level, byte* message)
@@ -1329,7 +1344,13 @@ namespace Ferry
             catch (Exception) { }
         }
 
-        [MonoPInvokeCallback(typeof(OptionsSubmit))]
+#if NETCOREAPP
+        [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+        delegate void Work(IntPtr argument);
+
+        static readonly OptionsSubmit submit = Submit;
+        static readonly ConcurrentDictionary<IntPtr, Work> works = new ConcurrentDictionary<IntPtr, Work>();
+
         static int Submit(IntPtr user, IntPtr work, IntPtr argument)
         {
             try
@@ -1339,6 +1360,7 @@ namespace Ferry
             }
             catch (Exception) { return 0; }
         }
+#endif
     }
 
     /// <summary>One opened library. Any number of threads may use it at once. Dispose waits for copies of managed
@@ -1365,22 +1387,7 @@ namespace Ferry
                 SoftwareDevices = options.SoftwareDevices, SoftwareQueues = options.SoftwareQueues,
                 SoftwareMemory = options.SoftwareMemory, SoftwareLinks = (uint)options.SoftwareLinks
             };
-            GCHandle callbacks = default(GCHandle);
-            if (options.Log != null || options.Submit != null)
-            {
-                FerryOptions kept = new FerryOptions { Log = options.Log, Submit = options.Submit };
-                callbacks = GCHandle.Alloc(kept);
-                if (kept.Log != null)
-                {
-                    native.Log = Callbacks.LogPointer;
-                    native.LogUser = GCHandle.ToIntPtr(callbacks);
-                }
-                if (kept.Submit != null)
-                {
-                    native.Submit = Callbacks.SubmitPointer;
-                    native.SubmitUser = GCHandle.ToIntPtr(callbacks);
-                }
-            }
+            GCHandle callbacks = Callbacks.Set(ref native, options);
             IntPtr instance = IntPtr.Zero;
             try
             {
@@ -1388,7 +1395,7 @@ namespace Ferry
                 ErrorInfo error = FerryException.NewInfo();
                 FerryException.Check(Native.ferry_open(&native, &instance, &error), error);
             }
-            finally { if (instance == IntPtr.Zero && callbacks.IsAllocated) callbacks.Free(); }
+            finally { if (instance == IntPtr.Zero) callbacks.Free(); }
             return new FerryInstance(new InstanceHandle(instance, callbacks));
         }
 
