@@ -1291,10 +1291,10 @@ namespace Ferry
         /// what it throws is lost.</summary>
         public Action<LogLevel, string> Log;
 #if NETCOREAPP
-        /// <summary>Uses the program's own threads for pageable memory, which managed arrays are: runs the action once and
-        /// soon on any thread, and returns true; or returns false. It runs on threads of the driver's, so it must neither
-        /// wait nor call ferry or the driver: add the action to a queue. Not on Mono, whose collector cannot stop such
-        /// threads: they block its signals.</summary>
+        /// <summary>Uses the program's own threads for pageable memory, which managed arrays are: runs the action once
+        /// and soon on any thread, and returns true; or returns false. It runs on threads of the driver's, so it must
+        /// neither wait nor call ferry or the driver: add the action to a queue. Not on Mono, whose collector cannot
+        /// stop such threads: they block its signals.</summary>
         public Func<Action, bool> Submit;
 #endif
         /// <summary>Changes all other fields, last.</summary>

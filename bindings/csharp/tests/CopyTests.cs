@@ -16,8 +16,8 @@ static class CopyTests
 
         public override string ToString()
         {
-            return string.Format("{0} x {1} x {2} of {3} x {4} x {5} from {6} to {7}", Width, Height, Depth, Pitch, Rows, Slices,
-                                 string.Join(",", Source), string.Join(",", Destination));
+            return string.Format("{0} x {1} x {2} of {3} x {4} x {5} from {6} to {7}", Width, Height, Depth,
+                                 Pitch, Rows, Slices, string.Join(",", Source), string.Join(",", Destination));
         }
     }
 
@@ -61,7 +61,8 @@ static class CopyTests
             }
             else
             {
-                FerryArray array = ferry.CreateArray(ArrayFormat.Uint8, 1, shape.Pitch, shape.Rows == 1 ? 0 : shape.Rows,
+                FerryArray array = ferry.CreateArray(ArrayFormat.Uint8, 1, shape.Pitch,
+                                                     shape.Rows == 1 ? 0 : shape.Rows,
                                                      shape.Slices == 1 ? 0 : shape.Slices);
                 memory = array;
                 Place = array;
@@ -229,9 +230,10 @@ static class CopyTests
             Test.Equal(error.Side, Side.Destination, "side");
             Test.Equal(error.Value, 110ul, "value");
             Test.That(error.Message.Contains("destination.width: 110") && error.Message.Contains("100"), error.Message);
-            Test.Throws<FerryException>(() => ferry.Copy(((Place)new byte[100]).At(90), memory, 11));
-            Test.Throws<FerryException>(() => ferry.Copy(((Place)new byte[100]).Pitched(10, 4).At(0, 0, 2), memory, 10, 3));
-            Test.Throws<FerryException>(() => ferry.Copy(((Place)new byte[100]).At(long.MaxValue), memory, long.MaxValue));
+            Place hundred = new byte[100];
+            Test.Throws<FerryException>(() => ferry.Copy(hundred.At(90), memory, 11));
+            Test.Throws<FerryException>(() => ferry.Copy(hundred.Pitched(10, 4).At(0, 0, 2), memory, 10, 3));
+            Test.Throws<FerryException>(() => ferry.Copy(hundred.At(long.MaxValue), memory, long.MaxValue));
             Test.Throws<FerryException>(() => ferry.Copy(new byte[size], pinned, size));
             Test.Throws<FerryException>(() => ferry.Copy(memory.At(4000), new byte[97], 97));
             Test.Throws<OverflowException>(() => ferry.Copy(new byte[100], memory, -1));
@@ -252,7 +254,7 @@ static class CopyTests
             Test.Equal(error.Field, Field.RowPitch, "field");
             Test.Equal(error.Value, 100ul, "value");
             Test.Equal(error.Limit, 128ul, "limit");
-            Test.Equal(error.Message, "destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)", "message");
+            Test.Equal(error.Message, "destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)", "line");
             CopyBatch batch = new CopyBatch();
             for (int i = 0; i < 20; i++) batch.Add(new byte[16], memory.At(16 * i), 16);
             batch.Add(new byte[16], Place.CudaArray(IntPtr.Zero, 0), 16);
@@ -350,7 +352,8 @@ static class CopyTests
             for (int i = 0; i < back.Length; i++)
             {
                 int x = i % 64 - 8, y = i / 64 - 2, line = i - 2048;
-                int wanted = x >= 0 && x < 16 && y >= 0 && y < 3 ? x % 4 + 1 : line >= 0 && line < 160 ? line % 16 + 1 : 7;
+                bool isInBox = x >= 0 && x < 16 && y >= 0 && y < 3, isInLine = line >= 0 && line < 160;
+                int wanted = isInBox ? x % 4 + 1 : isInLine ? line % 16 + 1 : 7;
                 Test.Equal((int)back[i], wanted, "byte " + i);
             }
             Test.Equal(Test.Throws<FerryException>(() => ferry.Fill(new byte[16], new byte[1], 16)).Status, Status.Kind,

@@ -83,9 +83,9 @@ static class DeclarationTests
             string[] words = line.Split(' ');
             Type type = Find(words[0]);
             Test.Equal(type.GetMethod("Invoke").GetParameters().Length, int.Parse(words[1]), "parameters of " + type);
-            UnmanagedFunctionPointerAttribute attribute = (UnmanagedFunctionPointerAttribute)Attribute.GetCustomAttribute(
-                type, typeof(UnmanagedFunctionPointerAttribute));
-            Test.Equal(attribute.CallingConvention, CallingConvention.Cdecl, "calling convention of " + type);
+            Attribute attribute = Attribute.GetCustomAttribute(type, typeof(UnmanagedFunctionPointerAttribute));
+            Test.Equal(((UnmanagedFunctionPointerAttribute)attribute).CallingConvention,
+                       CallingConvention.Cdecl, "calling convention of " + type);
         }
     }
 

@@ -76,7 +76,8 @@ static unsafe class LifetimeTests
         PinnedMemory pinned = ferry.Register(registered);
         ferry.Dispose();
         ferry.Dispose();
-        Test.Equal(Test.Throws<ObjectDisposedException>(() => ferry.AllocDevice(16)).ObjectName, "FerryInstance", "name");
+        ObjectDisposedException error = Test.Throws<ObjectDisposedException>(() => ferry.AllocDevice(16));
+        Test.Equal(error.ObjectName, "FerryInstance", "name");
         Test.Throws<ObjectDisposedException>(() => ferry.Copy(registered, memory, 16));
         Test.Throws<ObjectDisposedException>(() => stream.Copy(pinned, memory, 16));
         Test.Throws<ObjectDisposedException>(() => ticket.IsDone.ToString());

@@ -16,7 +16,8 @@ static class Runner
     static int Main(string[] arguments)
     {
         int passed = 0, failed = 0, skipped = 0;
-        foreach (Type type in new[] { typeof(DeclarationTests), typeof(CopyTests), typeof(LifetimeTests), typeof(StreamTests) })
+        foreach (Type type in new[] { typeof(DeclarationTests), typeof(CopyTests), typeof(LifetimeTests),
+                                      typeof(StreamTests) })
             foreach (MethodInfo test in type.GetMethods(BindingFlags.Static | BindingFlags.Public))
             {
                 if (arguments.Length > 0 && !test.Name.Contains(arguments[0])) continue;
@@ -76,7 +77,7 @@ static unsafe class Test
     internal static void Same(byte[] found, byte[] wanted, string what)
     {
         for (int i = 0; i < wanted.Length; i++)
-            if (found[i] != wanted[i]) throw new Exception(what + ": byte " + i + " is " + found[i] + ", not " + wanted[i]);
+            if (found[i] != wanted[i]) Equal(found[i], wanted[i], what + ", byte " + i);
     }
 
     internal static byte[] Download(FerryInstance ferry, Place place, long size)
@@ -106,8 +107,8 @@ static unsafe class Test
     }
 }
 
-/// <summary>Holds a stream back until Dispose, by a callback of the driver's: sem_wait of the C library, as a managed one
-/// would hang Mono's collector.</summary>
+/// <summary>Holds a stream back until Dispose, by a callback of the driver's: sem_wait of the C library, as a managed
+/// one would hang Mono's collector.</summary>
 sealed unsafe class Gate : IDisposable
 {
     [DllImport("libc.so.6")] static extern IntPtr dlsym(IntPtr library, string name);

@@ -203,8 +203,9 @@ static class StreamTests
             batch.Add(new byte[Size], memory, Size);
             Test.Equal(Native.ferry_context_push(ferry.Pointer, 0, IntPtr.Zero), 0, "ferry_context_push");
             Test.Equal(Get<BeginCapture>(ferry, "cuStreamBeginCapture")(stream.Pointer, 0), 0, "cuStreamBeginCapture");
-            Test.Equal(Test.Throws<FerryException>(() => stream.Copy(new byte[Size], memory, Size)).Status, Status.Capture,
-                       "a copy");
+            byte[] sent = new byte[Size];
+            Test.Equal(Test.Throws<FerryException>(() => stream.Copy(sent, memory, Size)).Status,
+                       Status.Capture, "a copy");
             Test.Equal(Test.Throws<FerryException>(() => stream.Copy(batch)).Status, Status.Capture, "a batch");
             stream.Copy(pinned, memory, Size);
             IntPtr graph;
@@ -263,7 +264,8 @@ static class StreamTests
                     prepared.Launch(stream);
                     stream.Synchronize();
                     byte[] back = Test.Download(ferry, memory, Size);
-                    for (int i = 0; i < Size; i++) Test.Equal(back[(63 - i / 1024) * 1024 + i % 1024], sent[i], "byte " + i);
+                    for (int i = 0; i < Size; i++)
+                        Test.Equal(back[(63 - i / 1024) * 1024 + i % 1024], sent[i], "byte " + i);
                 }
                 pinned.Dispose();
                 Test.Throws<ObjectDisposedException>(() => prepared.Launch(stream));
