@@ -274,6 +274,41 @@ namespace Ferry
         Small = 19,
     }
 
+    /// <summary>FERRY_REASON_*</summary>
+    public enum Reason : int
+    {
+        /// <summary>there is nothing to copy</summary>
+        None = 0,
+        /// <summary>one line without pageable memory: the driver is as fast</summary>
+        Line = 1,
+        /// <summary>no other route can take it: see the obstacles</summary>
+        Only = 2,
+        /// <summary>it is predicted to be the fastest, from the profile in force</summary>
+        Predicted = 3,
+        /// <summary>the driver would make the caller wait</summary>
+        NoWait = 4,
+        /// <summary>the flags force it</summary>
+        Forced = 5,
+        /// <summary>FERRY_COPY_URGENT</summary>
+        Urgent = 6,
+        /// <summary>FERRY_COPY_SOURCE_READ: the source is read in the call</summary>
+        SourceRead = 7,
+        /// <summary>FERRY_COPY_MULTILINK</summary>
+        Multilink = 8,
+    }
+
+    /// <summary>FERRY_PROFILE_*</summary>
+    public enum Profile : int
+    {
+        None = 0,
+        /// <summary>measured on other devices of this kind</summary>
+        BuiltIn = 1,
+        /// <summary>of no device: ferry_device_calibrate measures this one</summary>
+        Cautious = 2,
+        /// <summary>by ferry_device_calibrate, now or before ferry_profile_load</summary>
+        Measured = 3,
+    }
+
     /// <summary>FERRY_BLOCKS_*</summary>
     public enum Blocks : int
     {
@@ -359,6 +394,18 @@ namespace Ferry
         Error = 0,
         Warning = 1,
         Info = 2,
+    }
+
+    /// <summary>FERRY_TRACE_*</summary>
+    public enum Trace : int
+    {
+        /// <summary>a single copy</summary>
+        Copy = 1,
+        /// <summary>a batch of copies or pieces</summary>
+        Batch = 2,
+        /// <summary>the launch of a prepared batch; bytes and count are 0</summary>
+        Prepared = 3,
+        Fill = 4,
     }
 
     /// <summary>FERRY_COPY_OVERLAP_*</summary>
@@ -656,6 +703,10 @@ namespace Ferry
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     public unsafe delegate int OptionsSubmit(IntPtr user, IntPtr work, IntPtr argument);
 
+    /// <summary>ferry_options.trace</summary>
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    public unsafe delegate void OptionsTrace(IntPtr user, TraceEvent* @event);
+
     /// <summary>ferry_stream_notify.done</summary>
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     public unsafe delegate void StreamNotifyDone(IntPtr user, int status);
@@ -801,7 +852,7 @@ namespace Ferry
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct Explanation
     {
-        public const uint SizeOf = 176;
+        public const uint SizeOf = 184;
         public uint StructSize;
         /// <summary>FERRY_ROUTE_*</summary>
         public Route Route;
@@ -863,6 +914,10 @@ namespace Ferry
         public ulong MultilinkNs;
         /// <summary>FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it</summary>
         public Obstacle MultilinkObstacle;
+        /// <summary>FERRY_REASON_*: why the copy, or one of its parts, takes this route</summary>
+        public Reason Reason;
+        /// <summary>FERRY_PROFILE_*: where the predicted times come from</summary>
+        public Profile Profile;
         public uint Reserved;
     }
 
@@ -904,6 +959,42 @@ namespace Ferry
         public ulong StagingDelayNs;
         /// <summary>lines with one source that go to several devices; bytes: each source once</summary>
         public BatchShare Broadcasts;
+    }
+
+    /// <summary>
+    /// ferry_trace_event: One call that copies or fills, for ferry_options.trace. Times are nanoseconds of the system's
+    /// monotonic clock (CLOCK_MONOTONIC).
+    /// </summary>
+    [StructLayout(LayoutKind.Sequential)]
+    public unsafe partial struct TraceEvent
+    {
+        public const uint SizeOf = 80;
+        public uint StructSize;
+        /// <summary>FERRY_TRACE_*</summary>
+        public Trace Kind;
+        /// <summary>of the call, from 1: the same in both of its events</summary>
+        public ulong Id;
+        /// <summary>when the call began</summary>
+        public ulong BeginNs;
+        /// <summary>when it returned</summary>
+        public ulong ReturnedNs;
+        /// <summary>
+        /// when the stream was seen to have passed the work, or the call had waited for it; 0: not yet
+        /// </summary>
+        public ulong DoneNs;
+        /// <summary>that were to be copied or filled</summary>
+        public ulong Bytes;
+        /// <summary>of copies or fills</summary>
+        public ulong Count;
+        public IntPtr Stream;
+        /// <summary>bits 1 &lt;&lt; FERRY_ROUTE_*: those taken; 0 if nothing was enqueued</summary>
+        public uint Routes;
+        /// <summary>of the call; in the second event of its work</summary>
+        public int Status;
+        /// <summary>of the context that it ran in; -1 if nothing was enqueued</summary>
+        public int Device;
+        /// <summary>1: the call waits for its work</summary>
+        public int IsSynchronous;
     }
 
     /// <summary>
@@ -953,14 +1044,19 @@ namespace Ferry
     /// every value, copies between contexts without peer access arrive. LOSSY imitates machines that report access and
     /// move nothing: ferry_peer_probe and ferry_peer_enable fail with FERRY_ERROR_PEER_ACCESS. If the program enables
     /// access itself, copies between the two contexts' memory write nothing and report no error. Fills and kernels then
-    /// do not change a peer's memory, and kernels read bytes of 0xff from it. Callbacks may run on several threads at
-    /// once. get_proc and log run inside calls of this instance, also ferry_open and ferry_close, on the calling
-    /// thread; allocate and deallocate also on ferry's own threads. No callback may call ferry or throw.
+    /// do not change a peer's memory, and kernels read bytes of 0xff from it. * trace Called for every copy, batch and
+    /// fill, also one that fails: when the call returns, and for one on a stream again with the same id once the stream
+    /// has passed, on a thread of ferry's. That thread looks every 0.05 ms; the stream does not wait for it. There is
+    /// no second event if the call failed, did nothing, or became part of a graph, nor for what streams have not passed
+    /// at ferry_close. `event` is valid during the callback. It costs a call on a stream an event, some microseconds.
+    /// Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also
+    /// ferry_open and ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and
+    /// trace on both. No callback may call ferry or throw.
     /// </summary>
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct NativeOptions
     {
-        public const uint SizeOf = 176;
+        public const uint SizeOf = 192;
         public uint StructSize;
         /// <summary>FERRY_DRIVER_*</summary>
         public Driver Driver;
@@ -1011,6 +1107,9 @@ namespace Ferry
         /// <summary>FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access</summary>
         public uint SoftwareLinks;
         public uint Reserved1;
+        /// <summary>A function pointer: OptionsTrace.</summary>
+        public IntPtr Trace;
+        public IntPtr TraceUser;
     }
 
     /// <summary>ferry_report: What ferry_open found.</summary>
@@ -1926,9 +2025,10 @@ namespace Ferry
 
         /// <summary>
         /// Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to
-        /// device 0, 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel" or "...; no
-        /// kernel: pageable memory", cut to `size` bytes with its ending zero. Returns the length of the whole line
-        /// without the zero, or 0 for a NULL explanation or a bad struct_size. `buffer` may be NULL when size is 0.
+        /// device 0, 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel; because it
+        /// is predicted to be the fastest (built-in profile)" or "...; no kernel: pageable memory", cut to `size` bytes
+        /// with its ending zero. Returns the length of the whole line without the zero, or 0 for a NULL explanation or
+        /// a bad struct_size. `buffer` may be NULL when size is 0.
         /// </summary>
         /// <remarks>Errors: none.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
