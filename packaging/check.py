@@ -75,7 +75,8 @@ def debian():
     symbols = re.findall(r"^ \(symver\)(\S+) (\S+)$", text("debian/libferry1.symbols"), re.M)
     equal("list of nodes in libferry1.symbols", [node for node, _ in symbols], nodes)
     abi = found(r"^abi_version = '(.*)'", (root / "meson.build").read_text())
-    equal("soname in libferry1.symbols", found(r"^(libferry\S+) ", text("debian/libferry1.symbols")), f"libferry.so.{abi}")
+    soname = found(r"^(libferry\S+) ", text("debian/libferry1.symbols"))
+    equal("soname in libferry1.symbols", soname, f"libferry.so.{abi}")
     found(rf"^Package: (libferry{abi})$", text("debian/control"))
 
 

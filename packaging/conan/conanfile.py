@@ -23,8 +23,9 @@ class FerryConan(ConanFile):
     default_options = {"shared": True, "software_driver": True}
 
     def configure(self):
-        # The interface is C, and the C++ library is inside.
+        # The interface is C. The C++ library and its standard are ferry's own matter.
         self.settings.rm_safe("compiler.libcxx")
+        self.settings.rm_safe("compiler.cppstd")
 
     def layout(self):
         basic_layout(self, src_folder="src")
@@ -46,7 +47,6 @@ class FerryConan(ConanFile):
         for name in "tests", "tools", "examples":
             toolchain.project_options[name] = "disabled"
         toolchain.project_options["software_driver"] = "enabled" if self.options.software_driver else "disabled"
-        toolchain.project_options["cpp_std"] = "c++20"
         toolchain.generate()
 
     def build(self):
