@@ -411,7 +411,7 @@ func TestDoneWaitsWithoutAThread(t *testing.T) {
 	for _, done := range waiting {
 		must(t, <-done)
 	}
-	must(t, s.Synchronize()) // the stream goes on a moment after the last callback
+	must(t, s.Synchronize()) // the last call of Done may not have returned on its thread
 	if done, err := s.Query(); err != nil || !done {
 		t.Error(done, err)
 	}

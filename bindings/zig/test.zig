@@ -1,0 +1,86 @@
+//! Tests of ferry.zig on the software driver.
+const std = @import("std");
+const ferry = @import("ferry");
+const expect = std.testing.expect;
+
+fn open() !*ferry.ferry_instance {
+    const options = ferry.ferry_options{ .driver = ferry.FERRY_DRIVER_SOFTWARE };
+    var f: ?*ferry.ferry_instance = null;
+    try expect(ferry.ferry_open(&options, &f, null) == 0);
+    return f.?;
+}
+
+test "an error has side, field, value, limit and a line" {
+    const f = try open();
+    defer ferry.ferry_close(f);
+    var bytes: [100]u8 = @splat(0);
+    var memory: u64 = 0;
+    try expect(ferry.ferry_device_alloc(f, 0, bytes.len, &memory, null) == 0);
+    defer _ = ferry.ferry_device_free(f, memory);
+    var copy = ferry.ferry_copy_desc{ .width = 8, .height = 2 };
+    ferry.ferry_place_host(&copy.source, &bytes);
+    ferry.ferry_place_device_pitched(&copy.destination, 0, memory, 4, 0);
+    var info = ferry.ferry_error_info{};
+    try expect(ferry.ferry_copy(f, &copy, &info) == ferry.FERRY_ERROR_PITCH);
+    try expect(info.side == ferry.FERRY_SIDE_DESTINATION and info.field == ferry.FERRY_FIELD_ROW_PITCH);
+    try expect(info.value == 4 and info.limit == 8);
+    var line: [256]u8 = undefined;
+    _ = ferry.ferry_error_format(&info, &line, line.len);
+    try std.testing.expectEqualStrings("destination.row_pitch: 4, must be at least 8 (FERRY_ERROR_PITCH)", std.mem.sliceTo(&line, 0));
+}
+
+const Geometry = struct { pitch: u64, height: u64, x: u64, y: u64, z: u64 };
+
+fn at(g: Geometry, x: u64, y: u64, z: u64) usize {
+    return ((g.z + z) * g.height + g.y + y) * g.pitch + g.x + x;
+}
+
+fn place(kind: i32, address: u64, g: Geometry) ferry.ferry_place {
+    return .{ .kind = kind, .address = address, .device = 0, .row_pitch = g.pitch, .slice_height = g.height, .x = g.x, .y = g.y, .z = g.z };
+}
+
+test "boxes go to the device and back, and change nothing around them" {
+    const f = try open();
+    defer ferry.ferry_close(f);
+    const size = 4096;
+    var memory: u64 = 0;
+    try expect(ferry.ferry_device_alloc(f, 0, size, &memory, null) == 0);
+    defer _ = ferry.ferry_device_free(f, memory);
+    var stream: ?*ferry.CUstream_st = null;
+    try expect(ferry.ferry_stream_create(f, 0, ferry.FERRY_STREAM_NON_BLOCKING, 0, &stream, null) == 0);
+    defer _ = ferry.ferry_stream_destroy(f, stream);
+    const shapes = [_]struct { [3]u64, Geometry, Geometry }{
+        .{ .{ 77, 1, 1 }, .{ .pitch = 100, .height = 1, .x = 3, .y = 0, .z = 0 }, .{ .pitch = 80, .height = 1, .x = 1, .y = 0, .z = 0 } },
+        .{ .{ 30, 7, 1 }, .{ .pitch = 64, .height = 9, .x = 3, .y = 2, .z = 0 }, .{ .pitch = 41, .height = 12, .x = 11, .y = 4, .z = 0 } },
+        .{ .{ 10, 3, 2 }, .{ .pitch = 32, .height = 5, .x = 8, .y = 1, .z = 1 }, .{ .pitch = 21, .height = 6, .x = 11, .y = 3, .z = 1 } },
+    };
+    for (shapes) |shape| {
+        const extent, const source, const destination = shape;
+        var sent: [size]u8 = undefined;
+        for (&sent, 0..) |*byte, i| byte.* = @truncate(i * 31 + i / 256);
+        var received: [size]u8 = @splat(0xee);
+        var expected = received;
+        for (0..extent[2]) |z| for (0..extent[1]) |y| for (0..extent[0]) |x| {
+            expected[at(destination, x, y, z)] = sent[at(source, x, y, z)];
+        };
+        const between = place(ferry.FERRY_KIND_DEVICE, memory, source);
+        const copies = [_]ferry.ferry_copy_desc{
+            .{ .source = place(ferry.FERRY_KIND_HOST, @intFromPtr(&sent), source), .destination = between, .width = extent[0], .height = extent[1], .depth = extent[2] },
+            .{ .source = between, .destination = place(ferry.FERRY_KIND_HOST, @intFromPtr(&received), destination), .width = extent[0], .height = extent[1], .depth = extent[2] },
+        };
+        for (copies) |copy| try expect(ferry.ferry_copy(f, &copy, null) == 0);
+        try std.testing.expectEqualSlices(u8, &expected, &received);
+        received = @splat(0xee);
+        for (copies) |copy| try expect(ferry.ferry_copy_async(f, &copy, stream, null, null) == 0);
+        try expect(ferry.ferry_stream_synchronize(f, stream) == 0);
+        try std.testing.expectEqualSlices(u8, &expected, &received);
+    }
+}
+
+test "a default stream is a pointer that is not dereferenced" {
+    const f = try open();
+    defer ferry.ferry_close(f);
+    const legacy: *ferry.CUstream_st = @ptrFromInt(ferry.FERRY_STREAM_LEGACY);
+    try expect(ferry.ferry_stream_synchronize(f, legacy) == 0);
+    try expect(ferry.ferry_stream_synchronize(f, null) == 0);
+}
