@@ -323,6 +323,9 @@ namespace Ferry
             throw new ObjectDisposedException(held.Name);
         }
 
+        /// <summary>Holds without a struct, which the caller must release.</summary>
+        internal static void Begin(ObjectHandle held) { new Hold(held); }
+
         static void AddRef(SafeHandle one, string name)
         {
             bool isHeld = false;
@@ -605,7 +608,7 @@ namespace Ferry
         {
             if (owner == first || owner == second) return;
             if (more != null && more.Count > 0 && more[more.Count - 1] == owner) return; // as most pieces of a batch
-            new Hold(owner);                                                            // released in Dispose
+            Hold.Begin(owner); // until Dispose
             if (first == null) first = owner;
             else if (second == null) second = owner;
             else (more = more ?? new List<ObjectHandle>()).Add(owner);
@@ -1363,9 +1366,9 @@ namespace Ferry
 #endif
     }
 
-    /// <summary>One opened library. Any number of threads may use it at once. Dispose waits for copies of managed
-    /// arrays, then frees all that was made of it and closes it; calls that run on other threads end first. Dispose it
-    /// before a domain is unloaded.</summary>
+    /// <summary>One opened library. Any number of threads may use it at once. Dispose refuses further calls, waits for
+    /// copies of managed arrays, frees all that was made of the instance and closes it; if other threads are in a call,
+    /// the last of them does so. Dispose it before a domain is unloaded.</summary>
     public sealed unsafe class FerryInstance : IDisposable
     {
         readonly InstanceHandle handle;

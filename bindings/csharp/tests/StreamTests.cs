@@ -104,6 +104,32 @@ static class StreamTests
         }
     }
 
+    public static void copies_between_memory_of_ferrys_make_no_garbage()
+    {
+        using (FerryInstance ferry = Test.Open())
+        using (FerryStream stream = ferry.CreateStream())
+        using (DeviceMemory memory = ferry.AllocDevice(Size))
+        using (PinnedMemory pinned = ferry.AllocPinned(Size))
+        using (FerryArray array = ferry.CreateArray(ArrayFormat.Uint8, 1, 256, 256))
+        {
+            CopyBatch batch = new CopyBatch();
+            long before = 0;
+            for (int i = 0; i < 2100; i++)
+            {
+                if (i == 100) before = GC.GetAllocatedBytesForCurrentThread(); // what is made once has been made
+                stream.Copy(pinned, memory, 4096);
+                stream.Copy(memory, ((Place)array).At(0, 3), 256, 2);
+                batch.Clear();
+                batch.Add(pinned, memory.At(8192), 64);
+                batch.Add(pinned.At(64), memory.At(16384), 64);
+                stream.Copy(batch);
+                if (i % 50 == 0) stream.Synchronize();
+            }
+            long grown = GC.GetAllocatedBytesForCurrentThread() - before;
+            Test.That(grown < 2000 * 24 / 2, grown + " bytes for 2000 rounds");
+        }
+    }
+
     public static void a_ticket_reports_progress()
     {
         using (FerryInstance ferry = Test.Open())
