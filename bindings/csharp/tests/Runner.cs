@@ -67,6 +67,17 @@ static unsafe class Test
         throw new Exception("no " + typeof(T).Name);
     }
 
+    [DllImport("libc.so.6")] static extern int memfd_create(string name, uint flags);
+    [DllImport("libc.so.6")] static extern int ftruncate(int file, long size);
+
+    /// <summary>What another API would export, for the software driver.</summary>
+    internal static int NewFile(long size)
+    {
+        int file = memfd_create("external", 0);
+        Equal(ftruncate(file, size), 0, "ftruncate");
+        return file;
+    }
+
     internal static byte[] Pattern(long size, int seed)
     {
         byte[] bytes = new byte[size];

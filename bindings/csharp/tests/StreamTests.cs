@@ -272,6 +272,29 @@ static class StreamTests
         }
     }
 
+    public static void a_semaphore_of_another_api_orders_streams()
+    {
+        using (FerryInstance ferry = Test.Open(options => options.Staging = Staging.AtOpen))
+        using (FerryStream first = ferry.CreateStream(), second = ferry.CreateStream())
+        using (DeviceMemory memory = ferry.AllocDevice(Size))
+        {
+            ExternalSemaphore timeline = ferry.ImportSemaphore(ExternalSemaphoreType.TimelineFd, Test.NewFile(4096));
+            byte[] back = new byte[Size];
+            second.Wait(timeline, 5);
+            second.Copy(memory, back, Size);
+            Task copied = second.WhenDone();
+            first.Signal(timeline, 4);
+            first.Fill(memory, new byte[] { 9 }, Size);
+            first.Synchronize();
+            Test.That(!copied.IsCompleted, "the stream waits");
+            first.Signal(timeline, 5);
+            Test.That(copied.Wait(5000), "the stream goes on");
+            Test.Equal(back[Size - 1], (byte)9, "byte");
+            timeline.DisposeAfter(second);
+            Test.Throws<ObjectDisposedException>(() => first.Signal(timeline, 6));
+        }
+    }
+
     public static void a_prepared_batch_is_launched_again_and_holds_its_objects()
     {
         using (FerryInstance ferry = Test.Open())
