@@ -713,7 +713,7 @@ namespace Ferry
 
     // ---- Memory
 
-    /// <summary>A block of memory. Without a finalizer's help: see Dispose.</summary>
+    /// <summary>A block of memory.</summary>
     public abstract unsafe class FerryMemory : FerryObject
     {
         readonly NativePlace native;
@@ -1380,6 +1380,7 @@ namespace Ferry
 
         public static FerryInstance Open(FerryOptions options = null)
         {
+            if (IntPtr.Size != 8) throw new PlatformNotSupportedException("ferry needs a 64-bit process");
             options = options ?? new FerryOptions();
             NativeOptions native = new NativeOptions
             {
