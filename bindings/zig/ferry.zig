@@ -147,6 +147,21 @@ pub const FERRY_OBSTACLE_NO_HELPERS: i32 = 17; // ferry_multilink_set names none
 pub const FERRY_OBSTACLE_NOT_CUT: i32 = 18; // rows below 64 KiB, or addresses or pitches that differ modulo 16
 pub const FERRY_OBSTACLE_SMALL: i32 = 19; // too small to gain by it
 
+pub const FERRY_REASON_NONE: i32 = 0; // there is nothing to copy
+pub const FERRY_REASON_LINE: i32 = 1; // one line without pageable memory: the driver is as fast
+pub const FERRY_REASON_ONLY: i32 = 2; // no other route can take it: see the obstacles
+pub const FERRY_REASON_PREDICTED: i32 = 3; // it is predicted to be the fastest, from the profile in force
+pub const FERRY_REASON_NO_WAIT: i32 = 4; // the driver would make the caller wait
+pub const FERRY_REASON_FORCED: i32 = 5; // the flags force it
+pub const FERRY_REASON_URGENT: i32 = 6; // FERRY_COPY_URGENT
+pub const FERRY_REASON_SOURCE_READ: i32 = 7; // FERRY_COPY_SOURCE_READ: the source is read in the call
+pub const FERRY_REASON_MULTILINK: i32 = 8; // FERRY_COPY_MULTILINK
+
+pub const FERRY_PROFILE_NONE: i32 = 0;
+pub const FERRY_PROFILE_BUILT_IN: i32 = 1; // measured on other devices of this kind
+pub const FERRY_PROFILE_CAUTIOUS: i32 = 2; // of no device: ferry_device_calibrate measures this one
+pub const FERRY_PROFILE_MEASURED: i32 = 3; // by ferry_device_calibrate, now or before ferry_profile_load
+
 pub const FERRY_BLOCKS_NO: i32 = 0; // nothing: the call enqueues and returns
 pub const FERRY_BLOCKS_UNTIL_STAGED: i32 = 1; // until pageable source memory has been read, and for earlier work on the stream
 pub const FERRY_BLOCKS_UNTIL_DONE: i32 = 2; // until the copy is complete
@@ -181,6 +196,11 @@ pub const FERRY_SOFTWARE_LINKS_LOSSY: i32 = 4; // every pair, but its access mov
 pub const FERRY_LOG_ERROR: i32 = 0;
 pub const FERRY_LOG_WARNING: i32 = 1;
 pub const FERRY_LOG_INFO: i32 = 2;
+
+pub const FERRY_TRACE_COPY: i32 = 1; // a single copy
+pub const FERRY_TRACE_BATCH: i32 = 2; // a batch of copies or pieces
+pub const FERRY_TRACE_PREPARED: i32 = 3; // the launch of a prepared batch; bytes and count are 0
+pub const FERRY_TRACE_FILL: i32 = 4;
 
 pub const FERRY_COPY_OVERLAP_NONE: i32 = 0; // no engine: copies and kernels take turns
 pub const FERRY_COPY_OVERLAP_ONE_WAY: i32 = 1; // one engine: a copy in one direction at a time runs beside kernels
@@ -450,6 +470,8 @@ pub const ferry_explanation = extern struct {
     links: u32 = 0, // for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0
     multilink_ns: u64 = 0, // as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links
     multilink_obstacle: i32 = 0, // FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it
+    reason: i32 = 0, // FERRY_REASON_*: why the copy, or one of its parts, takes this route
+    profile: i32 = 0, // FERRY_PROFILE_*: where the predicted times come from
     reserved: u32 = 0,
 };
 
@@ -472,6 +494,23 @@ pub const ferry_batch_explanation = extern struct {
     threads: u32 = 0, // the maximum number of CPU threads that `staged` keeps busy, a waiting caller included
     staging_delay_ns: u64 = 0, // in staged.predicted_ns, as in ferry_explanation
     broadcasts: ferry_batch_share = .{}, // lines with one source that go to several devices; bytes: each source once
+};
+
+/// One call that copies or fills, for ferry_options.trace. Times are nanoseconds of the system's monotonic clock (CLOCK_MONOTONIC).
+pub const ferry_trace_event = extern struct {
+    struct_size: u32 = @sizeOf(ferry_trace_event),
+    kind: i32 = 0, // FERRY_TRACE_*
+    id: u64 = 0, // of the call, from 1: the same in both of its events
+    begin_ns: u64 = 0, // when the call began
+    returned_ns: u64 = 0, // when it returned
+    done_ns: u64 = 0, // when the stream was seen to have passed the work, or the call had waited for it; 0: not yet
+    bytes: u64 = 0, // that were to be copied or filled
+    count: u64 = 0, // of copies or fills
+    stream: ?*CUstream_st = null,
+    routes: u32 = 0, // bits 1 << FERRY_ROUTE_*: those taken; 0 if nothing was enqueued
+    status: i32 = 0, // of the call; in the second event of its work
+    device: i32 = 0, // of the context that it ran in; -1 if nothing was enqueued
+    is_synchronous: i32 = 0, // 1: the call waits for its work
 };
 
 /// How to open an instance. All zero but struct_size means defaults.
@@ -529,9 +568,13 @@ pub const ferry_batch_explanation = extern struct {
 ///              report access and move nothing: ferry_peer_probe and ferry_peer_enable fail with
 ///              FERRY_ERROR_PEER_ACCESS. If the program enables access itself, copies between the two contexts' memory
 ///              write nothing and report no error. Fills and kernels then do not change a peer's memory, and kernels
-///              read bytes of 0xff from it.
+///              read bytes of 0xff from it. * trace        Called for every copy, batch and fill, also one that fails: when the call returns, and for one on a stream
+///              again with the same id once the stream has passed, on a thread of ferry's. That thread looks every 0.05
+///              ms; the stream does not wait for it. There is no second event if the call failed, did nothing, or became
+///              part of a graph, nor for what streams have not passed at ferry_close. `event` is valid during the
+///              callback. It costs a call on a stream an event, some microseconds.
 ///
-/// Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads. No callback may call ferry or throw.
+/// Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and trace on both. No callback may call ferry or throw.
 pub const ferry_options = extern struct {
     struct_size: u32 = @sizeOf(ferry_options),
     driver: i32 = 0, // FERRY_DRIVER_*
@@ -563,6 +606,8 @@ pub const ferry_options = extern struct {
     deferred_bytes: u64 = 0, // 0: a sixteenth of the device's memory
     software_links: u32 = 0, // FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access
     reserved1: u32 = 0,
+    trace: ?*const fn (user: ?*anyopaque, event: ?*const ferry_trace_event) callconv(.c) void = null,
+    trace_user: ?*anyopaque = null,
 };
 
 /// What ferry_open found.
@@ -923,7 +968,7 @@ pub extern fn ferry_copy_explain(instance: *ferry_instance, copy: *const ferry_c
 /// Reports what ferry_copy_async would do, as ferry_copy_explain.
 pub extern fn ferry_copy_explain_async(instance: *ferry_instance, copy: *const ferry_copy_desc, stream: ?*CUstream_st, explanation: *ferry_explanation, @"error": ?*ferry_error_info) i32;
 
-/// Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0, 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel" or "...; no kernel: pageable memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero, or 0 for a NULL explanation or a bad struct_size. `buffer` may be NULL when size is 0.
+/// Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0, 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel; because it is predicted to be the fastest (built-in profile)" or "...; no kernel: pageable memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero, or 0 for a NULL explanation or a bad struct_size. `buffer` may be NULL when size is 0.
 pub extern fn ferry_explanation_format(explanation: ?*const ferry_explanation, buffer: ?[*]u8, size: u64) u64;
 
 /// Reports what ferry_copy_batch_async would do with a batch now, without doing it: how many copies go which way, and the predicted times. Checks the batch as that call does, and fills `explanation`. Does not tell whether that call waits: `singles` wait as ferry_copy_explain_async tells for each, and `staged` only to read sources early (Blocking of ferry_copy_batch_async).
