@@ -104,9 +104,12 @@ def names_of_parameters(cursor):
 
 
 def group_in(text, groups):
-    """The group of constants that a comment begins with or names as the field's values."""
-    found = re.findall(r"\bFERRY_(?:[A-Z0-9]+_)+(?=\*)", text)
-    return found[0][:-1] if found and found[0][:-1] in groups else None
+    """The group of the constants with which a comment begins, or that it calls "the FERRY_GROUP_*"."""
+    named = re.match(r"(FERRY_[A-Z0-9_]+)_\*", text) or re.search(r"\bthe (FERRY_[A-Z0-9_]+)_\*", text)
+    if named:
+        return named[1] if named[1] in groups else None
+    one = re.match(r"FERRY_[A-Z0-9_]+(?=$|[,:;]| or )", text)
+    return next((group for group, values in groups.items() if one and any(each["name"] == one[0] for each in values)), None)
 
 
 def describe_struct(cursor, groups, callbacks):

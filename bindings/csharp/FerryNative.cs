@@ -1095,7 +1095,7 @@ namespace Ferry
         /// <summary>a niceness or FERRY_PRIORITY_OF_PROCESS</summary>
         public int StagingPriority;
         /// <summary>FERRY_NUMA_ANY or FERRY_NUMA_NODE</summary>
-        public int StagingNuma;
+        public Numa StagingNuma;
         public int StagingNumaNode;
         /// <summary>0: 16 MiB</summary>
         public ulong StagingBytes;
@@ -1119,7 +1119,7 @@ namespace Ferry
         public const uint SizeOf = 64;
         public uint StructSize;
         /// <summary>FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: the driver in use</summary>
-        public int Driver;
+        public Driver Driver;
         /// <summary>the CUDA version it supports: 1000 * major + 10 * minor</summary>
         public int DriverVersion;
         public int DeviceCount;
@@ -1258,7 +1258,7 @@ namespace Ferry
         public const uint SizeOf = 32;
         public uint StructSize;
         /// <summary>FERRY_MEMORY_PINNED, or FERRY_MEMORY_PAGEABLE where that was allowed</summary>
-        public int Memory;
+        public MemoryKind Memory;
         public IntPtr Address;
         /// <summary>bytes; less than asked for only where that was allowed</summary>
         public ulong Size;
@@ -1320,7 +1320,7 @@ namespace Ferry
         public const uint SizeOf = 32;
         public uint StructSize;
         /// <summary>FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED</summary>
-        public uint Flags;
+        public HostFlags Flags;
         /// <summary>FERRY_NUMA_*</summary>
         public Numa Numa;
         /// <summary>of FERRY_NUMA_DEVICE</summary>
@@ -1497,7 +1497,7 @@ namespace Ferry
         /// <summary>FERRY_EXTERNAL_*</summary>
         public ExternalMemoryType HandleType;
         /// <summary>FERRY_EXTERNAL_DEDICATED</summary>
-        public uint Flags;
+        public ExternalFlags Flags;
         /// <summary>a file descriptor or a handle; 0 with a name</summary>
         public long Handle;
         /// <summary>NULL, or the zero-terminated UTF-16 name of a Windows object</summary>

@@ -412,11 +412,11 @@ func (s HostOptions) c() C.ferry_host_options {
 
 // PinnedPoolOptions is ferry_pinned_pool_options. How to create a pinned pool. All zero but struct_size means: on any node, without a limit. With FERRY_NUMA_NODE or _DEVICE a pool's memory lies on one node; create one pool for each node that matters.
 type PinnedPoolOptions struct {
-	Flags    uint32 // FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED
-	NUMA     NUMA   // FERRY_NUMA_*
-	Device   int    // of FERRY_NUMA_DEVICE
-	NUMANode int    // of FERRY_NUMA_NODE
-	Limit    uint64 // bytes that the pool may hold; 0: no limit
+	Flags    HostFlags // FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED
+	NUMA     NUMA      // FERRY_NUMA_*
+	Device   int       // of FERRY_NUMA_DEVICE
+	NUMANode int       // of FERRY_NUMA_NODE
+	Limit    uint64    // bytes that the pool may hold; 0: no limit
 }
 
 func (s PinnedPoolOptions) c() C.ferry_pinned_pool_options {

@@ -46,7 +46,8 @@
  *             staging, pinned pools and deferred frees return -1003 and do nothing. Other calls return the driver's
  *             status for a child, which is the same; ferry_close does nothing.
  * Bindings    All constants fit int32_t, or uint32_t if they end in u; with bindgen, use --default-macro-constant-type
- *             signed. Callbacks use C's calling convention.
+ *             signed. Callbacks use C's calling convention. Those that come on ferry's or the driver's own threads find
+ *             most signals blocked there, so a runtime that stops threads by a signal (Mono) may not run in them.
  */
 #ifndef FERRY_FERRY_H
 #define FERRY_FERRY_H
