@@ -1425,7 +1425,7 @@ namespace Ferry
             }
         }
 
-        public bool IsSoftware { get { return Report.Driver == (int)Driver.Software; } }
+        public bool IsSoftware { get { return Report.Driver == Driver.Software; } }
         public int DeviceCount { get { return Report.DeviceCount; } }
 
         public DeviceInfo GetDevice(int device)
@@ -1752,7 +1752,7 @@ namespace Ferry
                 ExternalMemoryDesc desc = new ExternalMemoryDesc
                 {
                     StructSize = ExternalMemoryDesc.SizeOf, Device = device, HandleType = type, Handle = osHandle,
-                    Flags = (uint)flags, Size = checked((ulong)size)
+                    Flags = flags, Size = checked((ulong)size)
                 };
                 ErrorInfo error = Begin();
                 FerryException.Check(Native.ferry_external_memory_import(handle.Pointer, &desc, &memory, &error),
