@@ -56,11 +56,9 @@ func (s *Stream) Copy(destination, source Memory, extent Extent, flags ...CopyFl
 
 // CopyTicket is Copy with a ticket that tells the copy's progress.
 func (s *Stream) CopyTicket(destination, source Memory, extent Extent, flags ...CopyFlags) (*Ticket, error) {
-	var ticket *C.ferry_ticket
-	if err := s.copy(destination.end(), source.end(), extent, flags, &ticket); err != nil {
-		return nil, err
-	}
-	return newTicket(s.instance, ticket), nil
+	return s.newTicket(func(ticket **C.ferry_ticket) error {
+		return s.copy(destination.end(), source.end(), extent, flags, ticket)
+	})
 }
 
 func (s *Stream) copy(destination, source *place, extent Extent, flags []CopyFlags, ticket **C.ferry_ticket) error {

@@ -12,7 +12,7 @@ func (f *Instance) Report() (Report, error) {
 
 // MissingEntryPoints returns the names of optional entry points that the driver lacks.
 func (f *Instance) MissingEntryPoints() (names []string, err error) {
-	return names, f.call(func(*C.ferry_error_info) C.int32_t {
+	err = f.call(func(*C.ferry_error_info) C.int32_t {
 		for i := C.uint32_t(0); ; i++ {
 			name := C.ferry_instance_get_missing_entry_point(f.c, i)
 			if name == nil {
@@ -21,6 +21,7 @@ func (f *Instance) MissingEntryPoints() (names []string, err error) {
 			names = append(names, C.GoString(name))
 		}
 	})
+	return names, err
 }
 
 // Device returns the facts of a device.

@@ -12,8 +12,8 @@
 // that the program keeps of [PinnedMemory.Bytes] after the memory was freed: they must not be used any more.
 //
 // Nothing is freed by a finalizer, since a free waits for running work. Every object has a Free, Destroy or Release.
-// [Instance.Close] refuses to close while objects are open, and names them ([OpenError]); [Instance.Open] counts them.
-// A call on an object that has ended returns [ErrClosed]. Ending an object that another goroutine's call is using
+// [Instance.Close] refuses to close while objects are open, and names them ([OpenError]); [Instance.OpenObjects] counts
+// them. A call on an object that has ended returns [ErrClosed]. Ending an object that another goroutine's call is using
 // returns [ErrBusy] and does nothing.
 //
 // # Threads
@@ -152,8 +152,8 @@ func (e *OpenError) Error() string {
 	return "ferry: cannot close: still open: " + strings.Join(kinds, ", ")
 }
 
-// Open returns how many objects of each kind have not been ended yet: what the program leaks, if it is done.
-func (f *Instance) Open() map[string]int {
+// OpenObjects returns how many objects of each kind have not been ended yet: what the program leaks, if it is done.
+func (f *Instance) OpenObjects() map[string]int {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	result := map[string]int{}
@@ -172,7 +172,7 @@ func (f *Instance) Close() error {
 		if f.users.Load() < 0 {
 			return ErrClosed
 		}
-		return &OpenError{f.Open()}
+		return &OpenError{f.OpenObjects()}
 	}
 	C.ferry_close(f.c)
 	f.deleteLog()

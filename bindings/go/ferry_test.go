@@ -3,10 +3,13 @@ package ferry
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -209,7 +212,7 @@ func TestABoxThatLeavesItsSliceIsRefused(t *testing.T) {
 		"x":           {memory, Slice(slice).Pitched(100, 0).At(96, 0, 0), Line(5), SideSource, 101, 100},
 		"slices":      {memory, Slice(slice).Pitched(10, 5), Box(10, 1, 3), SideSource, 110, 100},
 		"overflow":    {memory, Slice(slice), Box(1<<40, 1<<40, 1), SideSource, math.MaxUint64, 100},
-		"overflow x":  {memory, Slice(slice).Pitched(1, 0).At(math.MaxUint64, 0, 0), Line(2), SideSource, math.MaxUint64, 100},
+		"overflow x":  {memory, Slice(slice).At(math.MaxUint64, 0, 0), Line(2), SideSource, math.MaxUint64, 100},
 		"device":      {memory.Place().Offset(990), Slice(slice), Line(11), SideDestination, 11, 10},
 		"offset":      {memory.Place().Offset(math.MaxUint64), Slice(slice), Line(1), SideDestination, 1, 0},
 	} {
@@ -392,7 +395,7 @@ func TestTicketsReportProgressAndHeedTheirContext(t *testing.T) {
 	must(t, err)
 	must(t, ticket.Wait(context.Background()))
 	must(t, ticket.Release())
-	for f.Open()["ticket"] > 0 { // waits whose context has ended return behind the copy
+	for f.OpenObjects()["ticket"] > 0 { // waits whose context has ended return behind the copy
 		runtime.Gosched()
 	}
 }
@@ -665,6 +668,119 @@ func TestStreamOrderedMemory(t *testing.T) {
 	must(t, s.Synchronize())
 	if info, err := f.DeferredInfo(DeviceUnknown); err != nil || info.Allocations != 2 {
 		t.Error(info, err)
+	}
+}
+
+func TestPoolsAllocateInStreamOrder(t *testing.T) {
+	f := open(t)
+	s := stream(t, f)
+	pool, err := f.NewPool(PoolDesc{Location: LocationDevice, Index: 0, MaxSize: 1 << 20})
+	made(t, pool, err, (*Pool).Destroy)
+	attributes, err := pool.Attributes()
+	must(t, err)
+	attributes.ReuseOpportunistic, attributes.ReleaseThreshold = false, 1<<16
+	must(t, pool.SetAttributes(attributes))
+	if got, err := pool.Attributes(); err != nil || got != attributes {
+		t.Errorf("%+v %v", got, err)
+	}
+	memory, err := s.AllocFrom(pool, 4096)
+	must(t, err)
+	must(t, s.Fill(memory, Line(4096), []byte{7}))
+	if err := pool.Destroy(); !errors.Is(err, ErrorInUse) {
+		t.Error(err)
+	}
+	if stats, err := pool.Stats(); err != nil || stats.UsedCurrent == 0 {
+		t.Errorf("%+v %v", stats, err)
+	}
+	got := make([]byte, 4096)
+	must(t, s.Synchronize())
+	must(t, f.Copy(Slice(got), memory, Line(4096)))
+	if got[4095] != 7 {
+		t.Error("wrong bytes")
+	}
+	must(t, memory.FreeOn(s))
+	must(t, s.Synchronize())
+	must(t, pool.ResetStats())
+	must(t, pool.Trim(0))
+	must(t, pool.SetAccess(1, AccessReadWrite))
+	if access, err := pool.Access(1); err != nil || access != AccessReadWrite {
+		t.Error(access, err)
+	}
+	before, err := f.CurrentPool(LocationDevice, 0)
+	must(t, err)
+	must(t, f.SetCurrentPool(LocationDevice, 0, pool))
+	must(t, f.SetCurrentPool(LocationDevice, 0, before))
+	standard, err := f.DefaultPool(LocationDevice, 0)
+	must(t, err)
+	if info, err := standard.Info(); err != nil || !info.IsDefault {
+		t.Errorf("%+v %v", info, err)
+	}
+	if err := standard.Destroy(); err != ErrClosed {
+		t.Error(err)
+	}
+}
+
+// The test runs itself as the other process, which finds the handles in its environment.
+func TestAnotherProcessSeesMemoryAndEvents(t *testing.T) {
+	f := open(t)
+	s := stream(t, f)
+	if os.Getenv("FERRY_GO_MEMORY") != "" {
+		var memoryHandle, eventHandle IPCHandle
+		for name, handle := range map[string]*IPCHandle{"FERRY_GO_MEMORY": &memoryHandle, "FERRY_GO_EVENT": &eventHandle} {
+			_, err := hex.Decode(handle[:], []byte(os.Getenv(name)))
+			must(t, err)
+		}
+		event, err := f.ImportEvent(eventHandle)
+		must(t, err)
+		memory, err := f.ImportMemory(memoryHandle)
+		must(t, err)
+		must(t, s.WaitEvent(event))
+		must(t, s.Fill(memory.Place().Offset(1), Line(50), []byte{8}))
+		must(t, s.Synchronize())
+		if err := f.Copy(memory, Slice(make([]byte, 101)), Line(101)); !errors.Is(err, ErrorOutOfBounds) {
+			t.Error(err)
+		}
+		if err := memory.Free(); !errors.Is(err, ErrorImported) {
+			t.Error(err)
+		}
+		must(t, memory.FreeOn(s))
+		must(t, event.Destroy())
+		return
+	}
+	memory := device(t, f, 100)
+	event, err := f.NewEvent(0, EventInterprocess|EventDisableTiming)
+	made(t, event, err, (*Event).Destroy)
+	must(t, s.Fill(memory, Line(100), []byte{7}))
+	must(t, s.Record(event))
+	memoryHandle, err := f.ExportMemory(memory, 100)
+	must(t, err)
+	if info, err := f.IPCInfo(memoryHandle); err != nil || info.Size != 100 || info.Kind != IPCMemory || !info.IsOwn {
+		t.Errorf("%+v %v", info, err)
+	}
+	eventHandle, err := event.Export()
+	must(t, err)
+	other := exec.Command(os.Args[0], "-test.run", "^TestAnotherProcessSeesMemoryAndEvents$")
+	other.Env = append(os.Environ(), fmt.Sprintf("FERRY_GO_MEMORY=%x", memoryHandle),
+		fmt.Sprintf("FERRY_GO_EVENT=%x", eventHandle))
+	if out, err := other.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got := make([]byte, 100)
+	must(t, f.Copy(Slice(got), memory, Line(100)))
+	if got[0] != 7 || got[1] != 8 || got[50] != 8 || got[51] != 7 {
+		t.Error(got)
+	}
+
+	pool, err := f.NewPool(PoolDesc{Location: LocationDevice, HandleTypes: HandlePosixFD})
+	made(t, pool, err, (*Pool).Destroy)
+	poolHandle, descriptor, err := pool.Export(HandlePosixFD)
+	must(t, err)
+	must(t, os.NewFile(uintptr(descriptor), "pool").Close())
+	same, err := f.ImportPool(poolHandle, -1)
+	must(t, err)
+	must(t, same.Destroy())
+	if _, err := f.ImportMemory(IPCHandle{}); !errors.Is(err, ErrorHandle) {
+		t.Error(err)
 	}
 }
 

@@ -13,6 +13,7 @@ type DeviceMemory struct {
 	size     uint64
 	rowPitch uint64
 	ordered  bool // allocated in stream order
+	imported bool // from another process
 }
 
 // Alloc allocates bytes on a device. It may wait for the device.
@@ -83,7 +84,7 @@ func (m *DeviceMemory) Free() error {
 }
 
 // FreeOn frees the memory once the stream has passed the work enqueued so far, and waits for nothing. Managed memory is
-// refused.
+// refused. Imported memory that is not of a pool waits for running work on the device.
 func (m *DeviceMemory) FreeOn(s *Stream) error {
 	leave, err := use(&s.object)
 	if err != nil {
@@ -91,6 +92,9 @@ func (m *DeviceMemory) FreeOn(s *Stream) error {
 	}
 	defer leave()
 	return m.object.end(func() C.int32_t {
+		if m.imported {
+			return C.go_ferry_ipc_close_memory(m.instance.c, m.handle, s.number())
+		}
 		if m.ordered {
 			return C.go_ferry_device_free_async(m.instance.c, m.handle, s.number())
 		}

@@ -108,7 +108,10 @@ func (s *Stream) Record(e *Event) error {
 }
 
 // Event is a mark in a stream.
-type Event struct{ object }
+type Event struct {
+	object
+	imported bool // from another process
+}
 
 // NewEvent creates an event for the streams of a device.
 func (f *Instance) NewEvent(device int, flags EventFlags) (*Event, error) {
@@ -128,7 +131,12 @@ func (e *Event) Handle() uintptr { return uintptr(e.handle) }
 
 // Destroy destroys the event. Calls and streams that already wait for it are not affected.
 func (e *Event) Destroy() error {
-	return e.end(func() C.int32_t { return C.ferry_event_destroy(e.instance.c, e.c()) }, false)
+	return e.end(func() C.int32_t {
+		if e.imported {
+			return C.ferry_ipc_close_event(e.instance.c, e.c())
+		}
+		return C.ferry_event_destroy(e.instance.c, e.c())
+	}, false)
 }
 
 // Synchronize waits until the work before the last record has ended. It occupies a thread.
@@ -162,22 +170,29 @@ type Ticket struct {
 
 // Ticket makes a ticket for the work enqueued on the stream so far.
 func (s *Stream) Ticket() (*Ticket, error) {
-	var ticket *C.ferry_ticket
-	err := s.call(func(info *C.ferry_error_info) C.int32_t {
-		return C.go_ferry_ticket_create(s.instance.c, s.number(), &ticket, info)
+	return s.newTicket(func(ticket **C.ferry_ticket) error {
+		return s.call(func(info *C.ferry_error_info) C.int32_t {
+			return C.go_ferry_ticket_create(s.instance.c, s.number(), ticket, info)
+		})
 	})
+}
+
+// newTicket makes a Ticket of what a function creates, while the stream cannot end.
+func (s *Stream) newTicket(create func(ticket **C.ferry_ticket) error) (*Ticket, error) {
+	leave, err := use(&s.object)
 	if err != nil {
 		return nil, err
 	}
-	return newTicket(s.instance, ticket), nil
-}
-
-func newTicket(f *Instance, c *C.ferry_ticket) *Ticket {
-	t := &Ticket{instance: f, c: c}
+	defer leave()
+	var c *C.ferry_ticket
+	if err := create(&c); err != nil {
+		return nil, err
+	}
+	t := &Ticket{instance: s.instance, c: c}
 	t.users.Store(1)
-	f.users.Add(1)
-	f.count("ticket", 1)
-	return t
+	t.instance.users.Add(1)
+	t.instance.count("ticket", 1)
+	return t, nil
 }
 
 func (t *Ticket) enter() error {

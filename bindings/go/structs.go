@@ -355,6 +355,97 @@ func newStagingInfo(c *C.ferry_staging_info) StagingInfo {
 	}
 }
 
+// PoolDesc is ferry_pool_desc. How to create a pool.
+type PoolDesc struct {
+	Location    Location    // FERRY_LOCATION_*
+	Index       int         // ordinal of the device, or number of the NUMA node; 0 for FERRY_LOCATION_HOST
+	HandleTypes HandleTypes // FERRY_HANDLE_* in ferry_device_info.pool_handle_types: how to share it; 0: not shared
+	MaxSize     uint64      // bytes; 0: no limit of its own
+}
+
+func (s PoolDesc) c() C.ferry_pool_desc {
+	return C.ferry_pool_desc{
+		struct_size:  C.sizeof_ferry_pool_desc,
+		location:     C.int32_t(s.Location),
+		index:        C.int32_t(s.Index),
+		handle_types: C.uint32_t(s.HandleTypes),
+		max_size:     C.uint64_t(s.MaxSize),
+	}
+}
+
+// PoolInfo is ferry_pool_info. The facts of one pool. Flags are 0 or 1.
+type PoolInfo struct {
+	Location    Location    // FERRY_LOCATION_*
+	Index       int         // ordinal of the device, number of the NUMA node, or 0
+	HandleTypes HandleTypes // FERRY_HANDLE_*; 0 for pools that ferry did not create: the driver does not report them
+	MaxSize     uint64      // bytes; 0: no limit of its own, or not created by ferry
+	IsDefault   bool
+	IsImported  bool // of another process: serves only to import memory. It cannot allocate, trim, become current or report statistics or attributes
+	CanShare    bool // ferry_ipc_export_pool may succeed
+}
+
+func newPoolInfo(c *C.ferry_pool_info) PoolInfo {
+	return PoolInfo{
+		Location:    Location(c.location),
+		Index:       int(c.index),
+		HandleTypes: HandleTypes(c.handle_types),
+		MaxSize:     uint64(c.max_size),
+		IsDefault:   c.is_default != 0,
+		IsImported:  c.is_imported != 0,
+		CanShare:    c.can_share != 0,
+	}
+}
+
+// PoolAttributes is ferry_pool_attributes. How a pool keeps and reuses memory. Flags are 0 or 1.
+type PoolAttributes struct {
+	ReuseFollowEventDependencies bool   // reuse what another stream freed if an event orders the two streams
+	ReuseOpportunistic           bool   // reuse what another stream freed if that free is already complete
+	ReuseInternalDependencies    bool   // reuse what another stream freed, and make this stream wait for it
+	ReleaseThreshold             uint64 // bytes kept when a stream, event or context is waited for; at first 0
+}
+
+func newPoolAttributes(c *C.ferry_pool_attributes) PoolAttributes {
+	return PoolAttributes{
+		ReuseFollowEventDependencies: c.reuse_follow_event_dependencies != 0,
+		ReuseOpportunistic:           c.reuse_opportunistic != 0,
+		ReuseInternalDependencies:    c.reuse_internal_dependencies != 0,
+		ReleaseThreshold:             uint64(c.release_threshold),
+	}
+}
+
+func (s PoolAttributes) c() C.ferry_pool_attributes {
+	return C.ferry_pool_attributes{
+		struct_size:                     C.sizeof_ferry_pool_attributes,
+		reuse_follow_event_dependencies: flag(s.ReuseFollowEventDependencies),
+		reuse_opportunistic:             flag(s.ReuseOpportunistic),
+		reuse_internal_dependencies:     flag(s.ReuseInternalDependencies),
+		release_threshold:               C.uint64_t(s.ReleaseThreshold),
+	}
+}
+
+// IPCInfo is ferry_ipc_info. What a handle contains.
+type IPCInfo struct {
+	Kind        int         // FERRY_IPC_*
+	Device      int         // its ordinal in this process; -1: not visible here, or not of a device
+	HandleTypes HandleTypes // of a pool: the FERRY_HANDLE_* it was exported with
+	Size        uint64      // of memory: bytes from the imported address on
+	Process     uint64      // the exporter's process number, in its own namespace
+	DeviceUUID  [16]byte
+	IsOwn       bool // 1: this process exported it
+}
+
+func newIPCInfo(c *C.ferry_ipc_info) IPCInfo {
+	return IPCInfo{
+		Kind:        int(c.kind),
+		Device:      int(c.device),
+		HandleTypes: HandleTypes(c.handle_types),
+		Size:        uint64(c.size),
+		Process:     uint64(c.process),
+		DeviceUUID:  *(*[16]byte)(unsafe.Pointer(&c.device_uuid)),
+		IsOwn:       c.is_own != 0,
+	}
+}
+
 // ArrayDesc is ferry_array_desc. An array's shape. width and height are texels; height 0 is a 1D array, depth 0 a 1D or 2D array. In a copy a layer is a slice, and so is a face of a cube: its number is z.
 type ArrayDesc struct {
 	Format   Format     // FERRY_FORMAT_*

@@ -19,7 +19,8 @@ local image, back = ffi.new("uint32_t[480][640]"), ffi.new("uint32_t[32][64]")
 image[50][100] = 42
 local texture = f:array_create(0, { format = C.FERRY_FORMAT_UINT32, channels = 1, width = 256, height = 256 })
 local box = ferry.place(texture, { x = 16 * 4, y = 8 })
-f:copy { to = box, from = ferry.place(image, { x = 100 * 4, y = 50, row_pitch = 640 * 4 }), width = 64 * 4, height = 32 }
+local part = ferry.place(image, { x = 100 * 4, y = 50, row_pitch = 640 * 4 })
+f:copy { to = box, from = part, width = 64 * 4, height = 32 }
 f:copy { to = back, from = box, width = 64 * 4, height = 32 }
 assert(back[0][0] == 42)
 

@@ -6,8 +6,8 @@
 --   f:copy { to = memory, from = ffi.new("char[4096]"), width = 4096 }
 --
 -- Objects free themselves when they are collected, or by free(). A free may wait for running work, so free large ones
--- yourself. A stream keeps the memory of its copies alive until they have ended. Sizes and positions are bytes, rows and
--- slices, as in ferry.h. Nothing checks that a box lies within memory of ffi.new.
+-- yourself. A stream keeps the memory of its copies alive until they have ended. Sizes and positions are bytes, rows
+-- and slices, as in ferry.h. Nothing checks that a box lies within memory of ffi.new.
 --
 -- A call that waits stops the whole Lua state. Callbacks (ferry_options.submit, ferry_stream_notify) come from other
 -- threads, on which no Lua may run: write them in C.
@@ -97,8 +97,9 @@ end
 
 function instance:device_alloc(device, size)
     local c = self.c
-    local self = own(self, memory, "uint64_t", function(box, info) return C.ferry_device_alloc(c, device, size, box, info) end,
-        function(address) return C.ferry_device_free(c, address) end)
+    local self = own(self, memory, "uint64_t", function(box, info)
+        return C.ferry_device_alloc(c, device, size, box, info)
+    end, function(address) return C.ferry_device_free(c, address) end)
     self.kind, self.device, self.address, self.size = C.FERRY_KIND_DEVICE, device, self.box[0], size
     return self
 end

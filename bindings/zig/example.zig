@@ -44,12 +44,21 @@ pub fn main() !void {
     defer _ = ferry.ferry_array_destroy(f, array);
     const box = ferry.ferry_place{ .kind = ferry.FERRY_KIND_ARRAY, .array = array, .x = 16 * 4, .y = 8 };
     var texel: u32 = 0;
-    const copies = [_]ferry.ferry_copy_desc{ .{
-        .source = .{ .kind = ferry.FERRY_KIND_HOST, .address = @intFromPtr(&image), .row_pitch = 640 * 4, .x = 100 * 4, .y = 50 },
-        .destination = box,
-        .width = 64 * 4,
-        .height = 32,
-    }, .{ .source = box, .destination = .{ .kind = ferry.FERRY_KIND_HOST, .address = @intFromPtr(&texel) }, .width = 4 } };
+    const copies = [_]ferry.ferry_copy_desc{
+        .{
+            .source = .{
+                .kind = ferry.FERRY_KIND_HOST,
+                .address = @intFromPtr(&image),
+                .row_pitch = 640 * 4,
+                .x = 100 * 4,
+                .y = 50,
+            },
+            .destination = box,
+            .width = 64 * 4,
+            .height = 32,
+        },
+        .{ .source = box, .destination = .{ .kind = ferry.FERRY_KIND_HOST, .address = @intFromPtr(&texel) }, .width = 4 },
+    };
     for (copies) |copy| try check(ferry.ferry_copy(f, &copy, &info), &info);
     if (texel != 42) return error.Box;
 
@@ -72,7 +81,12 @@ pub fn main() !void {
     for (0..60) |frame| {
         try check(ferry.ferry_stream_synchronize(f, stream), null);
         @memset(pinned, @intCast(frame));
-        const copy = ferry.ferry_copy_desc{ .source = .{ .kind = ferry.FERRY_KIND_HOST, .address = @intFromPtr(block.address) }, .destination = box, .width = 25 * 4, .height = 40 };
+        const copy = ferry.ferry_copy_desc{
+            .source = .{ .kind = ferry.FERRY_KIND_HOST, .address = @intFromPtr(block.address) },
+            .destination = box,
+            .width = 25 * 4,
+            .height = 40,
+        };
         try check(ferry.ferry_copy_async(f, &copy, stream, null, &info), &info);
     }
     try check(ferry.ferry_stream_synchronize(f, stream), null);

@@ -7,12 +7,16 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SIMPLE = {"char": "u8", "float": "f32", "size_t": "usize", "void": "anyopaque",
-          **{f"{sign}int{bits}_t": f"{letter}{bits}" for sign, letter in (("u", "u"), ("", "i")) for bits in (8, 16, 32, 64)}}
+          "uint8_t": "u8", "int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64"}
 
 
 def base(text):
     text = text.replace("struct ", "").strip()
     return SIMPLE.get(text, text)
+
+
+def comment_after(text):
+    return f" // {' '.join(text.split())}" if text else ""
 
 
 def callback(described):
@@ -24,7 +28,8 @@ def pointer(text, nullable, is_array=False):
     """The Zig type of a C type. A char * is text that ends with zero unless it is an array."""
     if "(*)" in text:  # a function of the program that a callback is given
         result, parameters = re.fullmatch(r"(.*?) ?\(\*\)\((.*)\)", text).groups()
-        return f"?*const fn ({', '.join(pointer(one, True) for one in parameters.split(', '))}) callconv(.c) {pointer(result, True)}"
+        parameters = ", ".join(pointer(one, True) for one in parameters.split(", "))
+        return f"?*const fn ({parameters}) callconv(.c) {pointer(result, True)}"
     if not text.endswith("*"):
         return "void" if text == "void" else base(text)
     target = text[:-1].strip()
@@ -40,7 +45,8 @@ def parameter(one, callbacks):
     if "callback" in one:
         return f"{one['name']}: {callback(callbacks[one['callback']])}"
     target = one["type"].removeprefix("const ").removesuffix("*").strip()
-    is_array = "count" in one or one["type"].startswith("const uint")  # an array of fixed size, or as long as the batch
+    # A const number is the first of an array, which has a fixed size or is as long as the batch.
+    is_array = "count" in one or one["type"].startswith("const uint")
     nullable = one.get("nullable", False) or target in ("void",)
     name = f'@"{one["name"]}"' if one["name"] == "error" else one["name"]
     return f"{name}: {pointer(one['type'], nullable, is_array)}"
@@ -59,18 +65,18 @@ def field(one, struct, callbacks, structs):
         default = ".{}" if one["type"] in structs else "0"
     if one["name"] == "struct_size":
         default = f"@sizeOf({struct})"
-    comment = " ".join(one["comment"].split())
-    return f"    {name}: {kind} = {default},{' // ' + comment if comment else ''}"
+    return f"    {name}: {kind} = {default},{comment_after(one['comment'])}"
 
 
 def zig(d):
     callbacks = {one["name"]: one for one in d["callbacks"]}
     structs = {one["name"] for one in d["structs"]}
-    lines = ["//! The C interface of ferry. Made from ferry.json by generate.py: do not edit. Link with libferry and libc.", ""]
+    lines = ["//! The C interface of ferry. Made from ferry.json by generate.py: do not edit. Link with libferry and libc.",
+             ""]
     for group in d["constants"]:
         for one in group["values"]:
-            comment = " ".join(one["comment"].split())
-            lines.append(f"pub const {one['name']}: {base(one['type'])} = {one['value']};{' // ' + comment if comment else ''}")
+            lines.append(f"pub const {one['name']}: {base(one['type'])} = {one['value']};"
+                         f"{comment_after(one['comment'])}")
         lines.append("")
     for name in [*d["opaque"], *(one["type"].removeprefix("struct ").removesuffix(" *") for one in d["handles"])]:
         lines.append(f"pub const {name} = opaque {{}};")

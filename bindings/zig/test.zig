@@ -26,17 +26,27 @@ test "an error has side, field, value, limit and a line" {
     try expect(info.value == 4 and info.limit == 8);
     var line: [256]u8 = undefined;
     _ = ferry.ferry_error_format(&info, &line, line.len);
-    try std.testing.expectEqualStrings("destination.row_pitch: 4, must be at least 8 (FERRY_ERROR_PITCH)", std.mem.sliceTo(&line, 0));
+    const expected = "destination.row_pitch: 4, must be at least 8 (FERRY_ERROR_PITCH)";
+    try std.testing.expectEqualStrings(expected, std.mem.sliceTo(&line, 0));
 }
 
-const Geometry = struct { pitch: u64, height: u64, x: u64, y: u64, z: u64 };
+const Geometry = struct { pitch: u64, height: u64 = 1, x: u64 = 0, y: u64 = 0, z: u64 = 0 };
 
 fn at(g: Geometry, x: u64, y: u64, z: u64) usize {
     return ((g.z + z) * g.height + g.y + y) * g.pitch + g.x + x;
 }
 
 fn place(kind: i32, address: u64, g: Geometry) ferry.ferry_place {
-    return .{ .kind = kind, .address = address, .device = 0, .row_pitch = g.pitch, .slice_height = g.height, .x = g.x, .y = g.y, .z = g.z };
+    return .{
+        .kind = kind,
+        .address = address,
+        .device = 0,
+        .row_pitch = g.pitch,
+        .slice_height = g.height,
+        .x = g.x,
+        .y = g.y,
+        .z = g.z,
+    };
 }
 
 test "boxes go to the device and back, and change nothing around them" {
@@ -50,9 +60,13 @@ test "boxes go to the device and back, and change nothing around them" {
     try expect(ferry.ferry_stream_create(f, 0, ferry.FERRY_STREAM_NON_BLOCKING, 0, &stream, null) == 0);
     defer _ = ferry.ferry_stream_destroy(f, stream);
     const shapes = [_]struct { [3]u64, Geometry, Geometry }{
-        .{ .{ 77, 1, 1 }, .{ .pitch = 100, .height = 1, .x = 3, .y = 0, .z = 0 }, .{ .pitch = 80, .height = 1, .x = 1, .y = 0, .z = 0 } },
-        .{ .{ 30, 7, 1 }, .{ .pitch = 64, .height = 9, .x = 3, .y = 2, .z = 0 }, .{ .pitch = 41, .height = 12, .x = 11, .y = 4, .z = 0 } },
-        .{ .{ 10, 3, 2 }, .{ .pitch = 32, .height = 5, .x = 8, .y = 1, .z = 1 }, .{ .pitch = 21, .height = 6, .x = 11, .y = 3, .z = 1 } },
+        .{ .{ 77, 1, 1 }, .{ .pitch = 100, .x = 3 }, .{ .pitch = 80, .x = 1 } },
+        .{ .{ 30, 7, 1 }, .{ .pitch = 64, .height = 9, .x = 3, .y = 2 }, .{ .pitch = 41, .height = 12, .x = 11, .y = 4 } },
+        .{
+            .{ 10, 3, 2 },
+            .{ .pitch = 32, .height = 5, .x = 8, .y = 1, .z = 1 },
+            .{ .pitch = 21, .height = 6, .x = 11, .y = 3, .z = 1 },
+        },
     };
     for (shapes) |shape| {
         const extent, const source, const destination = shape;
@@ -65,8 +79,20 @@ test "boxes go to the device and back, and change nothing around them" {
         };
         const between = place(ferry.FERRY_KIND_DEVICE, memory, source);
         const copies = [_]ferry.ferry_copy_desc{
-            .{ .source = place(ferry.FERRY_KIND_HOST, @intFromPtr(&sent), source), .destination = between, .width = extent[0], .height = extent[1], .depth = extent[2] },
-            .{ .source = between, .destination = place(ferry.FERRY_KIND_HOST, @intFromPtr(&received), destination), .width = extent[0], .height = extent[1], .depth = extent[2] },
+            .{
+                .source = place(ferry.FERRY_KIND_HOST, @intFromPtr(&sent), source),
+                .destination = between,
+                .width = extent[0],
+                .height = extent[1],
+                .depth = extent[2],
+            },
+            .{
+                .source = between,
+                .destination = place(ferry.FERRY_KIND_HOST, @intFromPtr(&received), destination),
+                .width = extent[0],
+                .height = extent[1],
+                .depth = extent[2],
+            },
         };
         for (copies) |copy| try expect(ferry.ferry_copy(f, &copy, null) == 0);
         try std.testing.expectEqualSlices(u8, &expected, &received);

@@ -77,6 +77,10 @@ var structs = []struct {
 	{name: "ferry_pool_stats", goName: "PoolStats", read: true},
 	{name: "ferry_peer_info", goName: "PeerInfo", read: true},
 	{name: "ferry_staging_info", goName: "StagingInfo", read: true},
+	{name: "ferry_pool_desc", goName: "PoolDesc", passed: true},
+	{name: "ferry_pool_info", goName: "PoolInfo", read: true},
+	{name: "ferry_pool_attributes", goName: "PoolAttributes", read: true, passed: true},
+	{name: "ferry_ipc_info", goName: "IPCInfo", read: true},
 	{name: "ferry_array_desc", goName: "ArrayDesc", read: true, passed: true},
 	{name: "ferry_host_options", goName: "HostOptions", passed: true},
 	{name: "ferry_pinned_pool_options", goName: "PinnedPoolOptions", passed: true},
@@ -86,7 +90,8 @@ var structs = []struct {
 var flags = regexp.MustCompile(`^(done|synchronises|kernels_loaded|program_threads|is_software|unified_addressing|` +
 	`pageable_access|pageable_uses_host_page_tables|can_map_host_memory|host_register|host_register_read_only|` +
 	`registered_address_is_device_address|managed_memory|concurrent_managed_access|memory_pools|integrated|` +
-	`host_memory_pools|host_numa_memory_pools|ipc_events|can_access|driver_can_access|native_atomics|array_access)$`)
+	`host_memory_pools|host_numa_memory_pools|ipc_events|can_access|driver_can_access|native_atomics|array_access|` +
+	`is_default|is_imported|is_own|can_share|reuse_.*)$`)
 
 var types = map[string]string{
 	"ferry_ticket_info.status": "Status", "ferry_report.fallback_reason": "Status", "ferry_report.driver": "Driver",
@@ -188,9 +193,6 @@ func goStructs(d *description) string {
 				}
 				fmt.Fprintf(&fields, "\t%s %s%s\n", name, kind, comment(f.Comment))
 				from := "c." + f.Name
-				if f.Name == "type" {
-					from = "c._type"
-				}
 				switch {
 				case kind == "bool":
 					from += " != 0"
@@ -204,7 +206,11 @@ func goStructs(d *description) string {
 					from = kind + "(" + from + ")"
 				}
 				fmt.Fprintf(&read, "\t\t%s: %s,\n", name, from)
-				fmt.Fprintf(&passed, "\t\t%s: C.%s(s.%s),\n", f.Name, f.Type, name)
+				if kind == "bool" {
+					fmt.Fprintf(&passed, "\t\t%s: flag(s.%s),\n", f.Name, name)
+				} else {
+					fmt.Fprintf(&passed, "\t\t%s: C.%s(s.%s),\n", f.Name, f.Type, name)
+				}
 			}
 			if wanted.format != "" {
 				fmt.Fprintf(&fields, "\tline string\n")
