@@ -1,53 +1,72 @@
 #include "driver/result.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 
 namespace ferry {
 
 namespace {
 
-constexpr std::uint32_t plain = 0, dead = FERRY_STATUS_CONTEXT_DEAD, retry = FERRY_STATUS_RETRY;
+constexpr std::uint16_t plain = 0, dead = FERRY_STATUS_CONTEXT_DEAD, retry = FERRY_STATUS_RETRY;
 
-constexpr driver_result driver_results[] = {
-#define FERRY_DRIVER_RESULT(number, name, traits, text) {number, #name, traits, text},
+// All names and texts in one constant, where rows point by offsets: an address would need a relocation of 24 bytes.
+struct all_strings {
+#define FERRY_DRIVER_RESULT(number, name, traits, text) char name_##number[sizeof #name], text_##number[sizeof text];
+#include "driver/results.inc"
+#undef FERRY_DRIVER_RESULT
+};
+constexpr all_strings strings = {
+#define FERRY_DRIVER_RESULT(number, name, traits, text) #name, text,
+#include "driver/results.inc"
+#undef FERRY_DRIVER_RESULT
+};
+
+struct row {
+    std::uint16_t number, name, text;
+    std::uint16_t traits;
+};
+constexpr row rows[] = {
+#define FERRY_DRIVER_RESULT(number, name, traits, text)                                                               \
+    {number, offsetof(all_strings, name_##number), offsetof(all_strings, text_##number), traits},
 #include "driver/results.inc"
 #undef FERRY_DRIVER_RESULT
 };
 
 constexpr bool is_driver_status(std::int32_t status) noexcept { return status <= FERRY_STATUS_DRIVER_BASE; }
 
-const driver_result *find_status(std::int32_t status) noexcept {
+driver_result find_status(std::int32_t status) noexcept {
     return find_driver_result(FERRY_STATUS_DRIVER_BASE - status);
 }
 
 } // namespace
 
-const driver_result *find_driver_result(std::int32_t number) noexcept {
-    const auto *found = std::lower_bound(std::begin(driver_results), std::end(driver_results), number,
-                                         [](const driver_result &row, std::int32_t n) { return row.number < n; });
-    return found != std::end(driver_results) && found->number == number ? found : nullptr;
+driver_result find_driver_result(std::int32_t number) noexcept {
+    const auto *found = std::lower_bound(std::begin(rows), std::end(rows), number,
+                                         [](const row &one, std::int32_t n) { return one.number < n; });
+    if (found == std::end(rows) || found->number != number) return {};
+    const char *const start = reinterpret_cast<const char *>(&strings);
+    return {start + found->name, start + found->text, found->traits};
 }
 
 const char *status_name(std::int32_t status) noexcept {
     if (const char *own = own_status_name(status)) return own;
     if (!is_driver_status(status)) return "FERRY_ERROR_UNKNOWN_STATUS";
-    const driver_result *row = find_status(status);
-    return row ? row->name : "CUDA_ERROR_UNKNOWN_RESULT";
+    const driver_result known = find_status(status);
+    return known.name ? known.name : "CUDA_ERROR_UNKNOWN_RESULT";
 }
 
 const char *status_text(std::int32_t status) noexcept {
     if (const char *own = own_status_text(status)) return own;
     if (!is_driver_status(status)) return "not a status of ferry";
-    const driver_result *row = find_status(status);
-    return row ? row->text : "a driver result that this version of ferry does not know";
+    const driver_result known = find_status(status);
+    return known.text ? known.text : "a driver result that this version of ferry does not know";
 }
 
 std::uint32_t status_traits(std::int32_t status) noexcept {
     if (status == FERRY_ERROR_OUT_OF_MEMORY || status == FERRY_ERROR_LIMIT || status == FERRY_ERROR_IN_USE)
         return FERRY_STATUS_RETRY;
-    const driver_result *row = is_driver_status(status) ? find_status(status) : nullptr;
-    return row ? row->traits : 0;
+    return is_driver_status(status) ? find_status(status).traits : 0;
 }
 
 } // namespace ferry

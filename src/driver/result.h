@@ -23,15 +23,14 @@ std::int32_t call_optional(Function *entry, Arguments... arguments) noexcept {
 
 constexpr error to_error(CUresult result) noexcept { return {.status = to_status(result)}; }
 
+// All null and 0 for results that this version does not know.
 struct driver_result {
-    std::int32_t number;
-    const char *name;
-    std::uint32_t traits; // FERRY_STATUS_*
-    const char *text;
+    const char *name = nullptr;
+    const char *text = nullptr;
+    std::uint32_t traits = 0; // FERRY_STATUS_*
 };
 
-// Null for results that this version does not know.
-const driver_result *find_driver_result(std::int32_t number) noexcept;
+driver_result find_driver_result(std::int32_t number) noexcept;
 
 const char *status_name(std::int32_t status) noexcept;
 const char *status_text(std::int32_t status) noexcept;

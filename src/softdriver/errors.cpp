@@ -9,9 +9,8 @@ namespace {
 
 CUresult look_up(CUresult result, const char *driver_result::*field, const char **out) {
     if (!out) return CUDA_ERROR_INVALID_VALUE;
-    const driver_result *const known = find_driver_result(static_cast<std::int32_t>(result));
-    *out = known ? known->*field : nullptr;
-    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    *out = find_driver_result(static_cast<std::int32_t>(result)).*field;
+    return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 } // namespace
