@@ -655,7 +655,10 @@ TEST_F(cpp, copies_and_fills_on_streams_keep_their_order) {
     std::fill(pinned.begin(), pinned.end(), 5u);
     ASSERT_OK(start.record(upload));
     ASSERT_OK(copy_async(gpu, pinned, memory, upload));
-    ASSERT_OK(fill_async(gpu, memory.view().sub(10, 20), 9u, upload));
+    const ferry_fill_desc nines = describe_fill(memory.view().sub(10, 20), 9u).or_throw();
+    EXPECT_EQ(explain(gpu, nines)->synchronises, 1);
+    EXPECT_STREQ(explain_async(gpu, nines, upload)->driver_call, "cuMemsetD32Async");
+    ASSERT_OK(fill_async(gpu, nines, upload));
     ASSERT_OK(filled.record(upload));
     ASSERT_OK(download.wait(filled));
     ASSERT_OK(copy_async(gpu, memory, pinned, download));

@@ -44,6 +44,35 @@ ferry_fill_desc describe_fill(const ferry_place &place, std::uint64_t width, std
     return fill;
 }
 
+ferry_explanation new_explanation() {
+    ferry_explanation told = {};
+    told.struct_size = sizeof told;
+    return told;
+}
+
+std::string format(const ferry_explanation &told) {
+    std::string line(ferry_explanation_format(&told, nullptr, 0), '\0');
+    ferry_explanation_format(&told, line.data(), line.size() + 1);
+    return line;
+}
+
+// Explanations refuse what fills refuse.
+using fill_call = std::int32_t (*)(ferry_instance *, const ferry_fill_desc *, ferry_error_info *);
+constexpr fill_call fill_calls[] = {
+    ferry_fill,
+    [](ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error) {
+        return ferry_fill_async(instance, fill, nullptr, error);
+    },
+    [](ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error) {
+        ferry_explanation told = new_explanation();
+        return ferry_fill_explain(instance, fill, &told, error);
+    },
+    [](ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error) {
+        ferry_explanation told = new_explanation();
+        return ferry_fill_explain_async(instance, fill, nullptr, &told, error);
+    },
+};
+
 class fills : public counted_test {};
 #define NEED_KERNELS()                                                                                                 \
     if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels"
@@ -228,6 +257,193 @@ TEST_F(fills, many_narrow_rows_take_a_kernel_unless_the_flags_forbid_it) {
     EXPECT_EQ(launches(by_default.get(), FERRY_COPY_BY_KERNEL), 1) << "a fill's own flags override the instance's";
 }
 
+// ---- Explanations --------------------------------------------------------------------------------------------
+
+TEST_F(fills, are_explained_as_they_are_made) {
+    constexpr std::uint64_t rows = 50000;
+    const struct {
+        const char *what;
+        grid memory;
+        std::uint64_t width, height, depth;
+        std::uint32_t unit, flags;
+        std::int32_t route, reason, obstacle;
+        const char *line;
+    } cases[] = {
+        {"a line",
+         {.width = 4096},
+         4096,
+         1,
+         1,
+         1,
+         0,
+         FERRY_ROUTE_DRIVER,
+         FERRY_REASON_LINE,
+         FERRY_OBSTACLE_NONE,
+         "driver route: cuMemsetD8Async, device 0, 4096 B x 1 rows x 1 slices; does not block; because the driver is "
+         "as "
+         "fast with one line"},
+        {"wide rows",
+         {.width = 512, .height = 8, .row_pitch = 520},
+         512,
+         8,
+         1,
+         2,
+         0,
+         FERRY_ROUTE_DRIVER,
+         FERRY_REASON_PREDICTED,
+         FERRY_OBSTACLE_NONE,
+         "driver route: cuMemsetD2D16Async, device 0, 512 B x 8 rows x 1 slices; does not block; because it is "
+         "predicted to be the fastest"},
+        {"without kernels",
+         {.width = 512, .height = 8, .row_pitch = 520},
+         512,
+         8,
+         1,
+         4,
+         FERRY_COPY_NO_KERNELS,
+         FERRY_ROUTE_DRIVER,
+         FERRY_REASON_ONLY,
+         FERRY_OBSTACLE_FORBIDDEN,
+         "driver route: cuMemsetD2D32Async, device 0, 512 B x 8 rows x 1 slices; does not block; no kernel: "},
+        {"forced to the driver",
+         {.width = 4, .height = rows, .row_pitch = 8},
+         4,
+         rows,
+         1,
+         4,
+         FERRY_COPY_BY_DRIVER,
+         FERRY_ROUTE_DRIVER,
+         FERRY_REASON_FORCED,
+         FERRY_OBSTACLE_FORBIDDEN,
+         "driver route: cuMemsetD2D32Async, device 0, 4 B x 50000 rows x 1 slices; does not block; no kernel: "},
+        {"narrow rows",
+         {.width = 4, .height = rows, .row_pitch = 8},
+         4,
+         rows,
+         1,
+         4,
+         0,
+         FERRY_ROUTE_KERNEL,
+         FERRY_REASON_PREDICTED,
+         FERRY_OBSTACLE_NONE,
+         "kernel route: cuLaunchKernel on "},
+        {"a wide pattern",
+         {.width = 96, .height = 4, .row_pitch = 112},
+         96,
+         4,
+         1,
+         16,
+         0,
+         FERRY_ROUTE_KERNEL,
+         FERRY_REASON_ONLY,
+         FERRY_OBSTACLE_NONE,
+         "kernel route: cuLaunchKernel on "},
+        {"urgent",
+         {.width = 4096},
+         4096,
+         1,
+         1,
+         4,
+         FERRY_COPY_URGENT,
+         FERRY_ROUTE_KERNEL,
+         FERRY_REASON_URGENT,
+         FERRY_OBSTACLE_NONE,
+         "kernel route: cuLaunchKernel on "},
+        {"forced to a kernel",
+         {.width = 4096},
+         4096,
+         1,
+         1,
+         4,
+         FERRY_COPY_BY_KERNEL,
+         FERRY_ROUTE_KERNEL,
+         FERRY_REASON_FORCED,
+         FERRY_OBSTACLE_NONE,
+         "kernel route: cuLaunchKernel on "},
+    };
+    for (const auto &one : cases) {
+        SCOPED_TRACE(one.what);
+        if (one.route == FERRY_ROUTE_KERNEL && !has_kernels()) continue;
+        test_place memory(place_kind::device, one.memory);
+        memory.fill(1);
+        ferry_fill_desc fill =
+            describe_fill(memory.describe(statement::any), one.width, one.height, one.depth, one.unit);
+        fill.flags = one.flags;
+        for (const bool is_synchronous : {true, false}) {
+            ferry_explanation told = new_explanation();
+            driver.reset_counts();
+            ASSERT_OK(is_synchronous ? ferry_fill_explain(counted.get(), &fill, &told, nullptr)
+                                     : ferry_fill_explain_async(counted.get(), &fill, stream, &told, nullptr));
+            EXPECT_EQ(driver.calls_beginning("cuMemset") + driver.calls("cuLaunchKernel"), 0)
+                << "nothing may be filled";
+            EXPECT_EQ(driver.calls_beginning("cuStreamSynchronize"), 0);
+            EXPECT_EQ(told.route, one.route);
+            EXPECT_EQ(told.reason, one.reason);
+            EXPECT_EQ(told.kernel_obstacle, one.obstacle);
+            EXPECT_EQ(told.max_sms != 0, one.route == FERRY_ROUTE_KERNEL);
+            EXPECT_EQ(told.source_memory, FERRY_MEMORY_NONE);
+            EXPECT_EQ(told.source_device, -1);
+            EXPECT_EQ(told.destination_memory, FERRY_MEMORY_DEVICE);
+            EXPECT_EQ(told.destination_device, 0);
+            EXPECT_EQ(told.context_device, 0);
+            EXPECT_EQ(told.calls, 1u);
+            EXPECT_EQ(told.blocks, is_synchronous ? FERRY_BLOCKS_UNTIL_DONE : FERRY_BLOCKS_NO);
+            const std::string line = format(told);
+            if (is_synchronous)
+                EXPECT_NE(line.find("and cuStreamSynchronize, device 0, "), std::string::npos) << line;
+            else
+                EXPECT_EQ(line.compare(0, std::strlen(one.line), one.line), 0) << line;
+            EXPECT_EQ(line.find("until the fill is complete") != std::string::npos, is_synchronous) << line;
+            ASSERT_EQ(memory.read(), memory.picture());
+            driver.reset_counts();
+            ASSERT_OK(is_synchronous ? ferry_fill(counted.get(), &fill, nullptr)
+                                     : ferry_fill_async(counted.get(), &fill, stream, nullptr));
+            EXPECT_EQ(driver.calls(told.driver_call), 1) << told.driver_call;
+            EXPECT_EQ(driver.calls_beginning("cuMemset") + driver.calls("cuLaunchKernel"), 1);
+            EXPECT_EQ(driver.calls("cuStreamSynchronize"), told.synchronises);
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            memory.fill(1);
+        }
+    }
+    ferry_fill_desc nothing = describe_fill({}, 0);
+    ferry_explanation told = new_explanation();
+    ASSERT_OK(ferry_fill_explain(counted.get(), &nothing, &told, nullptr));
+    EXPECT_EQ(told.route, FERRY_ROUTE_NONE);
+    EXPECT_EQ(told.context_device, -1);
+    told.struct_size = 4;
+    EXPECT_EQ(ferry_fill_explain(counted.get(), &nothing, &told, nullptr), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_fill_explain(counted.get(), &nothing, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(fills, of_host_memory_are_explained_with_a_call_for_each_registered_piece) {
+    constexpr std::uint64_t page = 4096;
+    ferry_options options = driver.options();
+    options.register_chunk = page;
+    const instance_owner instance = open_or_fail(options);
+    void *const memory = allocate_aligned(4 * page, page);
+    std::memset(memory, 7, 4 * page);
+    ASSERT_OK(ferry_host_register(instance.get(), memory, 3 * page, 0, nullptr));
+    ferry_place place;
+    ferry_place_any(&place, reinterpret_cast<std::uintptr_t>(memory) + page / 2);
+    const ferry_fill_desc fill = describe_fill(place, 2 * page, 1, 1, 4);
+    ferry_explanation told = new_explanation();
+    ASSERT_OK(ferry_fill_explain_async(instance.get(), &fill, stream, &told, nullptr));
+    EXPECT_EQ(told.calls, 3u);
+    EXPECT_EQ(told.destination_memory, FERRY_MEMORY_PINNED);
+    EXPECT_EQ(told.destination_device, -1);
+    driver.reset_counts();
+    ASSERT_OK(ferry_fill_async(instance.get(), &fill, stream, nullptr));
+    EXPECT_EQ(driver.calls("cuMemsetD32Async"), 1 + 3) << "the driver refuses the whole first";
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    // The last page is not registered.
+    const ferry_fill_desc beyond = describe_fill(place, 3 * page, 1, 1, 4);
+    for (const fill_call call : fill_calls)
+        EXPECT_EQ(call(instance.get(), &beyond, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
+    ASSERT_OK(ferry_host_unregister(instance.get(), memory));
+    EXPECT_EQ(ferry_fill_explain(instance.get(), &fill, &told, nullptr), FERRY_ERROR_KIND);
+    free_aligned(memory);
+}
+
 // ---- Order and graphs ----------------------------------------------------------------------------------------
 
 TEST_F(fills, a_synchronous_fill_has_completed_when_it_returns) {
@@ -328,18 +544,18 @@ TEST_F(fills, bad_descriptors_are_refused_by_field_and_nothing_is_filled) {
             SCOPED_TRACE(row.name);
             ferry_fill_desc fill = describe_fill(place, 64, 4, 1, 4);
             row.spoil(fill);
-            for (const bool is_synchronous : {true, false}) {
+            for (const fill_call call : fill_calls) {
                 ferry_error_info error = new_error();
-                expect_refusal(is_synchronous ? ferry_fill(instance, &fill, &error)
-                                              : ferry_fill_async(instance, &fill, nullptr, &error),
-                               error, row.status, row.side, row.field);
+                expect_refusal(call(instance, &fill, &error), error, row.status, row.side, row.field);
                 EXPECT_EQ(error.limit, row.status == FERRY_ERROR_OVERFLOW ? ~fill.destination.address : row.limit);
                 EXPECT_EQ(error.value, row.value);
             }
         }
     EXPECT_EQ(memory.read(), memory.picture());
-    EXPECT_EQ(ferry_fill(nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_fill(basic.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    for (const fill_call call : fill_calls) {
+        EXPECT_EQ(call(nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(call(basic.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    }
 }
 
 TEST_F(fills, an_odd_address_is_refused_only_for_wide_patterns) {
@@ -388,18 +604,21 @@ TEST_F(fills, fills_that_need_a_kernel_are_refused_by_field_where_none_can_run) 
             ferry_fill_desc fill =
                 describe_fill(memory.describe(statement::stated), 64, 4, row.depth, row.pattern_size);
             fill.flags = way.flags;
-            ferry_error_info error = new_error();
-            expect_refusal(ferry_fill_async(way.instance, &fill, stream, &error), error, FERRY_ERROR_UNSUPPORTED,
-                           row.side, row.field);
-            EXPECT_EQ(error.limit, row.limit);
-            EXPECT_EQ(error.value, row.value);
+            for (const fill_call call : fill_calls) {
+                ferry_error_info error = new_error();
+                expect_refusal(call(way.instance, &fill, &error), error, FERRY_ERROR_UNSUPPORTED, row.side, row.field);
+                EXPECT_EQ(error.limit, row.limit);
+                EXPECT_EQ(error.value, row.value);
+            }
         }
     ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 64, 4, 1, 4);
     fill.flags = FERRY_COPY_BY_KERNEL;
-    ferry_error_info error = new_error();
-    expect_refusal(ferry_fill(without_kernels.get(), &fill, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR,
-                   FERRY_FIELD_FLAGS);
-    EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_NOT_LOADED));
+    for (const fill_call call : fill_calls) {
+        ferry_error_info error = new_error();
+        expect_refusal(call(without_kernels.get(), &fill, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR,
+                       FERRY_FIELD_FLAGS);
+        EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_NOT_LOADED));
+    }
     EXPECT_EQ(memory.read(), memory.picture());
 }
 

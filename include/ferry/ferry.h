@@ -916,7 +916,7 @@ FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
 #define FERRY_BLOCKS_UNTIL_STAGED 1 /* until pageable source memory has been read, and for earlier work on the stream */
 #define FERRY_BLOCKS_UNTIL_DONE 2   /* until the copy is complete */
 
-/* What a copy would do. */
+/* What a copy or a fill would do. For a fill, predicted times are 0, and of the obstacles only kernel_obstacle counts. */
 typedef struct ferry_explanation {
     uint32_t struct_size;
     int32_t route;              /* FERRY_ROUTE_* */
@@ -925,7 +925,7 @@ typedef struct ferry_explanation {
                                  * is complete; before it, if the call would read a pageable source too early */
     char driver_call[32];       /* such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE */
     int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
-    int32_t source_memory;      /* FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE */
+    int32_t source_memory;      /* FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE; NONE for a fill */
     int32_t source_device;      /* where device or array memory lies; -1 otherwise */
     int32_t destination_memory; /* FERRY_MEMORY_* */
     int32_t destination_device;
@@ -974,6 +974,28 @@ FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_
  * Driver:        as ferry_copy_explain.
  */
 FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy,
+                                           struct CUstream_st *stream, ferry_explanation *explanation,
+                                           ferry_error_info *error);
+
+/*
+ * Reports what ferry_fill would do with `fill`, without doing it. Fills `explanation`. A fill that the driver refuses
+ * in the call's context, and that ferry_fill then makes in the memory's own, is explained as in the call's.
+ *
+ * Blocking:      as ferry_copy_explain.
+ * Errors:        as ferry_fill, but for refusals by the driver.
+ * Driver:        the look-ups of ferry_fill, and cuPointerGetAttributes.
+ */
+FERRY_API int32_t ferry_fill_explain(ferry_instance *instance, const ferry_fill_desc *fill,
+                                     ferry_explanation *explanation, ferry_error_info *error);
+
+/*
+ * Reports what ferry_fill_async would do, as ferry_fill_explain.
+ *
+ * Blocking:      as ferry_copy_explain.
+ * Errors:        as ferry_fill_async, but for refusals by the driver.
+ * Driver:        as ferry_fill_explain.
+ */
+FERRY_API int32_t ferry_fill_explain_async(ferry_instance *instance, const ferry_fill_desc *fill,
                                            struct CUstream_st *stream, ferry_explanation *explanation,
                                            ferry_error_info *error);
 
@@ -1809,6 +1831,7 @@ FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, u
 FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address);
 
 /* What kind of memory lies at an address. */
+#define FERRY_MEMORY_NONE (-1)  /* in ferry_explanation only: a fill has no source */
 #define FERRY_MEMORY_PAGEABLE 0 /* ordinary host memory or none at all; a host pool's without access to the pool */
 #define FERRY_MEMORY_PINNED 1   /* allocated pinned, or registered */
 #define FERRY_MEMORY_DEVICE 2

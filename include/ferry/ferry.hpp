@@ -1787,6 +1787,20 @@ status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<
     return done.ok() ? ferry::fill_async(instance, desc, stream) : done;
 }
 
+// ferry_fill_explain and ferry_fill_explain_async: report what a fill would do, without filling. Take the descriptor
+// that describe_fill() makes.
+inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_fill_desc &desc) noexcept {
+    ferry_explanation found = detail::sized<ferry_explanation>();
+    const status done = detail::call_with_error_info(ferry_fill_explain, instance, &desc, &found);
+    return done.ok() ? result<ferry_explanation>(found) : done;
+}
+inline result<ferry_explanation> explain_async(ferry_instance *instance, const ferry_fill_desc &desc,
+                                               CUstream_st *stream) noexcept {
+    ferry_explanation found = detail::sized<ferry_explanation>();
+    const status done = detail::call_with_error_info(ferry_fill_explain_async, instance, &desc, stream, &found);
+    return done.ok() ? result<ferry_explanation>(found) : done;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Batches
 //

@@ -30,8 +30,9 @@ end_name name_of(std::int32_t memory, std::int32_t device) noexcept {
 } // namespace
 
 std::uint64_t format_explanation(const ferry_explanation &explanation, char *buffer, std::uint64_t size) noexcept {
-    constexpr const char *waits[] = {"does not block", "blocks until the source has been read",
-                                     "blocks until the copy is complete"};
+    const bool is_fill = explanation.source_memory == FERRY_MEMORY_NONE;
+    const char *const waits[] = {"does not block", "blocks until the source has been read",
+                                 is_fill ? "blocks until the fill is complete" : "blocks until the copy is complete"};
     const bool is_known = explanation.blocks >= 0 && explanation.blocks <= FERRY_BLOCKS_UNTIL_DONE;
     const char *const route = explanation.route == FERRY_ROUTE_KERNEL      ? "kernel"
                               : explanation.route == FERRY_ROUTE_STAGED    ? "staged"
@@ -97,12 +98,13 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
             ? std::snprintf(buffer, size, "nothing to copy")
             : std::snprintf(
                   buffer, size,
-                  "%s route: %s%s%s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s%s%s%s%s%s",
+                  "%s route: %s%s%s%s%s, %s%s%s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s%s%s%s%s%s",
                   route, waits_before ? "cuStreamSynchronize and " : "", explanation.driver_call, how, calls,
                   explanation.synchronises && !waits_before ? " and cuStreamSynchronize" : "",
-                  name_of(explanation.source_memory, explanation.source_device).text,
-                  name_of(explanation.destination_memory, explanation.destination_device).text, explanation.width,
-                  explanation.height, explanation.depth, is_known ? waits[explanation.blocks] : "", times,
+                  is_fill ? "" : name_of(explanation.source_memory, explanation.source_device).text,
+                  is_fill ? "" : " to ", name_of(explanation.destination_memory, explanation.destination_device).text,
+                  explanation.width, explanation.height, explanation.depth, is_known ? waits[explanation.blocks] : "",
+                  times,
                   !says_why     ? ""
                   : is_pageable ? "; not staged: "
                                 : "; no kernel: ",

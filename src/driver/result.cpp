@@ -27,7 +27,7 @@ struct row {
     std::uint16_t traits;
 };
 constexpr row rows[] = {
-#define FERRY_DRIVER_RESULT(number, name, traits, text)                                                               \
+#define FERRY_DRIVER_RESULT(number, name, traits, text)                                                                \
     {number, offsetof(all_strings, name_##number), offsetof(all_strings, text_##number), traits},
 #include "driver/results.inc"
 #undef FERRY_DRIVER_RESULT

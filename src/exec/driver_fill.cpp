@@ -32,6 +32,18 @@ error find_pinned_on_device(const address_facts &facts, std::uint64_t &address) 
     return {};
 }
 
+const char *driver_fill_name(const fill_shape &shape) noexcept {
+    const bool is_line = shape.height == 1;
+    switch (shape.unit) {
+    case 1:
+        return is_line ? "cuMemsetD8Async" : "cuMemsetD2D8Async";
+    case 2:
+        return is_line ? "cuMemsetD16Async" : "cuMemsetD2D16Async";
+    default:
+        return is_line ? "cuMemsetD32Async" : "cuMemsetD2D32Async";
+    }
+}
+
 error run_driver_fill(const driver_table &cu, const fill_shape &shape, std::uint64_t address,
                       CUstream stream) noexcept {
     const fill_call call = {shape, address, stream};

@@ -10,6 +10,9 @@ namespace ferry {
 // context.
 error find_pinned_on_device(const address_facts &facts, std::uint64_t &address) noexcept;
 
+// The name of the call that run_driver_fill makes.
+const char *driver_fill_name(const fill_shape &shape) noexcept;
+
 // Fills the memory at `address`, as the device sees it. The fill's context must be current, and the driver must have a
 // call for the shape.
 error run_driver_fill(const driver_table &cu, const fill_shape &shape, std::uint64_t address, CUstream stream) noexcept;

@@ -13,23 +13,42 @@ bool crosses_border(const shape &shape, const host_ranges &ranges) noexcept {
     return leaves(shape.source) || leaves(shape.destination);
 }
 
-error run_fill_in_parts(const driver_table &cu, const host_ranges &ranges, const fill_shape &whole,
-                        const error &refused, CUstream stream) noexcept {
-    // A fill is split like a copy whose only host end is the destination.
+namespace {
+
+// A fill is split like a copy whose only host end is the destination.
+shape box_of(const fill_shape &whole) noexcept {
     shape box = {};
     box.source.kind = memory_kind::device;
     box.destination = whole.destination;
     box.width = whole.width;
     box.height = whole.height;
     box.depth = whole.depth;
-    if (!crosses_border(box, ranges)) return refused;
+    return box;
+}
+
+} // namespace
+
+error count_fill_parts(const host_ranges &ranges, const fill_shape &whole, const error &refused,
+                       std::uint32_t &parts) noexcept {
+    const shape box = box_of(whole);
+    parts = 1;
+    if (!crosses_border(box, ranges)) return {};
+    parts = 0;
     const known_pieces pieces = {ranges};
-    const auto check = [&](const shape &part) noexcept -> error {
+    return for_each_part(box, pieces, [&](const shape &part) noexcept -> error {
+        ++parts;
         const bool is_registered = pieces(part.destination.span.first) != 0;
         return is_registered && part.width % whole.unit == 0 ? ok : refused;
-    };
-    if (error failed = for_each_part(box, pieces, check)) return failed;
-    return for_each_part(box, pieces, [&](const shape &part) noexcept -> error {
+    });
+}
+
+error run_fill_in_parts(const driver_table &cu, const host_ranges &ranges, const fill_shape &whole,
+                        const error &refused, CUstream stream) noexcept {
+    const shape box = box_of(whole);
+    if (!crosses_border(box, ranges)) return refused;
+    std::uint32_t parts;
+    if (error failed = count_fill_parts(ranges, whole, refused, parts)) return failed;
+    return for_each_part(box, known_pieces{ranges}, [&](const shape &part) noexcept -> error {
         fill_shape fill = whole;
         fill.destination = part.destination;
         fill.width = part.width;

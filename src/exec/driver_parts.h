@@ -18,8 +18,13 @@ struct known_pieces {
 // Whether an end begins in a registered piece that the instance knows, and leaves that piece.
 bool crosses_border(const shape &shape, const host_ranges &ranges) noexcept;
 
-// Fills part by part, after the driver has refused the whole. If part of the memory is not registered, or a border cuts
-// a pattern, fills nothing and returns the driver's error.
+// Counts the calls that fill `whole`: 1, or one for each part where registered pieces end within it. `refused`: a part
+// of the memory is not registered, or a border cuts a pattern.
+[[gnu::cold]] error count_fill_parts(const host_ranges &ranges, const fill_shape &whole, const error &refused,
+                                     std::uint32_t &parts) noexcept;
+
+// Fills part by part, after the driver has refused the whole. Where count_fill_parts fails, fills nothing and returns
+// the driver's error.
 [[gnu::cold, gnu::noinline]] error run_fill_in_parts(const driver_table &cu, const host_ranges &ranges,
                                                      const fill_shape &whole, const error &refused,
                                                      CUstream stream) noexcept;

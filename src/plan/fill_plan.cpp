@@ -69,12 +69,21 @@ fill_plan plan_fill(const fill_shape &shape, const fill_facts &facts) noexcept {
     const bool is_forced = facts.preferences.forced == route_kind::kernel;
     const obstacle why_not = kernel_obstacle(facts);
     if (why_not == obstacle::none) {
-        const bool is_wanted = is_forced || facts.preferences.is_urgent || is_much_faster_by_kernel(shape, facts);
-        if (!is_wanted && driver_serves) return {};
-        return {.route = route_kind::kernel, .blocks = static_cast<std::uint16_t>(blocks_of_kernel(shape, facts))};
+        const std::uint8_t reason = is_forced                     ? FERRY_REASON_FORCED
+                                    : facts.preferences.is_urgent ? FERRY_REASON_URGENT
+                                    : !driver_serves              ? FERRY_REASON_ONLY
+                                                                  : FERRY_REASON_PREDICTED;
+        if (reason == FERRY_REASON_PREDICTED && !is_much_faster_by_kernel(shape, facts)) return {.reason = reason};
+        return {.route = route_kind::kernel,
+                .blocks = static_cast<std::uint16_t>(blocks_of_kernel(shape, facts)),
+                .reason = reason};
     }
-    if (driver_serves && !is_forced) return {};
-    return {.route = route_kind::none, .refused = why_not};
+    if (driver_serves && !is_forced) {
+        const bool is_driver_forced = facts.preferences.forced == route_kind::driver;
+        return {.reason = is_driver_forced ? std::uint8_t{FERRY_REASON_FORCED} : std::uint8_t{FERRY_REASON_ONLY},
+                .why_no_kernel = why_not};
+    }
+    return {.route = route_kind::none, .refused = why_not, .why_no_kernel = why_not};
 }
 
 error refuse_device(const shape_end &end, int context_device) noexcept {

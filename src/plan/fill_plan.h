@@ -24,6 +24,8 @@ struct fill_plan {
     route_kind route = route_kind::driver;
     obstacle refused = obstacle::none; // why the only possible route, or the forced one, cannot serve
     std::uint16_t blocks = 0;          // of a kernel
+    std::uint8_t reason = FERRY_REASON_LINE;
+    obstacle why_no_kernel = obstacle::none;
 };
 
 fill_plan plan_fill(const fill_shape &shape, const fill_facts &facts) noexcept;

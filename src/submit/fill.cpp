@@ -2,6 +2,8 @@
 // default stream takes a context on the memory's device.
 #include "submit/fill.h"
 
+#include <cstdio>
+
 #include "driver/result.h"
 #include "exec/driver_copy.h"
 #include "exec/driver_fill.h"
@@ -65,26 +67,67 @@ error run_by_driver(ferry_instance &instance, prepared_fill &prepared, CUcontext
     return result;
 }
 
-// Runs the fill in `context`, which must be current.
-error run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags, copy_form form, CUcontext context,
-          CUstream stream) noexcept {
+struct fill_request {
+    ferry_instance &instance;
+    std::uint32_t flags;
+    copy_form form;
+    CUstream stream;
+    ferry_explanation *explanation; // not null: what the fill would do goes there, and nothing is enqueued
+};
+
+[[gnu::cold]] error explain(const fill_request &request, prepared_fill &prepared, CUcontext context) noexcept {
+    ferry_instance &instance = request.instance;
+    auto &[shape, end, plan, view] = prepared;
+    memory_kind kind = shape.destination.kind;
+    if (error failed = know_kind(instance.cu, shape.destination, end, kind)) return failed;
+    ferry_explanation &found = *request.explanation;
+    found.calls = 1;
+    const bool by_kernel = plan.route == route_kind::kernel, waits = request.form == copy_form::synchronous;
+    if (!by_kernel && shape.destination.kind == memory_kind::pinned) {
+        std::uint64_t address;
+        if (error failed = find_pinned_on_device(*end.facts, address)) return failed;
+        const error refused = {.status = refused_by_driver};
+        if (error failed = count_fill_parts(instance.pinned.ranges(), shape, refused, found.calls)) return failed;
+    }
+    if (error failed = instance.contexts.device_of_current(context, found.context_device)) return failed;
+    found.route = static_cast<std::int32_t>(plan.route);
+    found.blocks = waits ? FERRY_BLOCKS_UNTIL_DONE : FERRY_BLOCKS_NO;
+    found.synchronises = waits;
+    std::snprintf(found.driver_call, sizeof found.driver_call, "%s",
+                  by_kernel ? "cuLaunchKernel" : driver_fill_name(shape));
+    found.destination_memory = public_kind(kind);
+    found.destination_device = kind == memory_kind::device ? shape.destination.device : -1;
+    found.width = shape.width;
+    found.height = shape.height;
+    found.depth = shape.depth;
+    found.kernel_obstacle = static_cast<std::int32_t>(plan.why_no_kernel);
+    found.max_sms = plan.blocks;
+    found.reason = plan.reason;
+    found.profile = origin_of(instance.profiles.of(found.context_device), instance.devices[found.context_device].info);
+    return {};
+}
+
+// Runs or explains the fill in `context`, which must be current.
+error run(const fill_request &request, prepared_fill &prepared, CUcontext context) noexcept {
+    ferry_instance &instance = request.instance;
     const auto &[shape, end, plan, view] = prepared;
-    if (!needs_no_choice(shape, preferences_of(flags)))
-        if (error failed = choose(instance, flags, context, prepared)) return failed;
-    const error failed = plan.route == route_kind::kernel
-                             ? run_kernel_fill(instance.cu, instance.kernels, shape, view.address, plan.blocks, stream)
-                             : run_by_driver(instance, prepared, context, stream);
-    if (instance.trace && !failed)
-        instance.trace.note(plan.route == route_kind::kernel ? route_kind::kernel : route_kind::driver, context);
-    if (failed || form == copy_form::asynchronous) return failed;
+    if (!needs_no_choice(shape, preferences_of(request.flags)))
+        if (error failed = choose(instance, request.flags, context, prepared)) return failed;
+    if (request.explanation) return explain(request, prepared, context);
+    const error failed = plan.route == route_kind::kernel ? run_kernel_fill(instance.cu, instance.kernels, shape,
+                                                                            view.address, plan.blocks, request.stream)
+                                                          : run_by_driver(instance, prepared, context, request.stream);
+    if (instance.trace && !failed) instance.trace.note(plan.route, context);
+    if (failed || request.form == copy_form::asynchronous) return failed;
     return wait_for_legacy_stream(instance.cu);
 }
 
 // A fill was refused in the current context: retries it in the context that owns the memory. Only the context that
 // opened the memory of another process can fill it, and kernels do not find the memory of another context. The retry
 // waits first, because the work before the fill is in the current context.
-[[gnu::cold, gnu::noinline]] error run_in_owner(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags,
-                                                copy_form form, CUcontext context, error refused) noexcept {
+[[gnu::cold, gnu::noinline]] error run_in_owner(const fill_request &request, prepared_fill &prepared, CUcontext context,
+                                                error refused) noexcept {
+    ferry_instance &instance = request.instance;
     const bool by_driver = refused.status == refused_by_driver;
     if (!by_driver && refused.status != FERRY_ERROR_UNSUPPORTED && refused.status != FERRY_ERROR_ROUTE) return refused;
     const shape_end &end = prepared.shape.destination;
@@ -95,24 +138,23 @@ error run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags
     const address_facts facts = *prepared.end.facts;
     const bool is_at_home = !facts.owner || facts.owner == context || facts.device != context_device;
     if (is_at_home || end.span.last - facts.range_start >= facts.range_size) return refused; // for another reason
-    if (form == copy_form::asynchronous)
+    if (request.form == copy_form::asynchronous)
         return by_driver ? refuse(FERRY_ERROR_NO_CONTEXT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS) : refused;
-    if (error failed = wait_for_legacy_stream(instance.cu)) return failed;
+    if (!request.explanation)
+        if (error failed = wait_for_legacy_stream(instance.cu)) return failed;
     context_scope scope(instance.cu);
     if (error failed = scope.enter(facts.owner)) return failed;
     prepared.plan = {};
     prepared.end.query = address_query::nothing; // the answer was for the other context
-    return run(instance, prepared, flags, form, facts.owner, nullptr);
+    return run(request, prepared, facts.owner);
 }
 
-} // namespace
-
-error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept {
+error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream,
+                     ferry_explanation *explanation) noexcept {
     prepared_fill prepared;
     fill_shape &shape = prepared.shape;
     if (error failed = validate_fill_fields(desc, instance.limits, shape)) return failed;
     if (shape.width == 0) return {};
-    const std::uint32_t flags = desc.flags ? desc.flags : instance.copy_flags;
     if (error failed = resolve_place(instance.cu, desc.destination, shape.destination.span,
                                      {.ranges = &instance.pinned.ranges(),
                                       .full_checks = instance.full_checks,
@@ -130,8 +172,23 @@ error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form 
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (choice.wanted != choice.current)
         prepared.end.query = address_query::nothing; // the answer was for the other context
-    const error result = run(instance, prepared, flags, form, choice.wanted, stream);
-    return result ? run_in_owner(instance, prepared, flags, form, choice.wanted, result) : result;
+    const fill_request request = {instance, desc.flags ? desc.flags : instance.copy_flags, form, stream, explanation};
+    const error result = run(request, prepared, choice.wanted);
+    return result ? run_in_owner(request, prepared, choice.wanted, result) : result;
+}
+
+} // namespace
+
+error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept {
+    return run_or_explain(instance, desc, form, stream, nullptr);
+}
+
+error explain_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream,
+                   ferry_explanation &found) noexcept {
+    found = {};
+    found.source_memory = FERRY_MEMORY_NONE;
+    found.context_device = found.source_device = found.destination_device = -1;
+    return run_or_explain(instance, desc, form, stream, &found);
 }
 
 } // namespace ferry

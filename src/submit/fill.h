@@ -1,10 +1,14 @@
-// Runs one fill: lay out, resolve, check, choose the context, plan, run.
+// Runs or explains one fill: lay out, resolve, check, choose the context, plan, run.
 #pragma once
 
 #include "plan/plan.h"
 #include "submit/instance.h"
 
 namespace ferry {
+
+// Fills `found` with what run_fill would do.
+error explain_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream,
+                   ferry_explanation &found) noexcept;
 
 error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept;
 
