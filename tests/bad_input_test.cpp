@@ -345,8 +345,9 @@ TEST_F(bad_input, options_of_the_wrong_size_or_content_are_refused) {
     options.reserved = 1;
     refuse(options, FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
     options = options_under_test();
-    options.reserved1 = 1;
-    refuse(options, FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
+    options.trace_phases = FERRY_PHASE_DONE << 1;
+    refuse(options, FERRY_ERROR_FLAGS, FERRY_FIELD_TRACE_PHASES);
+    EXPECT_EQ(text, "options.trace_phases: an unknown flag is set (FERRY_ERROR_FLAGS)");
     options = options_under_test();
     options.driver = 3;
     refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_DRIVER);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/captured_graph.h"
+#include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
 #include "system/threads.h"
@@ -28,17 +29,20 @@ struct heard {
     }
 };
 
+void hear(void *user, const ferry_trace_event *event) {
+    auto &to = *static_cast<heard *>(user);
+    const std::lock_guard lock(to.mutex);
+    to.events.push_back(*event);
+}
+
 class traces : public ferry_test {
 protected:
     void SetUp() override {
         ferry_test::SetUp();
         ferry_options options = options_under_test();
         options.trace_user = &told;
-        options.trace = [](void *user, const ferry_trace_event *event) {
-            auto &to = *static_cast<heard *>(user);
-            const std::lock_guard lock(to.mutex);
-            to.events.push_back(*event);
-        };
+        options.trace = hear;
+        options.trace_phases = FERRY_PHASE_RETURN | FERRY_PHASE_DONE;
         traced = open_or_fail(options);
         memory.emplace();
         there = memory->device, pinned = number(memory->pinned.address), stream = memory->stream;
@@ -94,6 +98,7 @@ TEST_F(traces, a_synchronous_copy_has_one_event) {
     EXPECT_EQ(event.device, 0);
     EXPECT_EQ(event.status, 0);
     EXPECT_EQ(event.is_synchronous, 1);
+    EXPECT_EQ(event.phase, FERRY_PHASE_RETURN);
     EXPECT_GE(event.begin_ns, before);
     EXPECT_GE(event.returned_ns, event.begin_ns);
     EXPECT_EQ(event.done_ns, event.returned_ns);
@@ -112,11 +117,63 @@ TEST_F(traces, an_asynchronous_copy_has_another_event_once_its_stream_has_passed
     held.open();
     events = this->events(2);
     ASSERT_EQ(events.size(), 2u);
+    EXPECT_EQ(events[0].phase, FERRY_PHASE_RETURN);
+    EXPECT_EQ(events[1].phase, FERRY_PHASE_DONE);
     EXPECT_EQ(events[1].id, events[0].id);
     EXPECT_EQ(events[1].returned_ns, events[0].returned_ns);
     EXPECT_GE(events[1].done_ns, opened);
     EXPECT_EQ(events[1].routes, events[0].routes);
     EXPECT_EQ(events[1].status, 0);
+}
+
+TEST_F(traces, without_phases_all_are_told) {
+    heard all;
+    ferry_options options = options_under_test();
+    options.trace = hear;
+    options.trace_user = &all;
+    const instance_owner instance = open_or_fail(options);
+    ASSERT_OK(ferry_copy_bytes(instance.get(), there, pinned, size, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(instance.get(), there, pinned, size, stream, nullptr));
+    for (int i = 0; i < 5000 && all.all().size() < 5; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const std::vector<ferry_trace_event> events = all.all();
+    ASSERT_EQ(events.size(), 5u);
+    constexpr std::uint32_t phases[] = {FERRY_PHASE_BEGIN, FERRY_PHASE_RETURN, FERRY_PHASE_BEGIN, FERRY_PHASE_RETURN,
+                                        FERRY_PHASE_DONE};
+    for (std::size_t i = 0; i < std::size(phases); ++i) {
+        SCOPED_TRACE(i);
+        EXPECT_EQ(events[i].phase, phases[i]);
+        EXPECT_EQ(events[i].id, i < 2 ? 1u : 2u);
+        EXPECT_EQ(events[i].kind, FERRY_TRACE_COPY);
+        EXPECT_EQ(events[i].bytes, size);
+        EXPECT_EQ(events[i].stream, i < 2 ? nullptr : stream);
+        EXPECT_EQ(events[i].is_synchronous, i < 2);
+        if (phases[i] != FERRY_PHASE_BEGIN) continue;
+        EXPECT_NE(events[i].begin_ns, 0u);
+        EXPECT_EQ(events[i].returned_ns, 0u);
+        EXPECT_EQ(events[i].routes, 0u);
+        EXPECT_EQ(events[i].device, -1);
+        EXPECT_EQ(events[i].begin_ns, events[i + 1].begin_ns);
+    }
+}
+
+TEST_F(traces, without_the_last_phase_a_call_costs_no_driver_event) {
+    fault_driver driver(raw_entry_points());
+    heard some;
+    ferry_options options = driver.options();
+    options.trace = hear;
+    options.trace_user = &some;
+    options.trace_phases = FERRY_PHASE_BEGIN | FERRY_PHASE_RETURN;
+    instance_owner instance = open_or_fail(options);
+    driver.reset_counts();
+    ASSERT_OK(ferry_copy_bytes_async(instance.get(), there, pinned, size, stream, nullptr));
+    EXPECT_EQ(driver.calls_beginning("cuEvent"), 0);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    instance.reset();
+    const std::vector<ferry_trace_event> events = some.all();
+    ASSERT_EQ(events.size(), 2u);
+    EXPECT_EQ(events[0].phase, FERRY_PHASE_BEGIN);
+    EXPECT_EQ(events[1].phase, FERRY_PHASE_RETURN);
 }
 
 TEST_F(traces, every_kind_of_call_is_told) {

@@ -16,7 +16,7 @@ import kernels
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 PUBLIC = ROOT / "include" / "ferry"
-HEADERS = ["ferry.h", "ferry.hpp", "ferry_vulkan.hpp"]
+HEADERS = ["ferry.h", "ferry.hpp", "ferry_nvtx.hpp", "ferry_vulkan.hpp"]
 SOFTWARE_DRIVER = "FERRY_HAS_SOFTWARE_DRIVER"
 # Belongs to the shared library that has its own C++ runtime. A program has one runtime for all its parts.
 LEFT_OUT = {"api/terminate.cpp", "softdriver/unload.cpp"}

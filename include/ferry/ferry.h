@@ -215,6 +215,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_CHANNELS 43 /* of an array */
 #define FERRY_FIELD_SOFTWARE_LINKS 44
 #define FERRY_FIELD_HELPERS 45
+#define FERRY_FIELD_TRACE_PHASES 46
 
 /*
  * Details of an error. Set struct_size before the call: 0 counts as 40, the size of the first version, and becomes 40;
@@ -1120,22 +1121,29 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_TRACE_PREPARED 3 /* the launch of a prepared batch; bytes and count are 0 */
 #define FERRY_TRACE_FILL 4
 
+/* When it is told: ferry_trace_event.phase, ferry_options.trace_phases. */
+#define FERRY_PHASE_BEGIN 1u  /* the call begins */
+#define FERRY_PHASE_RETURN 2u /* the call returns */
+#define FERRY_PHASE_DONE 4u   /* the stream has passed the work of a call that did not wait for it */
+
 /* One call that copies or fills, for ferry_options.trace. Times are nanoseconds of the system's monotonic clock
  * (CLOCK_MONOTONIC). */
 typedef struct ferry_trace_event {
     uint32_t struct_size;
     int32_t kind;         /* FERRY_TRACE_* */
-    uint64_t id;          /* of the call, from 1: the same in both of its events */
+    uint64_t id;          /* of the call, from 1: the same in all of its events */
     uint64_t begin_ns;    /* when the call began */
-    uint64_t returned_ns; /* when it returned */
+    uint64_t returned_ns; /* when it returned; 0: not yet */
     uint64_t done_ns; /* when the stream was seen to have passed the work, or the call had waited for it; 0: not yet */
     uint64_t bytes;   /* that were to be copied or filled */
     uint64_t count;   /* of copies or fills */
     struct CUstream_st *stream;
     uint32_t routes;        /* bits 1 << FERRY_ROUTE_*: those taken; 0 if nothing was enqueued */
-    int32_t status;         /* of the call; in the second event of its work */
+    int32_t status;         /* of the call; in FERRY_PHASE_DONE of its work */
     int32_t device;         /* of the context that it ran in; -1 if nothing was enqueued */
     int32_t is_synchronous; /* 1: the call waits for its work */
+    uint32_t phase;         /* FERRY_PHASE_* */
+    uint32_t reserved;
 } ferry_trace_event;
 
 /*
@@ -1195,11 +1203,12 @@ typedef struct ferry_trace_event {
  *              FERRY_ERROR_PEER_ACCESS. If the program enables access itself, copies between the two contexts' memory
  *              write nothing and report no error. Fills and kernels then do not change a peer's memory, and kernels
  *              read bytes of 0xff from it.
- * * trace        Called for every copy, batch and fill, also one that fails: when the call returns, and for one on a stream
- *              again with the same id once the stream has passed, on a thread of ferry's. That thread looks every 0.05
- *              ms; the stream does not wait for it. There is no second event if the call failed, did nothing, or became
- *              part of a graph, nor for what streams have not passed at ferry_close. `event` is valid during the
- *              callback. It costs a call on a stream an event, some microseconds.
+ * trace        Called for every copy, batch and fill, also one that fails: when the call begins, when it returns, and
+ *              for one on a stream once the stream has passed, on a thread of ferry's. That thread looks every 0.05 ms;
+ *              the stream does not wait for it. There is no third event if the call failed, did nothing, or became part
+ *              of a graph, nor for what streams have not passed at ferry_close. `event` is valid during the callback.
+ *              The third event costs a call on a stream an event of the driver's, some microseconds.
+ * trace_phases  The events wanted: FERRY_PHASE_*, joined by |. 0: all.
  *
  * Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and
  * ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and trace on both. No callback may call ferry
@@ -1235,7 +1244,7 @@ struct ferry_options {
     void *submit_user;
     uint64_t deferred_bytes; /* 0: a sixteenth of the device's memory */
     uint32_t software_links; /* FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access */
-    uint32_t reserved1;
+    uint32_t trace_phases;   /* FERRY_PHASE_*; 0: all */
     void (*trace)(void *user, const ferry_trace_event *event);
     void *trace_user;
 };

@@ -185,7 +185,7 @@ error open_instance(const ferry_options &options, ferry_instance *&instance) noe
     instance = new (place) ferry_instance;
     instance->allocator = memory;
     instance->log = log_sink(options.log, options.log_user);
-    instance->trace.set_up(options.trace, options.trace_user);
+    instance->trace.set_up(options);
     instance->full_checks = options.checks == FERRY_CHECKS_FULL;
     instance->deferred_bytes = options.deferred_bytes;
     instance->report.checks = options.checks;
@@ -254,7 +254,7 @@ error read_options(const ferry_options *theirs, ferry_options &options) noexcept
     options = {};
     if (!theirs) return {};
     if (error failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
-    if (options.reserved || options.reserved1) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
+    if (options.reserved) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
     struct {
         std::int64_t value, limit;
         std::int32_t field;
@@ -275,6 +275,9 @@ error read_options(const ferry_options *theirs, ferry_options &options) noexcept
                                  static_cast<std::uint64_t>(range.value));
     if (!are_known_copy_flags(options.copy_flags))
         return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, options.copy_flags);
+    constexpr std::uint32_t all_phases = FERRY_PHASE_BEGIN | FERRY_PHASE_RETURN | FERRY_PHASE_DONE;
+    if (options.trace_phases & ~all_phases)
+        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_TRACE_PHASES, 0, options.trace_phases);
     constexpr std::uint64_t chunk_unit = 4096;
     if (options.register_chunk % chunk_unit)
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_REGISTER_CHUNK, chunk_unit,

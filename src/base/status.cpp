@@ -124,9 +124,10 @@ constexpr const char *field_names[] = {"",
                                        "format",
                                        "channels",
                                        "software_links",
-                                       "helpers"};
+                                       "helpers",
+                                       "trace_phases"};
 static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_OPTIONS + 1);
-static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_HELPERS + 1);
+static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_TRACE_PHASES + 1);
 
 template <std::size_t count> const char *name_or_empty(const char *const (&names)[count], std::int32_t index) noexcept {
     return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";

@@ -27,6 +27,12 @@ void tracer::note(route_kind route, CUcontext context) const noexcept {
     running->context = context;
 }
 
+void tracer::tell(ferry_trace_event &event, std::uint32_t phase) const noexcept {
+    if (!(phases_ & phase)) return;
+    event.phase = phase;
+    call_(user_, &event);
+}
+
 error tracer::run(const traced_call &call, function_ref<error()> run) noexcept {
     call_notes notes;
     call_notes *const outer = std::exchange(running, &notes);
@@ -40,6 +46,7 @@ error tracer::run(const traced_call &call, function_ref<error()> run) noexcept {
     event.device = -1;
     event.is_synchronous = call.form == copy_form::synchronous;
     event.begin_ns = clock_ns();
+    tell(event, FERRY_PHASE_BEGIN);
     const error result = run();
     event.returned_ns = clock_ns();
     running = outer;
@@ -50,8 +57,8 @@ error tracer::run(const traced_call &call, function_ref<error()> run) noexcept {
         notes.context && !scope.enter(notes.context) && !contexts_.device_of_current(notes.context, event.device);
     const bool is_over = event.is_synchronous || result || !is_enqueued;
     if (is_over) event.done_ns = event.returned_ns;
-    call_(user_, &event);
-    if (!is_over) watch(event);
+    tell(event, FERRY_PHASE_RETURN);
+    if (!is_over && phases_ & FERRY_PHASE_DONE) watch(event);
     return result;
 }
 
@@ -60,7 +67,7 @@ bool tracer::start_thread() noexcept {
     return thread_.start([](void *self) { static_cast<tracer *>(self)->look_for_ends(); }, this, traits_);
 }
 
-// The stream's context is current. There is no second event if the stream is being captured, or something is not to be
+// The stream's context is current. There is no event at the end if the stream is being captured, or something is not to be
 // had.
 void tracer::watch(const ferry_trace_event &event) noexcept {
     if (refuse_events_under_capture(cu_, event.stream)) return;
@@ -86,7 +93,7 @@ bool tracer::tell_if_over(watched &one) noexcept {
     if (status == to_status(CUDA_ERROR_NOT_READY)) return false;
     one.event.done_ns = clock_ns();
     one.event.status = status;
-    call_(user_, &one.event);
+    tell(one.event, FERRY_PHASE_DONE);
     return true;
 }
 

@@ -1,4 +1,4 @@
-// The program's trace: one event for each call that copies or fills, and another one when its stream has passed.
+// The program's trace: what it is told of each call that copies or fills.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,10 @@ class tracer {
 public:
     tracer(const driver_table &cu, device_contexts &contexts, const allocator &memory) noexcept
         : cu_(cu), contexts_(contexts), memory_(memory) {}
-    void set_up(void (*call)(void *, const ferry_trace_event *), void *user) noexcept { call_ = call, user_ = user; }
+    void set_up(const ferry_options &options) noexcept {
+        call_ = options.trace, user_ = options.trace_user;
+        phases_ = options.trace_phases ? options.trace_phases : ~0U;
+    }
     explicit operator bool() const noexcept { return call_ != nullptr; }
 
     // Runs `run` and tells the program about it.
@@ -53,6 +56,7 @@ private:
         watched *previous, *next;
     };
 
+    void tell(ferry_trace_event &event, std::uint32_t phase) const noexcept;
     bool start_thread() noexcept;
     void watch(const ferry_trace_event &event) noexcept;
     void look_for_ends() noexcept;
@@ -64,6 +68,7 @@ private:
     const allocator &memory_;
     void (*call_)(void *, const ferry_trace_event *) = nullptr;
     void *user_ = nullptr;
+    std::uint32_t phases_ = 0; // FERRY_PHASE_*
     std::atomic<std::uint64_t> calls_ = 0;
     std::mutex mutex_; // guards the rest
     std::condition_variable arrived_;

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Checks that every header is installed and compiles alone: .h as C99 and C++17, .hpp as C++17. ferry.ffi.h, which is for
-other parsers, is only installed.
+other parsers, is only installed, and ferry_nvtx.hpp where NVTX's header is not there.
 
-installed_headers.py MESON BUILD_FOLDER PREFIX LIBDIR CC CXX SOURCE_FOLDER_OF_THE_HEADERS
+installed_headers.py MESON BUILD_FOLDER PREFIX LIBDIR CC CXX SOURCE_FOLDER_OF_THE_HEADERS TOOLKIT_INCLUDE
 """
 import sys
 from pathlib import Path
 
 from staged import run, staged
 
-*installation, cc, cxx, source = sys.argv[1:]
+*installation, cc, cxx, source, toolkit = sys.argv[1:]
 STRICT = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
 C, CXX = [cc, "-std=c99", "-x", "c"], [cxx, "-std=c++17", "-x", "c++"]
 LANGUAGES = {".h": [C, CXX], ".hpp": [CXX], ".json": []}
@@ -21,6 +21,9 @@ with staged(*installation) as stage:
     for name in names:
         # Twice: the second time it says nothing.
         user = stage.folder / "user"
-        user.write_text(f"#include <ferry/{name}>\n" * 2)
+        text = f"#include <ferry/{name}>\n" * 2
+        if name == "ferry_nvtx.hpp":
+            text = f"#if __has_include(<nvtx3/nvToolsExt.h>)\n{text}#endif\n"
+        user.write_text(text)
         for compiler in [] if name.endswith(".ffi.h") else LANGUAGES[Path(name).suffix]:
-            run(*compiler, *STRICT, f"-I{stage.headers}", str(user))
+            run(*compiler, *STRICT, f"-I{stage.headers}", f"-isystem{toolkit}", str(user))

@@ -90,8 +90,8 @@ NEXT(ferry_options, staging_bytes, submit, 144);
 NEXT(ferry_options, submit, submit_user, 152);
 NEXT(ferry_options, submit_user, deferred_bytes, 160);
 NEXT(ferry_options, deferred_bytes, software_links, 168);
-NEXT(ferry_options, software_links, reserved1, 172);
-NEXT(ferry_options, reserved1, trace, 176);
+NEXT(ferry_options, software_links, trace_phases, 172);
+NEXT(ferry_options, trace_phases, trace, 176);
 NEXT(ferry_options, trace, trace_user, 184);
 LAST(ferry_options, trace_user, 192);
 
@@ -108,7 +108,9 @@ NEXT(ferry_trace_event, stream, routes, 64);
 NEXT(ferry_trace_event, routes, status, 68);
 NEXT(ferry_trace_event, status, device, 72);
 NEXT(ferry_trace_event, device, is_synchronous, 76);
-LAST(ferry_trace_event, is_synchronous, 80);
+NEXT(ferry_trace_event, is_synchronous, phase, 80);
+NEXT(ferry_trace_event, phase, reserved, 84);
+LAST(ferry_trace_event, reserved, 88);
 
 FIRST(ferry_ticket_info, struct_size);
 NEXT(ferry_ticket_info, struct_size, done, 4);

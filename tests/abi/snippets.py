@@ -49,6 +49,7 @@ GIVEN = {
         struct job_system { void add_move(std::function<void()> move); } jobs;""",
     ("cpp", "A trace of the copies"): """
         #include <ferry/ferry.hpp>
+        #include <ferry/ferry_nvtx.hpp>
         ferry_options options;
         struct my_profiler {
             void add_on_stream(CUstream_st *stream, std::uint64_t begin, std::uint64_t end, std::uint64_t bytes);

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "measure.h"
+#include "trace.h"
 
 namespace bench {
 
@@ -57,8 +58,10 @@ bool is_supported(std::int32_t status, const char *call, const ferry_error_info 
     return true;
 }
 
-instance open_ferry(const ferry_options &options) {
+instance open_ferry(const ferry_options &wanted) {
     auto error = sized<ferry_error_info>();
+    ferry_options options = wanted;
+    add_trace(options);
     ferry_instance *opened = nullptr;
     check(ferry_open(&options, &opened, &error), "ferry_open", error);
     return {opened, ferry_close};

@@ -13,6 +13,7 @@
 #include "report_page.h"
 #include "second_process.h"
 #include "system/windows_api.h"
+#include "trace.h"
 
 namespace bench {
 
@@ -52,6 +53,7 @@ struct options {
     std::string json;                  // a file, "-" for stdout, or empty
     std::string report;                // an HTML file, or empty
     std::vector<std::string> compared; // two files, or empty
+    std::string trace;                 // a file, or empty
     int device = 0;
     int importer_socket = -1; // set in a second process
     std::int32_t driver = FERRY_DRIVER_AUTO;
@@ -106,12 +108,18 @@ void declare(CLI::App &app, options &options) {
            "Write a page of charts to this HTML file, with Python and its package plotly; without --json the results "
            "are kept beside it")
         ->type_name("FILE");
+    CLI::Option *const trace =
+        app.add_option("--trace", options.trace,
+                       "Write ferry's calls to this file, with their times on threads and streams, for "
+                       "https://ui.perfetto.dev. Each call then takes some microseconds longer. All cases make a large "
+                       "file: choose with --case and --quick")
+            ->type_name("FILE");
     app.add_option("--device", options.device, "Device number")->check(CLI::NonNegativeNumber);
     app.add_option("--driver", options.driver,
                    "The driver to run on; auto takes the software driver if there is no GPU")
         ->transform(CLI::CheckedTransformer(drivers))
         ->option_text("auto|cuda|software");
-    app.add_flag("--strict", options.is_strict, "Exit with 1 if a row misses its target");
+    app.add_flag("--strict", options.is_strict, "Exit with 1 if a row misses its target")->excludes(trace);
     app.add_flag("--progress", options.shows_progress, "Show the progress on stderr even if that is no terminal");
     app.add_flag("--list", options.only_list, "List the cases and exit");
     app.add_option(importer_option, options.importer_socket)->group(""); // hidden: ipc-open passes it
@@ -132,15 +140,15 @@ bool has_missed_target(const case_result &result) {
                        [](const row &row) { return row.judged() == verdict::missed; });
 }
 
-int run(const options &options) {
-    if (options.importer_socket >= 0) {
-        run_importer(environment(options.driver, options.device), options.importer_socket, options.is_quick);
-        return 0;
-    }
-    if (options.json == "-" && !options.report.empty()) fail("--report makes the page from a file: --json FILE, not -");
-    results_file results(options.json_path()); // fails before the measurements, not after minutes of them
-    std::ostream &out = options.json == "-" ? std::cerr : std::cout;
+std::string joined(const std::vector<std::string> &labels) {
+    std::string line;
+    for (const std::string &label : labels)
+        line += (line.empty() ? "" : ", ") + label;
+    return line;
+}
 
+// Runs the cases. Returns whether a row has missed its target.
+bool measure(const options &options, results_file &results, std::ostream &out) {
     const environment environment(options.driver, options.device);
     workspace workspace(environment, largest_size(environment, options.is_quick));
     const std::vector<ceiling> ceilings = measure_ceilings(environment, workspace);
@@ -152,6 +160,7 @@ int run(const options &options) {
     progress progress(options.chosen_cases(), options.is_quick, options.shows_progress);
     const row_listener measured = [&](const std::vector<std::string> &label_columns, const row &row) {
         results.add(label_columns, row);
+        trace_row(joined(row.labels));
     };
     session session = {environment, workspace, ceilings, options.is_quick, progress, measured};
     const bool is_software = environment.device_info.is_software;
@@ -159,12 +168,28 @@ int run(const options &options) {
         if (!options.wants(*each)) continue;
         results.begin_case(*each);
         progress.begin_case();
+        const double begin_ns = now_ns();
         const case_result result = each->run(session);
+        trace_case(each->name, begin_ns);
         results.end_case(result, progress.end_case());
         print_case(out, *each, result, is_software);
         out << std::flush;
         is_missed = is_missed || (!is_software && has_missed_target(result));
     }
+    return is_missed;
+}
+
+int run(const options &options) {
+    if (options.importer_socket >= 0) {
+        run_importer(environment(options.driver, options.device), options.importer_socket, options.is_quick);
+        return 0;
+    }
+    if (options.json == "-" && !options.report.empty()) fail("--report makes the page from a file: --json FILE, not -");
+    results_file results(options.json_path()); // fails before the measurements, not after minutes of them
+    std::ostream &out = options.json == "-" ? std::cerr : std::cout;
+    if (!options.trace.empty()) begin_trace(options.trace);
+    const bool is_missed = measure(options, results, out);
+    end_trace();
     results.complete();
     if (!options.report.empty()) {
         write_report_page(options.json_path(), options.report);

@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "../version.h"
+#include "trace.h"
 #include "units.h"
 
 namespace bench {
@@ -157,6 +158,7 @@ void print_heading(std::ostream &out, const run_info &run) {
         << environment.device_info.pci_address << "), CUDA " << cuda_version_text(environment.report.driver_version)
         << ", " << run.date << (run.is_quick ? ", quick" : "") << '\n';
     if (environment.device_info.is_software) out << no_hardware << '\n';
+    if (is_tracing()) out << "TRACED: each of ferry's calls takes some microseconds longer than without --trace.\n";
     if (environment.report.fallback_reason)
         out << "No GPU: " << ferry_status_text(environment.report.fallback_reason) << '\n';
     out << "Opening: the first ferry_open with cuInit " << time_text(environment.first_open_ns) << "; later ferry_open "

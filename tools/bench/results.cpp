@@ -11,6 +11,7 @@
 
 #include "../pci_link.h"
 #include "../version.h"
+#include "trace.h"
 
 namespace bench {
 
@@ -124,6 +125,7 @@ json to_json(const run_info &run) {
         ceilings[ceiling.direction] = ceiling.bandwidth;
     return {{"date", run.date},
             {"quick", run.is_quick},
+            {"traced", is_tracing()},
             {"ferry_version", ferry_version_text()},
             {"machine", describe_machine(environment)},
             {"opening_ns",

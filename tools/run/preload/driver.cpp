@@ -64,7 +64,7 @@ ferry_instance *open() noexcept {
     options.driver = FERRY_DRIVER_CUDA;
     options.checks = FERRY_CHECKS_FULL; // what the driver refuses must not reach a kernel
     options.get_proc = find_driver_function;
-    if (the_settings().trace) options.trace = trace_stream;
+    if (the_settings().trace) options.trace = trace_stream, options.trace_phases = FERRY_PHASE_DONE;
     ferry_error_info error = {};
     error.struct_size = sizeof error;
     ferry_instance *instance = nullptr;

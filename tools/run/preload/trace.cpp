@@ -8,8 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <ferry/ferry.h>
-
+#include "../../trace_events.h"
 #include "names.h"
 #include "settings.h"
 
@@ -47,15 +46,6 @@ void write_event(const char *text, int length) noexcept {
     pthread_mutex_unlock(&mutex);
 }
 
-double microseconds(std::uint64_t ns) noexcept { return static_cast<double>(ns) / 1e3; }
-
-const char *route_of(std::uint32_t routes) noexcept {
-    constexpr const char *names[] = {"nothing", "driver", "kernel", "staged", "buffered", "relayed", "multilink"};
-    for (std::size_t route = 0; route < std::size(names); ++route)
-        if (routes == 1U << route) return names[route];
-    return "several routes";
-}
-
 __attribute__((destructor)) void end_trace() {
     pthread_mutex_lock(&mutex);
     if (file >= 0 && !is_over) write_whole("\n]\n", 3);
@@ -74,22 +64,13 @@ void trace_call(const noted_call &call, std::uint64_t begin_ns) noexcept {
                               "\"pid\": %d, \"tid\": %ld, \"args\": {\"function\": \"%s\", \"bytes\": %" PRIu64
                               ", \"GB/s\": %.2f}}",
                               name_of(call.kind), name_of(call.result), is_served(call.result) ? "ferry" : "driver",
-                              microseconds(begin_ns), microseconds(call.time_ns), getpid(), syscall(SYS_gettid),
-                              symbol_of(call.function), call.bytes, rate));
+                              trace_events::microseconds(begin_ns), trace_events::microseconds(call.time_ns), getpid(),
+                              syscall(SYS_gettid), symbol_of(call.function), call.bytes, rate));
 }
 
 void trace_stream(void *, const ferry_trace_event *event) noexcept {
-    if (event->is_synchronous || !event->done_ns || !event->routes) return;
     char line[512];
-    write_event(line,
-                std::snprintf(line, sizeof line,
-                              ",\n{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"b\", \"ts\": %.3f, \"pid\": %d, "
-                              "\"id\": \"%" PRIx64 "\", \"args\": {\"bytes\": %" PRIu64 ", \"stream\": \"%p\"}},\n"
-                              "{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"e\", \"ts\": %.3f, \"pid\": %d, "
-                              "\"id\": \"%" PRIx64 "\"}",
-                              route_of(event->routes), microseconds(event->begin_ns), getpid(), event->begin_ns,
-                              event->bytes, static_cast<void *>(event->stream), route_of(event->routes),
-                              microseconds(event->done_ns), getpid(), event->begin_ns));
+    write_event(line, trace_events::write_on_stream(line, sizeof line, *event, getpid()));
 }
 
 void leave_trace() noexcept {

@@ -1,0 +1,36 @@
+// ferry's trace as events of Chrome's trace format, which Perfetto and chrome://tracing open. Needs libc alone.
+#pragma once
+
+#include <cinttypes>
+#include <cstddef>
+#include <cstdio>
+#include <iterator>
+
+#include <ferry/ferry.h>
+
+namespace trace_events {
+
+inline double microseconds(std::uint64_t ns) noexcept { return static_cast<double>(ns) / 1e3; }
+
+inline const char *name_of_routes(std::uint32_t routes) noexcept {
+    constexpr const char *names[] = {"nothing", "driver", "kernel", "staged", "buffered", "relayed", "multilink"};
+    for (std::size_t route = 0; route < std::size(names); ++route)
+        if (routes == 1U << route) return names[route];
+    return routes ? "several routes" : names[0];
+}
+
+// Writes the beginning and the end of what a call enqueued, each behind a comma and a line break. `event` is of
+// FERRY_PHASE_DONE. Returns the length.
+inline int write_on_stream(char *line, std::size_t size, const ferry_trace_event &event, int process) noexcept {
+    const char *const name = name_of_routes(event.routes);
+    // Ids of events are those of one instance; no two calls of a thread begin at once.
+    return std::snprintf(line, size,
+                         ",\n{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"b\", \"ts\": %.3f, \"pid\": %d, "
+                         "\"id\": \"%" PRIx64 "\", \"args\": {\"bytes\": %" PRIu64 ", \"stream\": \"%p\"}},\n"
+                         "{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"e\", \"ts\": %.3f, \"pid\": %d, "
+                         "\"id\": \"%" PRIx64 "\"}",
+                         name, microseconds(event.begin_ns), process, event.begin_ns, event.bytes,
+                         static_cast<void *>(event.stream), name, microseconds(event.done_ns), process, event.begin_ns);
+}
+
+} // namespace trace_events
