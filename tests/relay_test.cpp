@@ -7,6 +7,7 @@
 
 #include "support/counted_test.h"
 #include "support/gate.h"
+#include "support/raw_objects.h"
 #include "support/station.h"
 #include "support/waiting_free.h"
 
@@ -237,8 +238,21 @@ TEST_F(relayed, slots_are_released_by_a_trim_and_come_back) {
         ASSERT_OK(relay(far, near, size, near.stream()));
         near.wait();
         EXPECT_TRUE(far.read() == sent);
+        const made_current none(round ? nullptr : context); // any thread may trim
         ASSERT_OK(ferry_staging_trim(counted.get()));
     }
+}
+
+TEST_F(relayed, slots_end_with_an_instance_that_a_thread_without_a_context_closes) {
+    const std::uint64_t size = 2 * megabyte;
+    const station near(context, size), far(there, size);
+    ASSERT_OK(relay(far, near, size, near.stream()));
+    near.wait();
+    const made_current none(nullptr);
+    EXPECT_FALSE(driver.live_objects().empty());
+    counted.reset();
+    for (const fault_driver::live_object &left : driver.live_objects())
+        EXPECT_STREQ(left.kind, "reference to a primary context") << "this test's own";
 }
 
 TEST_F(relayed, the_instance_may_be_closed_with_a_copy_in_flight) {

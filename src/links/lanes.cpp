@@ -145,7 +145,7 @@ error lane_set::provide_slots(lane &taken, int device) noexcept {
 }
 
 error lane_set::free_slots(lane &one) noexcept {
-    const error failed = one.memory.free(pinned_);
+    const error failed = one.memory.free(cu_, contexts_, pinned_);
     if (!failed) one.slot_size = 0;
     return failed;
 }

@@ -142,7 +142,7 @@ void link_helpers::release(link_station &one) noexcept {
         }
     if (one.memory) cu_.cuMemFree(one.memory);
     one.memory = 0;
-    static_cast<void>(one.words.free(pinned_));
+    static_cast<void>(one.words.free(cu_, contexts_, pinned_));
     one.owner = {};
 }
 
@@ -170,7 +170,7 @@ void link_helpers::drop(link_station &one) noexcept {
     for (link_record &record : one.records)
         record.start = nullptr;
     one.memory = 0;
-    static_cast<void>(one.words.free(pinned_));
+    static_cast<void>(one.words.free(cu_, contexts_, pinned_));
     one.owner = {};
 }
 
@@ -181,7 +181,7 @@ void link_helpers::close() noexcept {
         if (!one || !one->owner.handle) continue;
         context_scope scope(cu_); // the calls below do without it if need be
         if (!may_live(cu_, one->owner)) {
-            static_cast<void>(one->words.free(pinned_));
+            static_cast<void>(one->words.free(cu_, contexts_, pinned_));
             continue;
         }
         static_cast<void>(scope.enter(one->owner.handle));

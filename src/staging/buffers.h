@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "base/chain.h"
+#include "device/contexts.h"
 #include "memory/pinned.h"
 #include "plan/staged_chunks.h"
 #include "staging/recent_delay.h"
@@ -25,8 +26,9 @@ struct staged_memory {
     // Allocates in the current context: `size` bytes, or fewer where that fails, but at least `least`.
     error allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least,
                    int node) noexcept;
-    // Waits for the work that runs on the devices. Memory that the driver refuses to free stays in this object.
-    error free(pinned_memory &pinned) noexcept;
+    // Waits for the work that runs on the devices. Memory that the driver refuses to free stays in this object. Any
+    // thread may call it: one without a current context borrows one.
+    error free(const driver_table &cu, device_contexts &contexts, pinned_memory &pinned) noexcept;
 };
 
 struct staged_slot {

@@ -111,9 +111,9 @@ void staging_engine::close() noexcept {
         // If this fails, memory is freed all the same, provided that any context is current.
         static_cast<void>(enter_device(of->device, scope));
         for (launch_page &page : pages_)
-            page.records.free(pinned_);
+            page.records.free(cu_, contexts_, pinned_);
         for (staged_memory &lot : of->buffers.memory)
-            lot.free(pinned_);
+            lot.free(cu_, contexts_, pinned_);
     }
     sides_.close();
     tracked_.close();

@@ -133,7 +133,7 @@ error staging_engine::add_launches(int device) noexcept {
     page.launches =
         static_cast<staging_launch *>(memory_.allocate(page.count * sizeof(staging_launch), alignof(staging_launch)));
     if (!page.launches) {
-        page.records.free(pinned_);
+        page.records.free(cu_, contexts_, pinned_);
         return no_memory;
     }
     for (std::uint32_t i = page.count; i-- != 0;) {
@@ -168,7 +168,7 @@ error staging_engine::free_lot(device_buffers &of, bool first) noexcept {
     const int lot = first ? 0 : 1;
     const std::uint64_t size = buffers.memory[lot].block.size;
     if (size == 0 || !scheduler_.take_slots(buffers, first)) return {};
-    if (error failed = buffers.memory[lot].free(pinned_)) {
+    if (error failed = buffers.memory[lot].free(cu_, contexts_, pinned_)) {
         scheduler_.add_slots(buffers, buffers.slots + (first ? 0 : buffers.used[0]), buffers.used[lot]);
         return failed;
     }

@@ -16,14 +16,16 @@ ferry_explanation new_explanation() {
     return explanation;
 }
 
-constexpr std::uint32_t forcing = FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING | FERRY_COPY_BY_DRIVER;
+constexpr std::uint32_t forcing =
+    FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING | FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_RELAY;
 
 // Returns true for a success. Flags may force a route that the copy cannot take. No other legal copy is refused.
 bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferry_error_info &error,
                const drawn_copy &drawn) {
-    // Staging without kernels needs slots that other copies may have.
+    // Staging without kernels needs slots that other copies may have, and relays need streams.
     constexpr std::uint32_t by_copies = FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS;
-    if (status == FERRY_ERROR_LIMIT && drawn.flags == by_copies) return false;
+    const bool needs_what_is_limited = (drawn.flags & by_copies) == by_copies || drawn.flags & FERRY_COPY_BY_RELAY;
+    if (status == FERRY_ERROR_LIMIT && needs_what_is_limited) return false;
     if (status != explained) {
         w.fail("ferry_copy_explain returned " + std::string(ferry_status_name(explained)) + ", but the call returned " +
                describe_status(status, error));
@@ -45,11 +47,43 @@ bool is_only_of(const buffer &one, std::size_t lane) {
     return ((one.readers | one.writers) & ~(std::uint32_t{1} << lane)) == 0;
 }
 
-// Checks, after the call has returned, what the explanation says the caller has waited for.
+// The program writes to the source again.
+void overwrite_source(const drawn_copy &drawn) {
+    buffer &from = *drawn.source.in;
+    for (std::uint64_t z = 0; z < drawn.size.depth; ++z)
+        for (std::uint64_t y = 0; y < drawn.size.height; ++y) {
+            const std::uint64_t at = drawn.source.offset_of(y, z);
+            std::memset(&from.model[at], 0x5c, drawn.size.width);
+            std::memset(from.bytes_on_host() + at, 0x5c, drawn.size.width);
+        }
+}
+
+// Adds flags that only single copies on streams take: relays, and what is promised when the call returns.
+void add_flags_of_streams(world &w, drawn_copy &drawn) {
+    constexpr std::uint32_t promises[] = {FERRY_COPY_SOURCE_READ, FERRY_COPY_DESTINATION_WRITTEN,
+                                          FERRY_COPY_SOURCE_READ | FERRY_COPY_DESTINATION_WRITTEN};
+    const buffer &from = *drawn.source.in, &to = *drawn.destination.in;
+    const bool is_between_devices = !from.traits().is_on_host && !to.traits().is_on_host && from.device != to.device;
+    if (is_between_devices && !drawn.flags && w.random.one_in(2)) {
+        drawn.flags = FERRY_COPY_BY_RELAY;
+    } else if (w.random.one_in(4)) {
+        drawn.flags |= w.random.of(promises);
+        if (drawn.flags & FERRY_COPY_SOURCE_READ) w.wait_for(*drawn.source.in); // it may be read before earlier work
+    }
+}
+
+// Checks, after the call has returned, what the flags promise and what the explanation says the caller has waited for.
 void check_waits(world &w, std::size_t lane, const drawn_copy &drawn, const ferry_explanation &explained) {
     buffer &from = *drawn.source.in, &to = *drawn.destination.in;
     const bool reuses = w.random.one_in(2); // drawn in any case, since the explanation may depend on timing
-    if (explained.route == FERRY_ROUTE_NONE || explained.blocks == FERRY_BLOCKS_NO) return;
+    if (explained.route == FERRY_ROUTE_NONE) return;
+    if (drawn.flags & FERRY_COPY_DESTINATION_WRITTEN && to.kind == memory_kind::heap && is_only_of(to, lane))
+        w.compare(to, "right after a call that promises a written destination");
+    if (drawn.flags & FERRY_COPY_SOURCE_READ && from.kind == memory_kind::heap) {
+        if (reuses && &from != &to && is_only_of(from, lane)) overwrite_source(drawn);
+        return;
+    }
+    if (explained.blocks == FERRY_BLOCKS_NO) return;
     // The driver was predicted to be faster than staging, which may have been late until the explanation and in time
     // for the call.
     if (explained.route == FERRY_ROUTE_DRIVER && explained.staged_obstacle == FERRY_OBSTACLE_NONE) return;
@@ -61,13 +95,7 @@ void check_waits(world &w, std::size_t lane, const drawn_copy &drawn, const ferr
     const bool is_source_read =
         explained.blocks == FERRY_BLOCKS_UNTIL_DONE || explained.source_memory == FERRY_MEMORY_PAGEABLE;
     if (!reuses || !is_source_read || !from.traits().is_on_host || &from == &to || !is_only_of(from, lane)) return;
-    // The program may write to its source again.
-    for (std::uint64_t z = 0; z < drawn.size.depth; ++z)
-        for (std::uint64_t y = 0; y < drawn.size.height; ++y) {
-            const std::uint64_t at = drawn.source.offset_of(y, z);
-            std::memset(&from.model[at], 0x5c, drawn.size.width);
-            std::memset(from.bytes_on_host() + at, 0x5c, drawn.size.width);
-        }
+    overwrite_source(drawn);
 }
 
 enum class form { plain, ticket };
@@ -96,12 +124,13 @@ void issue(world &w, const drawn_copy &drawn, std::size_t lane, form how) {
     w.require(ferry_ticket_get_info(ticket, &info));
     // A short line takes the driver's route if no work is before it on the stream. Since the explanation, that work may
     // have ended, and other threads may have enqueued work on the legacy stream.
-    const auto goes_either_way = [](std::int32_t route) {
-        return route == FERRY_ROUTE_DRIVER || route == FERRY_ROUTE_STAGED;
+    const auto goes_either_way = [&](std::int32_t route) {
+        return route == FERRY_ROUTE_DRIVER || route == FERRY_ROUTE_STAGED ||
+               (route == FERRY_ROUTE_BUFFERED && drawn.flags & FERRY_COPY_SOURCE_READ);
     };
     const bool may_change = drawn.size.total() <= 256 << 10 && goes_either_way(info.route) &&
                             goes_either_way(explained.route) &&
-                            (explained.route == FERRY_ROUTE_STAGED || !w.is_alone());
+                            (explained.route != FERRY_ROUTE_DRIVER || !w.is_alone());
     if (info.route != explained.route && !may_change)
         w.fail("the explanation has route " + std::to_string(explained.route) + ", but the ticket has route " +
                std::to_string(info.route));
@@ -110,7 +139,8 @@ void issue(world &w, const drawn_copy &drawn, std::size_t lane, form how) {
 }
 
 void enqueue(world &w, const char *call, form how) {
-    const drawn_copy drawn = any_copy(w);
+    drawn_copy drawn = any_copy(w);
+    add_flags_of_streams(w, drawn);
     const std::size_t lane = w.any_lane();
     w.say(std::string(call) + " on '" + w.lanes[lane].name + "' of device " + std::to_string(w.lanes[lane].device) +
           ": " + drawn.words());
@@ -228,7 +258,8 @@ private:
 void copy_on_a_held_stream(world &w) {
     if (w.run.how.kernels == FERRY_KERNELS_LAZY && w.run.how.staging == FERRY_STAGING_NONE)
         return; // loading would wait
-    const drawn_copy drawn = any_copy(w);
+    drawn_copy drawn = any_copy(w);
+    add_flags_of_streams(w, drawn);
     const std::size_t lane = w.any_lane([](const struct lane &one) { return !one.is_default; });
     const struct lane &on = w.lanes[lane];
     ferry_instance *const ferry = w.instance_for({drawn});
