@@ -1,7 +1,7 @@
 """The labels in the comments of ferry.h's functions. The header's Conventions state their defaults."""
 import re
 
-LABELS = ["NULL", "Thread-safety", "Blocking", "Ownership", "Errors", "Driver"]
+LABELS = ["NULL", "Values", "Thread-safety", "Blocking", "Ownership", "Errors", "Driver"]
 DEFAULT = re.compile(rf"^ \* {{13}}({'|'.join(LABELS)}): (.*(?:\n \* {{15}}.*)*)", flags=re.M)
 LABEL = re.compile(r"^ \* ([A-Z][\w-]*):(?:(?= +\S) *|$)", flags=re.M)
 
@@ -19,6 +19,14 @@ def split(comment):
     """The text before the first label, and the labels with their texts, in order. `comment` has its slashes and stars."""
     about, *parts = LABEL.split(comment[2:-2].rstrip())
     return about, list(zip(parts[::2], parts[1::2]))
+
+
+def values_of(text):
+    """{name: what the label Values says about it}; the name "returned" stands for the result."""
+    marks = list(re.finditer(r"(?:^|; )((?:`\w+`(?:, )?)+|returned): ", text))
+    ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    return {name: text[mark.end():end].rstrip(".") for mark, end in zip(marks, ends)
+            for name in re.findall(r"\w+", mark[1])}
 
 
 def with_common_errors(listed, status):

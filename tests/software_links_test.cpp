@@ -25,11 +25,11 @@ picture make_picture(unsigned char seed) {
 #define ASSERT_DONE(call) ASSERT_EQ(static_cast<int>(call), 0)
 #define EXPECT_RESULT(expected, call) EXPECT_EQ(static_cast<int>(call), static_cast<int>(expected))
 
-constexpr std::uint32_t all_settings[] = {FERRY_SOFTWARE_LINKS_DEFAULT, FERRY_SOFTWARE_LINKS_ALL,
+constexpr std::int32_t all_settings[] = {FERRY_SOFTWARE_LINKS_DEFAULT, FERRY_SOFTWARE_LINKS_ALL,
                                           FERRY_SOFTWARE_LINKS_NONE, FERRY_SOFTWARE_LINKS_PAIRS,
                                           FERRY_SOFTWARE_LINKS_LOSSY};
 
-std::int32_t try_to_open(std::uint32_t links, std::uint32_t devices, ferry_instance **instance,
+std::int32_t try_to_open(std::int32_t links, std::uint32_t devices, ferry_instance **instance,
                          ferry_error_info *error) {
     ferry_options options = {};
     options.struct_size = sizeof options;
@@ -48,7 +48,7 @@ struct end {
 class software_links : public testing::Test {
 protected:
     // Makes the primary context of device 0 current.
-    void open(std::uint32_t links, std::uint32_t devices = 2) {
+    void open(std::int32_t links, std::uint32_t devices = 2) {
         ASSERT_EQ(try_to_open(links, devices, &ferry_, nullptr), FERRY_SUCCESS);
         bool found[driver_symbol_count];
         const auto get_proc = [](void *instance, const char *name, int version) {
@@ -256,7 +256,7 @@ protected:
 };
 
 TEST_F(software_links, every_pair_is_linked_by_default_and_on_request) {
-    for (const std::uint32_t links : {FERRY_SOFTWARE_LINKS_DEFAULT, FERRY_SOFTWARE_LINKS_ALL}) {
+    for (const std::int32_t links : {FERRY_SOFTWARE_LINKS_DEFAULT, FERRY_SOFTWARE_LINKS_ALL}) {
         open(links, 3);
         for (const auto &[device, peer] : {std::pair{0, 1}, std::pair{1, 0}, std::pair{0, 2}, std::pair{2, 1}}) {
             expect_link(device, peer, true);
@@ -317,7 +317,7 @@ TEST_F(software_links, lossy_links_are_reported_and_granted_and_fail_the_probe) 
 
 TEST_F(software_links, calibrations_measure_copies_with_access_only_over_sound_links) {
     const struct {
-        std::uint32_t links;
+        std::int32_t links;
         std::int32_t probe;
     } settings[] = {{FERRY_SOFTWARE_LINKS_ALL, FERRY_PROBE_PASSED},
                     {FERRY_SOFTWARE_LINKS_NONE, FERRY_PROBE_NOT_RUN},
@@ -346,7 +346,7 @@ TEST_F(software_links, calibrations_measure_copies_with_access_only_over_sound_l
 }
 
 TEST_F(software_links, copies_without_access_arrive_whatever_the_links) {
-    for (const std::uint32_t links : all_settings) {
+    for (const std::int32_t links : all_settings) {
         SCOPED_TRACE(links);
         open(links, 4);
         const end first = make_end(0);
@@ -360,7 +360,7 @@ TEST_F(software_links, copies_without_access_arrive_whatever_the_links) {
 }
 
 TEST_F(software_links, copies_over_sound_links_arrive) {
-    for (const std::uint32_t links : {FERRY_SOFTWARE_LINKS_ALL, FERRY_SOFTWARE_LINKS_PAIRS}) {
+    for (const std::int32_t links : {FERRY_SOFTWARE_LINKS_ALL, FERRY_SOFTWARE_LINKS_PAIRS}) {
         SCOPED_TRACE(links);
         open(links);
         const end first = make_end(0), second = make_end(1);
@@ -441,7 +441,7 @@ TEST_F(software_links, copies_of_arrays_are_lost_like_those_of_memory) {
 }
 
 TEST_F(software_links, access_to_a_pool_over_a_lossy_link_loses_copies) {
-    for (const std::uint32_t links : {FERRY_SOFTWARE_LINKS_ALL, FERRY_SOFTWARE_LINKS_LOSSY}) {
+    for (const std::int32_t links : {FERRY_SOFTWARE_LINKS_ALL, FERRY_SOFTWARE_LINKS_LOSSY}) {
         SCOPED_TRACE(links);
         const bool arrives = links == FERRY_SOFTWARE_LINKS_ALL;
         open(links);
@@ -487,7 +487,7 @@ TEST_F(software_links, access_to_a_pool_over_a_lossy_link_loses_copies) {
 }
 
 TEST_F(software_links, fills_and_kernels_over_lossy_links_change_nothing_at_the_peer_and_read_ones) {
-    for (const std::uint32_t links : {FERRY_SOFTWARE_LINKS_ALL, FERRY_SOFTWARE_LINKS_LOSSY}) {
+    for (const std::int32_t links : {FERRY_SOFTWARE_LINKS_ALL, FERRY_SOFTWARE_LINKS_LOSSY}) {
         SCOPED_TRACE(links);
         const bool arrives = links == FERRY_SOFTWARE_LINKS_ALL;
         open(links);

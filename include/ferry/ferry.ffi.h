@@ -104,8 +104,8 @@ static const uint32_t FERRY_COPY_BY_DRIVER = 256;
 static const uint32_t FERRY_COPY_BY_KERNEL = 512;
 static const uint32_t FERRY_COPY_BY_STAGING = 1024;
 static const uint32_t FERRY_COPY_BY_RELAY = 2048;
-static const int32_t FERRY_COPY_MAX_SMS_SHIFT = 16;
 static const uint32_t FERRY_COPY_DEFAULT = 4294901760;
+static const int32_t FERRY_COPY_MAX_SMS_SHIFT = 16;
 static const uint32_t FERRY_BATCH_CHECK_OVERLAP = 4096;
 static const uint32_t FERRY_BATCH_UPDATABLE = 8192;
 static const int32_t FERRY_ROUTE_NONE = 0;
@@ -521,7 +521,7 @@ struct ferry_options {
     int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
     void *submit_user;
     uint64_t deferred_bytes;
-    uint32_t software_links;
+    int32_t software_links;
     uint32_t reserved1;
     void (*trace)(void *user, const ferry_trace_event *event);
     void *trace_user;

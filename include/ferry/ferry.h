@@ -9,14 +9,16 @@
  * Conventions
  * Units       X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
  * Status      Calls return int32_t: 0 is success, -1 to -999 are ferry's own errors (FERRY_ERROR_*), and -1000 - r
- *             stands for the driver's CUresult r. ferry_status_name and ferry_status_text explain all of them.
+ *             stands for the driver's CUresult r. ferry_status_name and ferry_status_text explain all of them. Every
+ *             field and parameter named `status` is one of these.
  * Errors      A call that fails has done nothing unless its comment says otherwise. After a failure, pointer, handle
  *             and number outputs are 0 or NULL, and output structs are unchanged. Every call that returns a status
  *             may return the common errors: FERRY_ERROR_INVALID_ARGUMENT for a NULL that is not allowed and for a
  *             number outside its documented range, _ABI_MISMATCH for a struct_size, _DEVICE for a device that does
  *             not exist, _UNSUPPORTED where the driver lacks the feature, and the driver's own statuses.
- * Labels      The comment of a function has six labels. A label that is left out means:
+ * Labels      The comment of a function has seven labels. A label that is left out means:
  *             NULL: allowed for `error` and for `stream`, which is then the default stream.
+ *             Values: any number; a pointer is to one object, or to a text that ends with zero.
  *             Thread-safety: safe from any thread.
  *             Blocking: never.
  *             Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -25,6 +27,10 @@
  *             Driver: none.
  *             Parameters listed after NULL, and errors that are listed, come in addition to these, except after
  *             "none".
+ * Values      Under the label Values, `name` is a parameter or what the call stores in *name, and "returned" is the
+ *             result. FERRY_GROUP_* stands for one constant of the group. Of flags, which end in u, it stands for any
+ *             combination, also 0. An array has the stated number of elements or bytes. The comments of fields begin
+ *             alike; "1:" there means that the field is 0 or 1.
  * Contexts    Every call, also one that fails, leaves the thread's current CUDA context unchanged; only
  *             ferry_context_push and ferry_context_pop change it. A thread without a context may call anything. A call
  *             that takes a device uses ferry's context for that device (see Contexts). Other calls use the current
@@ -38,8 +44,8 @@
  *             left alone. Sizes below 8 or above 4096 are refused; a ferry_error_info of size 1 to 7 is not filled.
  *             ferry_place, ferry_copy_desc, ferry_fill_desc and ferry_ipc_handle have no struct_size and never change.
  *             Reserved fields must be zero. A call that "fills" a struct fills it up to its struct_size.
- * Strings     Returned strings are UTF-8 and static: they must not be freed. Only
- *             ferry_instance_get_missing_entry_point may return NULL.
+ * Strings     Returned strings are UTF-8 and static: they must not be freed. A returned pointer is NULL only where the
+ *             label NULL says so.
  * Threads     Any number of threads may call any function at once on one instance. Exceptions: ferry_close, ending an
  *             object that another call is using, and the limits in a function's own comment.
  * Forks       In the child of a fork, ferry_prepared_destroy, ferry_device_free_async and the calls on tickets,
@@ -104,7 +110,7 @@ FERRY_API int32_t ferry_version(void);
  * Status
  * ------------------------------------------------------------------------------------------------------------ */
 
-#define FERRY_SUCCESS 0
+#define FERRY_SUCCESS 0                   /* counts as one of FERRY_ERROR_* */
 #define FERRY_ERROR_INVALID_ARGUMENT (-1) /* a required pointer is NULL, or a value is outside its documented range */
 #define FERRY_ERROR_OUT_OF_MEMORY (-2)    /* host memory for ferry's own use; device memory is a driver status */
 #define FERRY_ERROR_ABI_MISMATCH (-3)     /* struct_size is out of range, or covers unknown bytes that are not zero */
@@ -156,8 +162,11 @@ FERRY_API const char *ferry_status_text(int32_t status);
 #define FERRY_STATUS_CONTEXT_DEAD 1u /* the context (or the driver) is lost: every later call on it will fail too */
 #define FERRY_STATUS_RETRY 2u        /* the same call may succeed later, or once memory has been freed */
 
-/* Returns how to react to a status: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY, or 0, also for unknown statuses.
- * Needs no instance. */
+/*
+ * Returns how to react to a status; 0 also for unknown statuses. Needs no instance.
+ *
+ * Values:        returned: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY or 0.
+ */
 FERRY_API uint32_t ferry_status_traits(int32_t status);
 
 /* Which side of a descriptor an error is about. */
@@ -260,6 +269,7 @@ typedef struct ferry_error_info {
  * error. `buffer` may be NULL when size is 0: the call then measures the line.
  *
  * NULL:          `error`, `buffer`.
+ * Values:        `buffer`: `size` bytes.
  */
 FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffer, uint64_t size);
 
@@ -636,6 +646,7 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  * in turn and pass them on (docs/devices.md).
  *
  * NULL:          `copies`.
+ * Values:        `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
  * Blocking:      until all copies are complete.
  * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
  * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
@@ -655,6 +666,7 @@ FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_de
  * for later work.
  *
  * NULL:          `copies`.
+ * Values:        `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
  * Blocking:      does not wait for the GPU, except for copies that wait in ferry_copy_async too; for pieces that are
  *                staged together while the instance's flags have SOURCE_READ or DESTINATION_WRITTEN, until their
  *                sources have been read or their destinations are complete; for pieces that the driver copies one by
@@ -677,6 +689,7 @@ FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_c
  * ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever its addresses.
  *
  * NULL:          `destinations`, `sources`, `sizes`.
+ * Values:        `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
  * Blocking:      until all pieces are complete.
  * Errors:        as ferry_copy_batch.
  * Driver:        as ferry_copy_batch.
@@ -688,6 +701,7 @@ FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *de
  * ferry_copy_pieces on a stream, as ferry_copy_batch_async.
  *
  * NULL:          `destinations`, `sources`, `sizes`.
+ * Values:        `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
  * Blocking:      as ferry_copy_batch_async.
  * Ownership:     the arrays are read before return; the memory must live until the stream has passed the batch.
  * Errors:        as ferry_copy_batch_async.
@@ -702,9 +716,10 @@ typedef struct ferry_prepared ferry_prepared;
 
 /*
  * Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async. The
- * plan keeps the current profile and instance flags. `count` 0 is fine. The only flag is FERRY_BATCH_CHECK_OVERLAP.
+ * plan keeps the current profile and instance flags. `count` 0 is fine.
  *
  * NULL:          `copies`.
+ * Values:        `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
  * Blocking:      while a table of the pieces is sent to the device, if kernels read one; cuMemAlloc may wait for the
  *                device.
  * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which must come before ferry_close. `copies`
@@ -720,9 +735,10 @@ FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_co
 
 /*
  * Prepares a batch of pieces, as ferry_prepared_create. With FERRY_BATCH_UPDATABLE their addresses can be changed, and
- * pieces are not merged. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_UPDATABLE.
+ * pieces are not merged.
  *
  * NULL:          `destinations`, `sources`, `sizes`.
+ * Values:        `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_*.
  * Blocking:      as ferry_prepared_create.
  * Ownership:     as ferry_prepared_create; the arrays are read before return.
  * Errors:        as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie in
@@ -759,6 +775,7 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstrea
  * in.
  *
  * NULL:          `destinations`, `sources`.
+ * Values:        `destinations`, `sources`: as many elements as `prepared` has pieces, those of size 0 included.
  * Thread-safety: safe, but not beside another call on the same prepared batch.
  * Blocking:      does not wait for the GPU.
  * Errors:        as ferry_prepared_create_pieces, with the index; for a forbidden change FERRY_ERROR_KIND, or
@@ -814,6 +831,7 @@ typedef struct ferry_fill_desc {
  * zero bytes. A NULL fill is ignored.
  *
  * NULL:          `fill`, `destination`, `pattern`.
+ * Values:        `pattern`: `pattern_size` bytes.
  */
 FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination, uint64_t width,
                                     uint64_t height, uint64_t depth, const void *pattern, uint32_t pattern_size);
@@ -892,7 +910,11 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_OBSTACLE_NOT_CUT 18             /* rows below 64 KiB, or addresses or pitches that differ modulo 16 */
 #define FERRY_OBSTACLE_SMALL 19               /* too small to gain by it */
 
-/* Returns a text such as "pageable memory"; "?" for an unknown number. */
+/*
+ * Returns a text such as "pageable memory"; "?" for an unknown number.
+ *
+ * Values:        `obstacle`: FERRY_OBSTACLE_*.
+ */
 FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
 
 /* Why a copy takes its route: ferry_explanation.reason. */
@@ -1003,10 +1025,12 @@ FERRY_API int32_t ferry_fill_explain_async(ferry_instance *instance, const ferry
 /*
  * Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0,
  * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel; because it is predicted to be
- * the fastest (built-in profile)" or "...; no kernel: pageable memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero, or 0 for a
- * NULL explanation or a bad struct_size. `buffer` may be NULL when size is 0.
+ * the fastest (built-in profile)" or "...; no kernel: pageable memory", cut to `size` bytes with its ending zero.
+ * Returns the length of the whole line without the zero, or 0 for a NULL explanation or a bad struct_size. `buffer` may
+ * be NULL when size is 0.
  *
  * NULL:          `explanation`, `buffer`.
+ * Values:        `buffer`: `size` bytes.
  */
 FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
 
@@ -1041,6 +1065,7 @@ typedef struct ferry_batch_explanation {
  * of ferry_copy_batch_async).
  *
  * NULL:          `copies`.
+ * Values:        `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
  * Blocking:      as ferry_copy_explain_async.
  * Errors:        as ferry_copy_batch_async.
  * Driver:        the look-ups of ferry_copy_batch_async.
@@ -1053,6 +1078,7 @@ FERRY_API int32_t ferry_copy_batch_explain_async(ferry_instance *instance, const
  * Reports what ferry_copy_pieces_async would do, as ferry_copy_batch_explain_async.
  *
  * NULL:          `destinations`, `sources`, `sizes`.
+ * Values:        `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
  * Blocking:      as ferry_copy_explain_async.
  * Errors:        as ferry_copy_pieces_async.
  * Driver:        the look-ups of ferry_copy_pieces_async.
@@ -1068,6 +1094,7 @@ FERRY_API int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, cons
  * parts, and a MB is 10^6 bytes. Size and return value as for ferry_explanation_format.
  *
  * NULL:          `explanation`, `buffer`.
+ * Values:        `buffer`: `size` bytes.
  */
 FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation *explanation, char *buffer,
                                                   uint64_t size);
@@ -1167,7 +1194,8 @@ typedef struct ferry_trace_event {
  *              of that for each context, and waits for running work in the context. With LAZY the first copy by a
  *              kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that holds
  *              streams back until it has enqueued more.
- * log          `message` is one line without its end, valid during the callback. ferry writes nowhere else.
+ * log          `level`: FERRY_LOG_*. `message` is one line without its end, valid during the callback. ferry writes
+ *              nowhere else.
  * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
  *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
  *              never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
@@ -1192,7 +1220,7 @@ typedef struct ferry_trace_event {
  * submit       Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the program to
  *              run work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
  *              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
- *              or 0 if not; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
+ *              else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
  *              submit from a host function, so neither submit nor work may call the driver or wait for a thread that
  *              does. work calls no driver and returns when nothing is left to do. A copy asks for at most
  *              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
@@ -1211,8 +1239,8 @@ typedef struct ferry_trace_event {
  * trace_phases  The events wanted: FERRY_PHASE_*, joined by |. 0: all.
  *
  * Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and
- * ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and trace on both. No callback may call ferry
- * or throw.
+ * ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and trace on both. No
+ * callback may call ferry or throw.
  */
 struct ferry_options {
     uint32_t struct_size;
@@ -1234,7 +1262,7 @@ struct ferry_options {
     int32_t kernels;         /* FERRY_KERNELS_* */
     int32_t staging;         /* FERRY_STAGING_* */
     uint32_t staging_threads;
-    const int32_t *staging_cpus; /* NULL: any */
+    const int32_t *staging_cpus; /* `staging_cpu_count` elements; NULL: any */
     uint32_t staging_cpu_count;
     int32_t staging_priority; /* a niceness or FERRY_PRIORITY_OF_PROCESS */
     int32_t staging_numa;     /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
@@ -1243,7 +1271,7 @@ struct ferry_options {
     int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
     void *submit_user;
     uint64_t deferred_bytes; /* 0: a sixteenth of the device's memory */
-    uint32_t software_links; /* FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access */
+    int32_t software_links; /* FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access */
     uint32_t trace_phases;   /* FERRY_PHASE_*; 0: all */
     void (*trace)(void *user, const ferry_trace_event *event);
     void *trace_user;
@@ -1259,7 +1287,7 @@ typedef struct ferry_report {
     int32_t driver;         /* FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: the driver in use */
     int32_t driver_version; /* the CUDA version it supports: 1000 * major + 10 * minor */
     int32_t device_count;
-    int32_t fallback_reason; /* why AUTO took the software driver: the status of ferry_open with CUDA; or 0 */
+    int32_t fallback_reason; /* a status: of ferry_open with CUDA, which is why AUTO took the software driver; or 0 */
     uint32_t
         missing_count; /* optional entry points that this driver lacks; see ferry_instance_get_missing_entry_point */
     int32_t checks;    /* FERRY_CHECKS_* in force */
@@ -1277,15 +1305,18 @@ typedef struct ferry_report {
  * staging, which are current. */
 FERRY_API int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *report);
 
-/* Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc"; NULL past
- * the last. */
+/*
+ * Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc".
+ *
+ * NULL:          returned past the last.
+ */
 FERRY_API const char *ferry_instance_get_missing_entry_point(const ferry_instance *instance, uint32_t index);
 
 /*
- * Returns this instance's driver entry point, or NULL: for the program's own calls to the same driver, software or
- * not. `version` is as for cuGetProcAddress, such as 12000. The function's type is PFN_<name>_v<version> in
- * cudaTypedefs.h.
+ * Returns this instance's driver entry point: for the program's own calls to the same driver, software or not.
+ * `version` is as for cuGetProcAddress, such as 12000. The function's type is PFN_<name>_v<version> in cudaTypedefs.h.
  *
+ * NULL:          returned if the driver has no such entry point.
  * Thread-safety: safe if the program's own get_proc is.
  * Ownership:     valid until ferry_close.
  * Driver:        cuGetProcAddress.
@@ -1308,7 +1339,7 @@ FERRY_API void *ferry_instance_get_proc(const ferry_instance *instance, const ch
 #define FERRY_HANDLE_WIN32_KMT 4u
 #define FERRY_HANDLE_FABRIC 8u
 
-/* The facts of one device. Flags are 0 or 1. */
+/* The facts of one device. */
 typedef struct ferry_device_info {
     uint32_t struct_size;
     int32_t device; /* its ordinal */
@@ -1317,29 +1348,29 @@ typedef struct ferry_device_info {
     char pci_address[32];  /* domain:bus:device.function, such as "0000:3B:00.0" */
     uint64_t total_memory; /* bytes */
     uint64_t max_pitch;    /* bytes: the largest row pitch a copy may have */
-    int32_t is_software;
+    int32_t is_software;   /* 1: of the software driver */
     int32_t compute_major;
     int32_t compute_minor;
     int32_t sm_count;
     int32_t copy_engine_count;
-    int32_t overlap;            /* FERRY_COPY_OVERLAP_*: what that count means */
-    int32_t unified_addressing; /* one address space with the host: kind ANY works */
-    int32_t pageable_access;    /* kernels may read pageable host memory */
-    int32_t pageable_uses_host_page_tables;
-    int32_t can_map_host_memory;
-    int32_t host_register;                        /* ferry_host_register works */
-    int32_t host_register_read_only;              /* FERRY_REGISTER_READ_ONLY works */
-    int32_t registered_address_is_device_address; /* registered memory has one address for host and device */
-    int32_t managed_memory;
-    int32_t concurrent_managed_access;
-    int32_t memory_pools;            /* stream-ordered allocation works */
-    uint32_t pool_handle_types;      /* FERRY_HANDLE_* */
-    int32_t numa_node;               /* of the nearest host memory; -1 if the driver does not report it */
-    int32_t integrated;              /* shares the host's physical memory */
-    int32_t texture_pitch_alignment; /* bytes */
-    int32_t host_memory_pools;       /* pools of FERRY_LOCATION_HOST work */
-    int32_t host_numa_memory_pools;  /* pools of FERRY_LOCATION_HOST_NUMA work */
-    int32_t ipc_events;              /* events can be shared between processes */
+    int32_t overlap;                              /* FERRY_COPY_OVERLAP_*: what that count means */
+    int32_t unified_addressing;                   /* 1: one address space with the host: kind ANY works */
+    int32_t pageable_access;                      /* 1: kernels may read pageable host memory */
+    int32_t pageable_uses_host_page_tables;       /* 1: they do so by the host's page tables */
+    int32_t can_map_host_memory;                  /* 1: pinned memory can be mapped into the device */
+    int32_t host_register;                        /* 1: ferry_host_register works */
+    int32_t host_register_read_only;              /* 1: FERRY_REGISTER_READ_ONLY works */
+    int32_t registered_address_is_device_address; /* 1: registered memory has one address for host and device */
+    int32_t managed_memory;                       /* 1: ferry_managed_alloc works */
+    int32_t concurrent_managed_access;            /* 1: the host may use managed memory while the device works */
+    int32_t memory_pools;                         /* 1: stream-ordered allocation works */
+    uint32_t pool_handle_types;                   /* FERRY_HANDLE_* */
+    int32_t numa_node;                            /* of the nearest host memory; -1 if the driver does not report it */
+    int32_t integrated;                           /* 1: shares the host's physical memory */
+    int32_t texture_pitch_alignment;              /* bytes */
+    int32_t host_memory_pools;                    /* 1: pools of FERRY_LOCATION_HOST work */
+    int32_t host_numa_memory_pools;               /* 1: pools of FERRY_LOCATION_HOST_NUMA work */
+    int32_t ipc_events;                           /* 1: events can be shared between processes */
     uint32_t reserved;
     uint8_t luid[8];         /* Windows: of the adapter; zeros elsewhere */
     uint32_t luid_node_mask; /* Windows: the nodes of the adapter that are the device; 0 elsewhere */
@@ -1351,11 +1382,12 @@ FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t 
 
 /*
  * Stores the number of the device that another API knows by a UUID (VkPhysicalDeviceIDProperties.deviceUUID) or by a
- * LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. `uuid` is 16 bytes, `luid` 8. One
- * of them may be NULL; the UUID counts if both are given. Linked adapters share a LUID: this is the first of them, and
+ * LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. One of the two may be NULL; the
+ * UUID counts if both are given. Linked adapters share a LUID: this is the first of them, and
  * ferry_device_info.luid_node_mask tells them apart. *device is -1 after a failure.
  *
  * NULL:          `uuid`, `luid`.
+ * Values:        `uuid`: 16 bytes; `luid`: 8 bytes.
  * Errors:        FERRY_ERROR_DEVICE if this instance has no such device.
  */
 FERRY_API int32_t ferry_device_find(const ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid,
@@ -1388,8 +1420,8 @@ FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_
 
 /*
  * Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current.
- * `flags` are CUctx_flags; 0 is the driver's default.
  *
+ * Values:        `flags`: CUctx_flags; 0 is the driver's default.
  * Blocking:      while the driver makes the context.
  * Ownership:     *context is the caller's until ferry_context_destroy.
  * Driver:        cuCtxCreate (as of CUDA 3.2), cuCtxPopCurrent.
@@ -1482,9 +1514,10 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
 #define FERRY_STREAM_NON_BLOCKING 1u /* not ordered with the legacy default stream (CU_STREAM_NON_BLOCKING) */
 
 /*
- * Creates a stream on `device`. `flags`: 0 or FERRY_STREAM_NON_BLOCKING. `priority`: 0 is the lowest, negative numbers
- * are more urgent, down to a limit that the driver applies; copies ignore it.
+ * Creates a stream on `device`. `priority`: 0 is the lowest, negative numbers are more urgent, down to a limit that the
+ * driver applies; copies ignore it.
  *
+ * Values:        `flags`: FERRY_STREAM_NON_BLOCKING or 0.
  * Blocking:      may wait for the device.
  * Ownership:     *stream, a CUstream, is the caller's until ferry_stream_destroy.
  * Errors:        FERRY_ERROR_FLAGS.
@@ -1516,6 +1549,7 @@ FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUst
  * Sets *done to 1 if all work enqueued on `stream` has ended, else to 0. A failure also sets 0, so a loop must check
  * the status. Default streams as for ferry_stream_synchronize.
  *
+ * Values:        `done`: 0 or 1.
  * Errors:        late errors of earlier work.
  * Driver:        cuStreamQuery.
  */
@@ -1553,8 +1587,9 @@ FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstr
 #define FERRY_EVENT_INTERPROCESS 4u   /* for ferry_ipc_export_event; needs FERRY_EVENT_DISABLE_TIMING as well */
 
 /*
- * Creates an event on `device`; it can be recorded on streams of that device. `flags`: 0 or FERRY_EVENT_* bits.
+ * Creates an event on `device`; it can be recorded on streams of that device.
  *
+ * Values:        `flags`: FERRY_EVENT_*.
  * Blocking:      never, except on first need as ferry_context_retain_primary.
  * Ownership:     *event, a CUevent, is the caller's until ferry_event_destroy.
  * Errors:        FERRY_ERROR_FLAGS; _UNSUPPORTED for FERRY_EVENT_INTERPROCESS where the driver shares no events
@@ -1597,6 +1632,7 @@ FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUeve
  * Sets *done to 1 if the work before the event's last record has ended or the event was never recorded, else to 0. A
  * failure also sets 0, so a loop must check the status.
  *
+ * Values:        `done`: 0 or 1.
  * Errors:        late errors of earlier work.
  * Driver:        cuEventQuery.
  */
@@ -1807,7 +1843,7 @@ FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
  */
 FERRY_API int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, struct CUstream_st *stream);
 
-#define FERRY_REGISTER_READ_ONLY 1u /* the devices only read it; for memory the process itself may only read */
+#define FERRY_REGISTER_READ_ONLY 1u /* the devices only read it; for anonymous memory that the process may only read */
 
 /*
  * Pins `size` bytes of the caller's own memory in place, for every device. Size 0 is an error. Memory larger than
@@ -1815,8 +1851,8 @@ FERRY_API int32_t ferry_host_free_deferred(ferry_instance *instance, void *addre
  * on the same instance may cross from one piece or registration into the next, and copies may leave them for pageable
  * memory. The driver refuses such a call; ferry then makes one call for each part (see ferry_copy). The program's own
  * calls of the driver must stay within one piece.
- * `flags`: 0 or FERRY_REGISTER_READ_ONLY (for anonymous memory; the driver refuses files).
  *
+ * Values:        `flags`: FERRY_REGISTER_READ_ONLY, which the driver refuses for memory of files, or 0.
  * Blocking:      yes: pages are faulted in and pinned.
  * Ownership:     the memory stays the caller's and must stay mapped until ferry_host_unregister; the registration ends
  *                with its context, as for ferry_host_alloc.
@@ -2298,6 +2334,7 @@ FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolH
  * Stores the default pool of a location in *pool. It can be neither destroyed nor shared. `index` is as in
  * ferry_pool_desc.
  *
+ * Values:        `location`: FERRY_LOCATION_*.
  * Ownership:     *pool is the driver's.
  * Errors:        FERRY_ERROR_UNSUPPORTED for locations other than devices before CUDA 13.0.
  * Driver:        cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool.
@@ -2309,6 +2346,7 @@ FERRY_API int32_t ferry_pool_get_default(ferry_instance *instance, int32_t locat
  * Stores the current pool of a location in *pool: ferry_device_alloc_async allocates from it. Until another pool is
  * set, it is the default pool. It is the same for the whole process.
  *
+ * Values:        `location`: FERRY_LOCATION_*.
  * Ownership:     *pool belongs to its owner as before.
  * Errors:        as ferry_pool_get_default.
  * Driver:        cuDeviceGetMemPool, cuMemGetMemPool.
@@ -2319,6 +2357,7 @@ FERRY_API int32_t ferry_pool_get_current(ferry_instance *instance, int32_t locat
 /*
  * Makes `pool` the current one of a location, for the whole process. The pool must be of that location.
  *
+ * Values:        `location`: FERRY_LOCATION_*.
  * Ownership:     the pool stays the caller's.
  * Errors:        as ferry_pool_get_default; FERRY_ERROR_IMPORTED for a pool of another process.
  * Driver:        cuDeviceSetMemPool, cuMemSetMemPool.
@@ -2340,17 +2379,17 @@ FERRY_API int32_t ferry_pool_set_current(ferry_instance *instance, int32_t locat
 FERRY_API int32_t ferry_pool_alloc_async(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t size,
                                          struct CUstream_st *stream, uint64_t *address, ferry_error_info *error);
 
-/* The facts of one pool. Flags are 0 or 1. */
+/* The facts of one pool. */
 typedef struct ferry_pool_info {
     uint32_t struct_size;
     int32_t location;      /* FERRY_LOCATION_* */
     int32_t index;         /* ordinal of the device, number of the NUMA node, or 0 */
     uint32_t handle_types; /* FERRY_HANDLE_*; 0 for pools that ferry did not create: the driver does not report them */
     uint64_t max_size;     /* bytes; 0: no limit of its own, or not created by ferry */
-    int32_t is_default;
-    int32_t is_imported; /* of another process: serves only to import memory. It cannot allocate, trim, become current
-                            or report statistics or attributes */
-    int32_t can_share;   /* ferry_ipc_export_pool may succeed */
+    int32_t is_default;    /* 1: the default pool of its location */
+    int32_t is_imported;   /* 1: of another process. It serves only to import memory: it cannot allocate, trim, become
+                          * current or report statistics or attributes */
+    int32_t can_share;     /* 1: ferry_ipc_export_pool may succeed */
     uint32_t reserved;
 } ferry_pool_info;
 
@@ -2363,12 +2402,12 @@ typedef struct ferry_pool_info {
  */
 FERRY_API int32_t ferry_pool_get_info(ferry_instance *instance, struct CUmemPoolHandle_st *pool, ferry_pool_info *info);
 
-/* How a pool keeps and reuses memory. Flags are 0 or 1. */
+/* How a pool keeps and reuses memory. */
 typedef struct ferry_pool_attributes {
     uint32_t struct_size;
-    int32_t reuse_follow_event_dependencies; /* reuse what another stream freed if an event orders the two streams */
-    int32_t reuse_opportunistic;             /* reuse what another stream freed if that free is already complete */
-    int32_t reuse_internal_dependencies;     /* reuse what another stream freed, and make this stream wait for it */
+    int32_t reuse_follow_event_dependencies; /* 1: reuse what another stream freed if an event orders the two streams */
+    int32_t reuse_opportunistic;             /* 1: reuse what another stream freed if that free is already complete */
+    int32_t reuse_internal_dependencies;     /* 1: reuse what another stream freed, and make this stream wait for it */
     uint64_t release_threshold;              /* bytes kept when a stream, event or context is waited for; at first 0 */
 } ferry_pool_attributes;
 
@@ -2430,6 +2469,7 @@ FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHand
  * such data was lost without an error. An imported pool is accepted without that test, since nothing can be allocated
  * from it.
  *
+ * Values:        `access`: FERRY_ACCESS_*.
  * Blocking:      while the driver maps the memory, milliseconds; FERRY_ACCESS_NONE also as ferry_context_synchronize.
  * Errors:        FERRY_ERROR_PEER_ACCESS if `device` cannot reach the pool's device or the data was lost: access is
  *                then as before; _DEVICE also for FERRY_ACCESS_NONE on the pool's own device (READ_WRITE succeeds
@@ -2442,8 +2482,9 @@ FERRY_API int32_t ferry_pool_set_access(ferry_instance *instance, struct CUmemPo
                                         int32_t access);
 
 /*
- * Sets *access to FERRY_ACCESS_*: the access of `device` to memory of `pool`.
+ * Sets *access to the access of `device` to memory of `pool`.
  *
+ * Values:        `access`: FERRY_ACCESS_*.
  * Driver:        cuMemPoolGetAccess.
  */
 FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
@@ -2491,7 +2532,7 @@ typedef struct ferry_ipc_info {
     uint32_t struct_size;
     int32_t kind;          /* FERRY_IPC_* */
     int32_t device;        /* its ordinal in this process; -1: not visible here, or not of a device */
-    uint32_t handle_types; /* of a pool: the FERRY_HANDLE_* it was exported with */
+    uint32_t handle_types; /* FERRY_HANDLE_*: with which a pool was exported */
     uint64_t size;         /* of memory: bytes from the imported address on */
     uint64_t process;      /* the exporter's process number, in its own namespace */
     uint8_t device_uuid[16];
@@ -2524,6 +2565,7 @@ FERRY_API int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t add
  * is a file descriptor that must be sent too, over a Unix socket; with FERRY_HANDLE_WIN32 it is a HANDLE. With
  * FERRY_HANDLE_FABRIC everything is in `handle`, and *os_handle is -1. After a failure it is -1 too.
  *
+ * Values:        `handle_type`: FERRY_HANDLE_*, one of them.
  * Ownership:     *os_handle is the caller's to close; the pool stays the caller's.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT for a handle_type that is not one of the four; _NOT_SHAREABLE for the
  *                default pool, for a pool without that handle type and for an imported pool.
@@ -2650,7 +2692,7 @@ typedef struct ferry_peer_info {
     int32_t device;
     int32_t peer;
     int32_t can_access; /* 1: `device` can reach the memory of `peer`: the driver reports access, and no probe failed */
-    int32_t driver_can_access; /* what the driver reports */
+    int32_t driver_can_access; /* 1: the driver reports access */
     int32_t probe;             /* FERRY_PROBE_*: in this instance */
     int32_t performance_rank;  /* the driver's ranking of the links, 0 for the best; -1 if it is not reported */
     int32_t native_atomics;    /* 1: atomic operations work across the link; 0 also if it is not reported */
@@ -2739,7 +2781,7 @@ FERRY_API int32_t ferry_peer_calibrate(ferry_instance *instance, int32_t device,
 typedef struct ferry_multilink_options {
     uint32_t struct_size;
     uint32_t max_sms;       /* the maximum number of SMs that a copy may use on each helper; 0: 16, and never more */
-    const int32_t *helpers; /* `helper_count` devices, read during the call */
+    const int32_t *helpers; /* `helper_count` elements: devices, read during the call */
     uint32_t helper_count;  /* at most 29; 0: as without options */
     uint32_t reserved;      /* 0 */
 } ferry_multilink_options;
@@ -3062,6 +3104,7 @@ FERRY_API int32_t ferry_device_calibrate(ferry_instance *instance, int32_t devic
  * calibrate it again. To return to the built-in profile later, save it first.
  *
  * NULL:          `buffer`, `needed`.
+ * Values:        `buffer`: `size` bytes.
  */
 FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
                                      uint64_t *needed);
@@ -3070,6 +3113,7 @@ FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t dev
  * Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate.
  * `size` is the length of the text in bytes, with or without an ending zero.
  *
+ * Values:        `text`: `size` bytes.
  * Ownership:     `text` is read before return. The instance keeps each different profile that was loaded or measured,
  *                2.4 KB, until it is closed; loading an equal one again takes no more memory.
  * Errors:        FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version;

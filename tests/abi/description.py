@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """ferry.json and ferry.ffi.h are what the library does: description.py DESCRIPTION DECLARATIONS SHARED_LIBRARY
 
-Every function is called with NULL for each pointer in turn. It refuses a NULL exactly where the description says so. If
-cffi is installed, it reads the declarations, and finds the same values and sizes.
+Every value is described: flags and constants have their group, arrays their length. Every function is called with NULL
+for each pointer in turn. It refuses a NULL exactly where the description says so. If cffi is installed, it reads the
+declarations, and finds the same values and sizes.
 """
 import ctypes
 import json
+import re
 import sys
 from ctypes import c_int32, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
 
@@ -34,6 +36,46 @@ for one in structs.values():
         check(end <= field["offset"] < end + one["align"], f"{one['name']}.{field['name']} leaves a gap or overlaps")
         end = field["offset"] + field["size"]
     check(end <= one["size"] < end + one["align"], one["name"], "has another size")
+
+# ---- Values: what a generator needs to know of each
+
+# Numbers that stand alone: no field, parameter or result takes them as its choices.
+NUMBERS = {"FERRY_VERSION", "FERRY_STATUS_DRIVER_BASE", "FERRY_DEVICE", "FERRY_COPY_MAX_SMS_SHIFT", "FERRY_PRIORITY",
+           "FERRY_STREAM", "FERRY_IPC_HANDLE_SIZE"}
+# The numbers among the fields of 32 bits. A field of any other name says what its values are.
+COUNTS = re.compile(r"(?:.*_)?(?:device|peer|index|count|size|threads|queues|devices|major|minor|node|priority|rank|rate|"
+                    r"ns|sms|calls|links|channels|version|peers|contexts|arrays|allocations|alignment|mask|in_flight)")
+groups = {one["group"]: one for one in description["constants"]}
+callbacks = {one["name"]: one for one in description["callbacks"]}
+owners = [("fields of", one["name"], one["fields"]) for one in description["structs"]]
+owners += [("parameters of", one["name"], one["parameters"]) for one in description["functions"] + description["callbacks"]]
+
+for group in groups.values():
+    check({one["type"] for one in group["values"]} == {group["type"]}, group["group"], "has constants of two types")
+    check((group["kind"] == "number") == (group["group"] in NUMBERS), group["group"], "is named by no field, parameter or "
+          "result: name it where its constants are taken, or list it in NUMBERS")
+for what, owner, values in owners:
+    names = {one["name"] for one in values}
+    for one in values:
+        told = f"{what} {owner}: {one['name']}"
+        kind, meaning = one["type"], one.get("constants")
+        check(meaning is None or meaning in groups, told, "has constants of a group that does not exist")
+        if one["name"] == "flags" or one["name"].endswith("_flags"):
+            check(meaning and groups[meaning]["kind"] == "flags" or "driver_constants" in one,
+                  told, "names no group of flags")
+        is_pointer_to_number = re.fullmatch(r"const u?int(8|32|64)_t \*", kind)
+        check(not is_pointer_to_number or "count" in one or "count_of" in one, told, "is an array without a length")
+        check(not isinstance(one.get("count"), str) or one["count"] in names, told, "counts by what does not exist")
+        check("(*)" not in kind or one.get("callback") in callbacks, told, "is a callback without a description")
+        check(kind != "char *" or "count" in one, told, "is text without a length")
+        if what == "fields of" and kind in ("int32_t", "uint32_t") and one["name"] != "struct_size":
+            check(meaning or "is" in one or COUNTS.fullmatch(one["name"]), told, 'says neither which constants it takes '
+                  'nor "1: ..."; a number has a name of COUNTS')
+        if re.match(r"is_|can_|has_", one["name"]):
+            check(one.get("is") == "flag", told, 'does not begin with "1: "')
+for function in description["functions"]:
+    check("*" not in function["returns"] or "returns_nullable" in function, function["name"], "may return NULL or not")
+    check(not function["returns_status"] or function["returns"] == "int32_t", function["name"], "returns no status")
 
 # ---- Functions: NULL
 
