@@ -4,8 +4,7 @@ pub const FERRY_VERSION_MAJOR: i32 = 0;
 pub const FERRY_VERSION_MINOR: i32 = 6;
 pub const FERRY_VERSION_PATCH: i32 = 0;
 
-pub const FERRY_SUCCESS: i32 = 0;
-
+pub const FERRY_SUCCESS: i32 = 0; // counts as one of FERRY_ERROR_*
 pub const FERRY_ERROR_INVALID_ARGUMENT: i32 = -1; // a required pointer is NULL, or a value is outside its documented range
 pub const FERRY_ERROR_OUT_OF_MEMORY: i32 = -2; // host memory for ferry's own use; device memory is a driver status
 pub const FERRY_ERROR_ABI_MISMATCH: i32 = -3; // struct_size is out of range, or covers unknown bytes that are not zero
@@ -39,6 +38,7 @@ pub const FERRY_ERROR_PROFILE: i32 = -30; // the profile is damaged, old, or of 
 pub const FERRY_ERROR_ROUTE: i32 = -31; // the route that the flags force cannot take this copy: see value
 
 pub const FERRY_STATUS_DRIVER_BASE: i32 = -1000;
+
 pub const FERRY_STATUS_CONTEXT_DEAD: u32 = 1; // the context (or the driver) is lost: every later call on it will fail too
 pub const FERRY_STATUS_RETRY: u32 = 2; // the same call may succeed later, or once memory has been freed
 
@@ -112,8 +112,9 @@ pub const FERRY_COPY_BY_DRIVER: u32 = 256;
 pub const FERRY_COPY_BY_KERNEL: u32 = 512;
 pub const FERRY_COPY_BY_STAGING: u32 = 1024;
 pub const FERRY_COPY_BY_RELAY: u32 = 2048;
-pub const FERRY_COPY_MAX_SMS_SHIFT: i32 = 16;
 pub const FERRY_COPY_DEFAULT: u32 = 4294901760; // a maximum of 65535 SMs, which limits nothing
+
+pub const FERRY_COPY_MAX_SMS_SHIFT: i32 = 16;
 
 pub const FERRY_BATCH_CHECK_OVERLAP: u32 = 4096; // refuse a batch if a copy writes bytes that another one reads or writes
 pub const FERRY_BATCH_UPDATABLE: u32 = 8192; // prepared pieces only: allows ferry_prepared_set_addresses
@@ -214,6 +215,7 @@ pub const FERRY_HANDLE_FABRIC: u32 = 8;
 
 pub const FERRY_STREAM_LEGACY: i32 = 1;
 pub const FERRY_STREAM_PER_THREAD: i32 = 2;
+
 pub const FERRY_STREAM_NON_BLOCKING: u32 = 1; // not ordered with the legacy default stream (CU_STREAM_NON_BLOCKING)
 
 pub const FERRY_EVENT_BLOCKING_SYNC: u32 = 1; // ferry_event_synchronize sleeps instead of spinning
@@ -232,7 +234,7 @@ pub const FERRY_HOST_FROM_MAPPING: i32 = 1; // mapped by ferry, registered with 
 pub const FERRY_HOST_FROM_DRIVER: i32 = 2; // cuMemHostAlloc
 pub const FERRY_HOST_FROM_SYSTEM: i32 = 3; // mapped by ferry and pageable: FERRY_HOST_ALLOW_PAGEABLE
 
-pub const FERRY_REGISTER_READ_ONLY: u32 = 1; // the devices only read it; for memory the process itself may only read
+pub const FERRY_REGISTER_READ_ONLY: u32 = 1; // the devices only read it; for anonymous memory that the process may only read
 
 pub const FERRY_MEMORY_PAGEABLE: i32 = 0; // ordinary host memory or none at all; a host pool's without access to the pool
 pub const FERRY_MEMORY_PINNED: i32 = 1; // allocated pinned, or registered
@@ -307,6 +309,7 @@ pub const FERRY_ACCESS_NONE: i32 = 0;
 pub const FERRY_ACCESS_READ_WRITE: i32 = 3;
 
 pub const FERRY_IPC_HANDLE_SIZE: i32 = 256;
+
 pub const FERRY_IPC_MEMORY: i32 = 1; // memory of ferry_device_alloc, cuMemAlloc or cudaMalloc
 pub const FERRY_IPC_POOL: i32 = 2; // a pool
 pub const FERRY_IPC_POOL_MEMORY: i32 = 3; // an allocation from a pool
@@ -323,6 +326,7 @@ pub const FERRY_EXTERNAL_D3D12_HEAP: i32 = 4; // an NT handle, or a name
 pub const FERRY_EXTERNAL_D3D12_RESOURCE: i32 = 5; // the same; always dedicated, the flag need not be set
 pub const FERRY_EXTERNAL_D3D11_RESOURCE: i32 = 6; // the same
 pub const FERRY_EXTERNAL_D3D11_RESOURCE_KMT: i32 = 7; // a KMT handle; else the same
+
 pub const FERRY_EXTERNAL_DEDICATED: u32 = 1;
 
 pub const FERRY_SEMAPHORE_OPAQUE_FD: i32 = 1; // a binary semaphore of Vulkan on Linux: a file descriptor
@@ -533,7 +537,8 @@ pub const ferry_trace_event = extern struct {
 ///              of that for each context, and waits for running work in the context. With LAZY the first copy by a
 ///              kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that holds
 ///              streams back until it has enqueued more.
-/// log          `message` is one line without its end, valid during the callback. ferry writes nowhere else.
+/// log          `level`: FERRY_LOG_*. `message` is one line without its end, valid during the callback. ferry writes
+///              nowhere else.
 /// staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
 ///              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
 ///              never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
@@ -558,7 +563,7 @@ pub const ferry_trace_event = extern struct {
 /// submit       Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the program to
 ///              run work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
 ///              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
-///              or 0 if not; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
+///              else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
 ///              submit from a host function, so neither submit nor work may call the driver or wait for a thread that
 ///              does. work calls no driver and returns when nothing is left to do. A copy asks for at most
 ///              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
@@ -568,11 +573,12 @@ pub const ferry_trace_event = extern struct {
 ///              report access and move nothing: ferry_peer_probe and ferry_peer_enable fail with
 ///              FERRY_ERROR_PEER_ACCESS. If the program enables access itself, copies between the two contexts' memory
 ///              write nothing and report no error. Fills and kernels then do not change a peer's memory, and kernels
-///              read bytes of 0xff from it. * trace        Called for every copy, batch and fill, also one that fails: when the call returns, and for one on a stream
-///              again with the same id once the stream has passed, on a thread of ferry's. That thread looks every 0.05
-///              ms; the stream does not wait for it. There is no second event if the call failed, did nothing, or became
-///              part of a graph, nor for what streams have not passed at ferry_close. `event` is valid during the
-///              callback. It costs a call on a stream an event, some microseconds.
+///              read bytes of 0xff from it.
+/// trace        Called for every copy, batch and fill, also one that fails: when the call returns, and for one on a
+///              stream again with the same id once the stream has passed, on a thread of ferry's. That thread looks
+///              every 0.05 ms; the stream does not wait for it. There is no second event if the call failed, did
+///              nothing, or became part of a graph, nor for what streams have not passed at ferry_close. `event` is
+///              valid during the callback. It costs a call on a stream an event, some microseconds.
 ///
 /// Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and trace on both. No callback may call ferry or throw.
 pub const ferry_options = extern struct {
@@ -595,16 +601,16 @@ pub const ferry_options = extern struct {
     kernels: i32 = 0, // FERRY_KERNELS_*
     staging: i32 = 0, // FERRY_STAGING_*
     staging_threads: u32 = 0,
-    staging_cpus: ?[*]const i32 = null, // NULL: any
+    staging_cpus: ?[*]const i32 = null, // `staging_cpu_count` elements; NULL: any
     staging_cpu_count: u32 = 0,
     staging_priority: i32 = 0, // a niceness or FERRY_PRIORITY_OF_PROCESS
     staging_numa: i32 = 0, // FERRY_NUMA_ANY or FERRY_NUMA_NODE
     staging_numa_node: i32 = 0,
     staging_bytes: u64 = 0, // 0: 16 MiB
-    submit: ?*const fn (user: ?*anyopaque, work: ?*const fn (?*anyopaque) callconv(.c) void, argument: ?*anyopaque) callconv(.c) i32 = null,
+    submit: ?*const fn (user: ?*anyopaque, work: ?*const fn (argument: ?*anyopaque) callconv(.c) void, argument: ?*anyopaque) callconv(.c) i32 = null,
     submit_user: ?*anyopaque = null,
     deferred_bytes: u64 = 0, // 0: a sixteenth of the device's memory
-    software_links: u32 = 0, // FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access
+    software_links: i32 = 0, // FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access
     reserved1: u32 = 0,
     trace: ?*const fn (user: ?*anyopaque, event: ?*const ferry_trace_event) callconv(.c) void = null,
     trace_user: ?*anyopaque = null,
@@ -616,7 +622,7 @@ pub const ferry_report = extern struct {
     driver: i32 = 0, // FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: the driver in use
     driver_version: i32 = 0, // the CUDA version it supports: 1000 * major + 10 * minor
     device_count: i32 = 0,
-    fallback_reason: i32 = 0, // why AUTO took the software driver: the status of ferry_open with CUDA; or 0
+    fallback_reason: i32 = 0, // a status: of ferry_open with CUDA, which is why AUTO took the software driver; or 0
     missing_count: u32 = 0, // optional entry points that this driver lacks; see ferry_instance_get_missing_entry_point
     checks: i32 = 0, // FERRY_CHECKS_* in force
     failed_peers: u32 = 0, // ordered pairs of devices between which a probe has lost data so far
@@ -629,7 +635,7 @@ pub const ferry_report = extern struct {
     staging_bytes: u64 = 0, // the intended size of each staging buffer
 };
 
-/// The facts of one device. Flags are 0 or 1.
+/// The facts of one device.
 pub const ferry_device_info = extern struct {
     struct_size: u32 = @sizeOf(ferry_device_info),
     device: i32 = 0, // its ordinal
@@ -638,29 +644,29 @@ pub const ferry_device_info = extern struct {
     pci_address: [32]u8 = @splat(0), // domain:bus:device.function, such as "0000:3B:00.0"
     total_memory: u64 = 0, // bytes
     max_pitch: u64 = 0, // bytes: the largest row pitch a copy may have
-    is_software: i32 = 0,
+    is_software: i32 = 0, // 1: of the software driver
     compute_major: i32 = 0,
     compute_minor: i32 = 0,
     sm_count: i32 = 0,
     copy_engine_count: i32 = 0,
     overlap: i32 = 0, // FERRY_COPY_OVERLAP_*: what that count means
-    unified_addressing: i32 = 0, // one address space with the host: kind ANY works
-    pageable_access: i32 = 0, // kernels may read pageable host memory
-    pageable_uses_host_page_tables: i32 = 0,
-    can_map_host_memory: i32 = 0,
-    host_register: i32 = 0, // ferry_host_register works
-    host_register_read_only: i32 = 0, // FERRY_REGISTER_READ_ONLY works
-    registered_address_is_device_address: i32 = 0, // registered memory has one address for host and device
-    managed_memory: i32 = 0,
-    concurrent_managed_access: i32 = 0,
-    memory_pools: i32 = 0, // stream-ordered allocation works
+    unified_addressing: i32 = 0, // 1: one address space with the host: kind ANY works
+    pageable_access: i32 = 0, // 1: kernels may read pageable host memory
+    pageable_uses_host_page_tables: i32 = 0, // 1: they do so by the host's page tables
+    can_map_host_memory: i32 = 0, // 1: pinned memory can be mapped into the device
+    host_register: i32 = 0, // 1: ferry_host_register works
+    host_register_read_only: i32 = 0, // 1: FERRY_REGISTER_READ_ONLY works
+    registered_address_is_device_address: i32 = 0, // 1: registered memory has one address for host and device
+    managed_memory: i32 = 0, // 1: ferry_managed_alloc works
+    concurrent_managed_access: i32 = 0, // 1: the host may use managed memory while the device works
+    memory_pools: i32 = 0, // 1: stream-ordered allocation works
     pool_handle_types: u32 = 0, // FERRY_HANDLE_*
     numa_node: i32 = 0, // of the nearest host memory; -1 if the driver does not report it
-    integrated: i32 = 0, // shares the host's physical memory
+    integrated: i32 = 0, // 1: shares the host's physical memory
     texture_pitch_alignment: i32 = 0, // bytes
-    host_memory_pools: i32 = 0, // pools of FERRY_LOCATION_HOST work
-    host_numa_memory_pools: i32 = 0, // pools of FERRY_LOCATION_HOST_NUMA work
-    ipc_events: i32 = 0, // events can be shared between processes
+    host_memory_pools: i32 = 0, // 1: pools of FERRY_LOCATION_HOST work
+    host_numa_memory_pools: i32 = 0, // 1: pools of FERRY_LOCATION_HOST_NUMA work
+    ipc_events: i32 = 0, // 1: events can be shared between processes
     reserved: u32 = 0,
     luid: [8]u8 = @splat(0), // Windows: of the adapter; zeros elsewhere
     luid_node_mask: u32 = 0, // Windows: the nodes of the adapter that are the device; 0 elsewhere
@@ -750,25 +756,25 @@ pub const ferry_pool_desc = extern struct {
     max_size: u64 = 0, // bytes; 0: no limit of its own
 };
 
-/// The facts of one pool. Flags are 0 or 1.
+/// The facts of one pool.
 pub const ferry_pool_info = extern struct {
     struct_size: u32 = @sizeOf(ferry_pool_info),
     location: i32 = 0, // FERRY_LOCATION_*
     index: i32 = 0, // ordinal of the device, number of the NUMA node, or 0
     handle_types: u32 = 0, // FERRY_HANDLE_*; 0 for pools that ferry did not create: the driver does not report them
     max_size: u64 = 0, // bytes; 0: no limit of its own, or not created by ferry
-    is_default: i32 = 0,
-    is_imported: i32 = 0, // of another process: serves only to import memory. It cannot allocate, trim, become current or report statistics or attributes
-    can_share: i32 = 0, // ferry_ipc_export_pool may succeed
+    is_default: i32 = 0, // 1: the default pool of its location
+    is_imported: i32 = 0, // 1: of another process. It serves only to import memory: it cannot allocate, trim, become current or report statistics or attributes
+    can_share: i32 = 0, // 1: ferry_ipc_export_pool may succeed
     reserved: u32 = 0,
 };
 
-/// How a pool keeps and reuses memory. Flags are 0 or 1.
+/// How a pool keeps and reuses memory.
 pub const ferry_pool_attributes = extern struct {
     struct_size: u32 = @sizeOf(ferry_pool_attributes),
-    reuse_follow_event_dependencies: i32 = 0, // reuse what another stream freed if an event orders the two streams
-    reuse_opportunistic: i32 = 0, // reuse what another stream freed if that free is already complete
-    reuse_internal_dependencies: i32 = 0, // reuse what another stream freed, and make this stream wait for it
+    reuse_follow_event_dependencies: i32 = 0, // 1: reuse what another stream freed if an event orders the two streams
+    reuse_opportunistic: i32 = 0, // 1: reuse what another stream freed if that free is already complete
+    reuse_internal_dependencies: i32 = 0, // 1: reuse what another stream freed, and make this stream wait for it
     release_threshold: u64 = 0, // bytes kept when a stream, event or context is waited for; at first 0
 };
 
@@ -782,7 +788,7 @@ pub const ferry_ipc_info = extern struct {
     struct_size: u32 = @sizeOf(ferry_ipc_info),
     kind: i32 = 0, // FERRY_IPC_*
     device: i32 = 0, // its ordinal in this process; -1: not visible here, or not of a device
-    handle_types: u32 = 0, // of a pool: the FERRY_HANDLE_* it was exported with
+    handle_types: u32 = 0, // FERRY_HANDLE_*: with which a pool was exported
     size: u64 = 0, // of memory: bytes from the imported address on
     process: u64 = 0, // the exporter's process number, in its own namespace
     device_uuid: [16]u8 = @splat(0),
@@ -796,7 +802,7 @@ pub const ferry_peer_info = extern struct {
     device: i32 = 0,
     peer: i32 = 0,
     can_access: i32 = 0, // 1: `device` can reach the memory of `peer`: the driver reports access, and no probe failed
-    driver_can_access: i32 = 0, // what the driver reports
+    driver_can_access: i32 = 0, // 1: the driver reports access
     probe: i32 = 0, // FERRY_PROBE_*: in this instance
     performance_rank: i32 = 0, // the driver's ranking of the links, 0 for the best; -1 if it is not reported
     native_atomics: i32 = 0, // 1: atomic operations work across the link; 0 also if it is not reported
@@ -812,7 +818,7 @@ pub const ferry_peer_info = extern struct {
 pub const ferry_multilink_options = extern struct {
     struct_size: u32 = @sizeOf(ferry_multilink_options),
     max_sms: u32 = 0, // the maximum number of SMs that a copy may use on each helper; 0: 16, and never more
-    helpers: ?[*]const i32 = null, // `helper_count` devices, read during the call
+    helpers: ?[*]const i32 = null, // `helper_count` elements: devices, read during the call
     helper_count: u32 = 0, // at most 29; 0: as without options
     reserved: u32 = 0, // 0
 };
@@ -857,10 +863,12 @@ pub extern fn ferry_status_name(status: i32) [*:0]const u8;
 /// Returns the meaning of the status in a few English words, also for unknown statuses. Needs no instance.
 pub extern fn ferry_status_text(status: i32) [*:0]const u8;
 
-/// Returns how to react to a status: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY, or 0, also for unknown statuses. Needs no instance.
+/// Returns how to react to a status; 0 also for unknown statuses. Needs no instance.
+/// Values: returned: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY or 0.
 pub extern fn ferry_status_traits(status: i32) u32;
 
 /// Writes one readable line about `error` to `buffer`, cut to `size` bytes with its ending zero, such as "copy 7: destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)" or, if only status is set, "no such device ... (FERRY_ERROR_DEVICE)". Index 0 is left out. Returns the length of the whole line without the zero, or 0 for a NULL error. `buffer` may be NULL when size is 0: the call then measures the line.
+/// Values: `buffer`: `size` bytes.
 pub extern fn ferry_error_format(@"error": ?*const ferry_error_info, buffer: ?[*]u8, size: u64) u64;
 
 /// Opens an instance. NULL `options` are the defaults: the NVIDIA driver or an error. Several instances may be open at once. Instances on the software driver share it: a later one with other software_* values is refused.
@@ -924,33 +932,41 @@ pub extern fn ferry_ticket_release(ticket: ?*ferry_ticket) i32;
 /// A piece is a line of linear memory without flags of its own; any other copy is a box. Pieces use the instance's flags. A copy with flags of its own is routed by them, in a call or launch of its own. If the instance has flags, every box of rows gets a call or launch of its own too. All boxes out of arrays that kernels read (FERRY_ARRAY_SURFACE) take one launch together where that is faster. The driver makes copies into arrays. Between pageable memory and the context's device, pieces are staged together, with boxes of at most 16384 rows: in one launch for each direction, or several above 1 GiB. A single one, and copies with the instance's flags NO_KERNELS or BY_DRIVER, are routed as by ferry_copy_async.
 ///
 /// Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on streams of ferry's own. Devices with access to each other's memory, proven by ferry_peer_enable or ferry_peer_probe, take chunks in turn and pass them on (docs/devices.md).
+/// Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
 pub extern fn ferry_copy_batch(instance: *ferry_instance, copies: ?[*]const ferry_copy_desc, count: u64, flags: u32, @"error": ?*ferry_error_info) i32;
 
 /// Enqueues a batch on `stream`, as for ferry_copy_async: all of it starts after earlier work there, and is complete for later work.
+/// Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
 pub extern fn ferry_copy_batch_async(instance: *ferry_instance, copies: ?[*]const ferry_copy_desc, count: u64, flags: u32, stream: ?*CUstream_st, @"error": ?*ferry_error_info) i32;
 
 /// Copies a batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever its addresses.
+/// Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
 pub extern fn ferry_copy_pieces(instance: *ferry_instance, destinations: ?[*]const u64, sources: ?[*]const u64, sizes: ?[*]const u64, count: u64, flags: u32, @"error": ?*ferry_error_info) i32;
 
 /// ferry_copy_pieces on a stream, as ferry_copy_batch_async.
+/// Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
 pub extern fn ferry_copy_pieces_async(instance: *ferry_instance, destinations: ?[*]const u64, sources: ?[*]const u64, sizes: ?[*]const u64, count: u64, flags: u32, stream: ?*CUstream_st, @"error": ?*ferry_error_info) i32;
 
-/// Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async. The plan keeps the current profile and instance flags. `count` 0 is fine. The only flag is FERRY_BATCH_CHECK_OVERLAP.
+/// Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async. The plan keeps the current profile and instance flags. `count` 0 is fine.
+/// Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
 pub extern fn ferry_prepared_create(instance: *ferry_instance, copies: ?[*]const ferry_copy_desc, count: u64, flags: u32, stream: ?*CUstream_st, prepared: *?*ferry_prepared, @"error": ?*ferry_error_info) i32;
 
-/// Prepares a batch of pieces, as ferry_prepared_create. With FERRY_BATCH_UPDATABLE their addresses can be changed, and pieces are not merged. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_UPDATABLE.
+/// Prepares a batch of pieces, as ferry_prepared_create. With FERRY_BATCH_UPDATABLE their addresses can be changed, and pieces are not merged.
+/// Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_*.
 pub extern fn ferry_prepared_create_pieces(instance: *ferry_instance, destinations: ?[*]const u64, sources: ?[*]const u64, sizes: ?[*]const u64, count: u64, flags: u32, stream: ?*CUstream_st, prepared: *?*ferry_prepared, @"error": ?*ferry_error_info) i32;
 
 /// Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async would. A default stream is that of the current context, else of ferry's context for the device of the batch. On a stream that is being captured the batch becomes part of the graph and must live as long as the graph may run. In another context of the device, which does not see all memory of the first, the driver makes the copies instead of kernels.
 pub extern fn ferry_prepared_launch(prepared: *ferry_prepared, stream: ?*CUstream_st, @"error": ?*ferry_error_info) i32;
 
 /// Gives all pieces of an updatable batch new addresses; NULL keeps the sources or the destinations. Addresses of pieces of size 0 are not read. The change is ordered on `stream`: earlier launches use the old addresses; later launches, also replays of graphs, use the new ones. The caller orders launches on other streams. Each piece keeps its size, its kind of memory (pinned host memory, the device's or a peer's), and its destination's remainder modulo 16. The new addresses are checked as before, with the original flags and for the context that the batch was prepared in.
+/// Values: `destinations`, `sources`: as many elements as `prepared` has pieces, those of size 0 included.
 pub extern fn ferry_prepared_set_addresses(prepared: *ferry_prepared, destinations: ?[*]const u64, sources: ?[*]const u64, stream: ?*CUstream_st, @"error": ?*ferry_error_info) i32;
 
 /// Destroys a prepared batch. Launches of it may be in flight; graphs that hold it may not run any more.
 pub extern fn ferry_prepared_destroy(prepared: ?*ferry_prepared) i32;
 
 /// Sets a descriptor from a place, which may be the one inside *fill, an extent and `pattern_size` bytes of pattern (at most 16 are taken). ferry_fill checks the values. A NULL place leaves the destination all zero; a NULL pattern means zero bytes. A NULL fill is ignored.
+/// Values: `pattern`: `pattern_size` bytes.
 pub extern fn ferry_fill_desc_init(fill: ?*ferry_fill_desc, destination: ?*const ferry_place, width: u64, height: u64, depth: u64, pattern: ?*const anyopaque, pattern_size: u32) void;
 
 /// Fills, and returns when the bytes are there. The fill is ordered like a ferry_copy. The context is the current one if it belongs to the memory's device, else ferry's for that device; for pinned and managed memory the current one, else device 0's. Memory that the driver fills only in the memory's own context, such as another process's, uses that context.
@@ -960,6 +976,7 @@ pub extern fn ferry_fill(instance: *ferry_instance, fill: *const ferry_fill_desc
 pub extern fn ferry_fill_async(instance: *ferry_instance, fill: *const ferry_fill_desc, stream: ?*CUstream_st, @"error": ?*ferry_error_info) i32;
 
 /// Returns a text such as "pageable memory"; "?" for an unknown number.
+/// Values: `obstacle`: FERRY_OBSTACLE_*.
 pub extern fn ferry_obstacle_text(obstacle: i32) [*:0]const u8;
 
 /// Reports what ferry_copy would do with `copy`, without doing it. Fills `explanation`. The explanation does not cover whether a copy between two devices uses the link between them: that depends on peer access.
@@ -969,31 +986,36 @@ pub extern fn ferry_copy_explain(instance: *ferry_instance, copy: *const ferry_c
 pub extern fn ferry_copy_explain_async(instance: *ferry_instance, copy: *const ferry_copy_desc, stream: ?*CUstream_st, explanation: *ferry_explanation, @"error": ?*ferry_error_info) i32;
 
 /// Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0, 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel; because it is predicted to be the fastest (built-in profile)" or "...; no kernel: pageable memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero, or 0 for a NULL explanation or a bad struct_size. `buffer` may be NULL when size is 0.
+/// Values: `buffer`: `size` bytes.
 pub extern fn ferry_explanation_format(explanation: ?*const ferry_explanation, buffer: ?[*]u8, size: u64) u64;
 
 /// Reports what ferry_copy_batch_async would do with a batch now, without doing it: how many copies go which way, and the predicted times. Checks the batch as that call does, and fills `explanation`. Does not tell whether that call waits: `singles` wait as ferry_copy_explain_async tells for each, and `staged` only to read sources early (Blocking of ferry_copy_batch_async).
+/// Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
 pub extern fn ferry_copy_batch_explain_async(instance: *ferry_instance, copies: ?[*]const ferry_copy_desc, count: u64, flags: u32, stream: ?*CUstream_st, explanation: *ferry_batch_explanation, @"error": ?*ferry_error_info) i32;
 
 /// Reports what ferry_copy_pieces_async would do, as ferry_copy_batch_explain_async.
+/// Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
 pub extern fn ferry_copy_pieces_explain_async(instance: *ferry_instance, destinations: ?[*]const u64, sources: ?[*]const u64, sizes: ?[*]const u64, count: u64, flags: u32, stream: ?*CUstream_st, explanation: *ferry_batch_explanation, @"error": ?*ferry_error_info) i32;
 
 /// Writes one readable line about `explanation` to `buffer`, such as "1500 copies staged on 8 SMs and 8 threads, 90.1 MB, 1900.0 us; 3 by a kernel on 8 SMs, 0.1 MB, 12.1 us", or "nothing to copy". The SMs are max_sms in both parts, and a MB is 10^6 bytes. Size and return value as for ferry_explanation_format.
+/// Values: `buffer`: `size` bytes.
 pub extern fn ferry_batch_explanation_format(explanation: ?*const ferry_batch_explanation, buffer: ?[*]u8, size: u64) u64;
 
 /// Fills `report`. The values are those of ferry_open, except for peers, kernels and staging, which are current.
 pub extern fn ferry_instance_get_report(instance: *const ferry_instance, report: *ferry_report) i32;
 
-/// Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc"; NULL past the last.
+/// Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc".
 pub extern fn ferry_instance_get_missing_entry_point(instance: *const ferry_instance, index: u32) ?[*:0]const u8;
 
-/// Returns this instance's driver entry point, or NULL: for the program's own calls to the same driver, software or not. `version` is as for cuGetProcAddress, such as 12000. The function's type is PFN_<name>_v<version> in cudaTypedefs.h.
+/// Returns this instance's driver entry point: for the program's own calls to the same driver, software or not. `version` is as for cuGetProcAddress, such as 12000. The function's type is PFN_<name>_v<version> in cudaTypedefs.h.
 pub extern fn ferry_instance_get_proc(instance: *const ferry_instance, name: [*:0]const u8, version: i32) ?*anyopaque;
 
 /// Fills `info` with the facts of device number `device`. They were queried at ferry_open.
 pub extern fn ferry_device_get_info(instance: *const ferry_instance, device: i32, info: *ferry_device_info) i32;
 
-/// Stores the number of the device that another API knows by a UUID (VkPhysicalDeviceIDProperties.deviceUUID) or by a LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. `uuid` is 16 bytes, `luid` 8. One of them may be NULL; the UUID counts if both are given. Linked adapters share a LUID: this is the first of them, and ferry_device_info.luid_node_mask tells them apart. *device is -1 after a failure.
-pub extern fn ferry_device_find(instance: *const ferry_instance, uuid: ?[*]const u8, luid: ?[*]const u8, device: *i32) i32;
+/// Stores the number of the device that another API knows by a UUID (VkPhysicalDeviceIDProperties.deviceUUID) or by a LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. One of the two may be NULL; the UUID counts if both are given. Linked adapters share a LUID: this is the first of them, and ferry_device_info.luid_node_mask tells them apart. *device is -1 after a failure.
+/// Values: `uuid`: 16 bytes; `luid`: 8 bytes.
+pub extern fn ferry_device_find(instance: *const ferry_instance, uuid: ?*const [16]u8, luid: ?*const [8]u8, device: *i32) i32;
 
 /// Retains the device's primary context for the caller. Each call needs one ferry_context_release_primary.
 pub extern fn ferry_context_retain_primary(instance: *ferry_instance, device: i32, context: *?*CUctx_st, @"error": ?*ferry_error_info) i32;
@@ -1001,7 +1023,8 @@ pub extern fn ferry_context_retain_primary(instance: *ferry_instance, device: i3
 /// Releases one reference to the device's primary context.
 pub extern fn ferry_context_release_primary(instance: *ferry_instance, device: i32) i32;
 
-/// Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current. `flags` are CUctx_flags; 0 is the driver's default.
+/// Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current.
+/// Values: `flags`: CUctx_flags; 0 is the driver's default.
 pub extern fn ferry_context_create(instance: *ferry_instance, device: i32, flags: u32, context: *?*CUctx_st, @"error": ?*ferry_error_info) i32;
 
 /// Destroys a context made by ferry_context_create, with everything in it. If it was adopted, ferry returns to the device's primary context. No thread may have the context current, and no other call may be using it.
@@ -1022,7 +1045,8 @@ pub extern fn ferry_context_get_current(instance: *ferry_instance, context: *?*C
 /// Waits until all work of `context` has ended; `device` is then not read. NULL: waits for the context that ferry uses for `device`, which need not be the thread's current one.
 pub extern fn ferry_context_synchronize(instance: *ferry_instance, device: i32, context: ?*CUctx_st) i32;
 
-/// Creates a stream on `device`. `flags`: 0 or FERRY_STREAM_NON_BLOCKING. `priority`: 0 is the lowest, negative numbers are more urgent, down to a limit that the driver applies; copies ignore it.
+/// Creates a stream on `device`. `priority`: 0 is the lowest, negative numbers are more urgent, down to a limit that the driver applies; copies ignore it.
+/// Values: `flags`: FERRY_STREAM_NON_BLOCKING or 0.
 pub extern fn ferry_stream_create(instance: *ferry_instance, device: i32, flags: u32, priority: i32, stream: *?*CUstream_st, @"error": ?*ferry_error_info) i32;
 
 /// Destroys a stream; work enqueued on it still completes. NULL does nothing. FERRY_STREAM_LEGACY and FERRY_STREAM_PER_THREAD are FERRY_ERROR_INVALID_ARGUMENT.
@@ -1032,6 +1056,7 @@ pub extern fn ferry_stream_destroy(instance: *ferry_instance, stream: ?*CUstream
 pub extern fn ferry_stream_synchronize(instance: *ferry_instance, stream: ?*CUstream_st) i32;
 
 /// Sets *done to 1 if all work enqueued on `stream` has ended, else to 0. A failure also sets 0, so a loop must check the status. Default streams as for ferry_stream_synchronize.
+/// Values: `done`: 0 or 1.
 pub extern fn ferry_stream_query(instance: *ferry_instance, stream: ?*CUstream_st, done: *i32) i32;
 
 /// Calls done(user, status) once the work enqueued on `stream` so far has ended, on a thread of the driver's, which holds back later work on the stream until `done` returns. `status` is 0, or what ended the work: a broken context calls `done` too, a destroyed one may not. Default streams as for ferry_stream_synchronize.
@@ -1040,7 +1065,8 @@ pub extern fn ferry_stream_notify(instance: *ferry_instance, stream: ?*CUstream_
 /// Makes later work on `stream` wait for the last record of `event`, on any device. It does not wait for an event that was never recorded. The event may be destroyed or recorded again at once. Default streams as for ferry_stream_synchronize.
 pub extern fn ferry_stream_wait_event(instance: *ferry_instance, stream: ?*CUstream_st, event: *CUevent_st) i32;
 
-/// Creates an event on `device`; it can be recorded on streams of that device. `flags`: 0 or FERRY_EVENT_* bits.
+/// Creates an event on `device`; it can be recorded on streams of that device.
+/// Values: `flags`: FERRY_EVENT_*.
 pub extern fn ferry_event_create(instance: *ferry_instance, device: i32, flags: u32, event: *?*CUevent_st, @"error": ?*ferry_error_info) i32;
 
 /// Destroys an event; calls and streams that already wait for it are not affected.
@@ -1053,6 +1079,7 @@ pub extern fn ferry_event_record(instance: *ferry_instance, event: *CUevent_st, 
 pub extern fn ferry_event_synchronize(instance: *ferry_instance, event: *CUevent_st) i32;
 
 /// Sets *done to 1 if the work before the event's last record has ended or the event was never recorded, else to 0. A failure also sets 0, so a loop must check the status.
+/// Values: `done`: 0 or 1.
 pub extern fn ferry_event_query(instance: *ferry_instance, event: *CUevent_st, done: *i32) i32;
 
 /// Stores the time from `start` to `end` in milliseconds, to about half a microsecond; negative if `end` passed first. Both events belong to one context and must have passed.
@@ -1092,7 +1119,8 @@ pub extern fn ferry_host_free(instance: *ferry_instance, address: ?*anyopaque) i
 /// A deferred free: frees memory of ferry_host_alloc in the order of `stream`, and waits for no work. The instance keeps the memory until the stream has passed. Then ferry_deferred_trim for FERRY_DEVICE_UNKNOWN, a later ferry_host_alloc (see ferry_options.deferred_bytes) or ferry_close frees it. Host memory lies on no device: it counts only for FERRY_DEVICE_UNKNOWN. The stream must come after all work that uses the memory; it may be destroyed at once. The host must not use the memory any more.
 pub extern fn ferry_host_free_deferred(instance: *ferry_instance, address: ?*anyopaque, stream: ?*CUstream_st) i32;
 
-/// Pins `size` bytes of the caller's own memory in place, for every device. Size 0 is an error. Memory larger than ferry_options.register_chunk is registered in pieces of that size: all of them or, on failure, none. Copies and fills on the same instance may cross from one piece or registration into the next, and copies may leave them for pageable memory. The driver refuses such a call; ferry then makes one call for each part (see ferry_copy). The program's own calls of the driver must stay within one piece. `flags`: 0 or FERRY_REGISTER_READ_ONLY (for anonymous memory; the driver refuses files).
+/// Pins `size` bytes of the caller's own memory in place, for every device. Size 0 is an error. Memory larger than ferry_options.register_chunk is registered in pieces of that size: all of them or, on failure, none. Copies and fills on the same instance may cross from one piece or registration into the next, and copies may leave them for pageable memory. The driver refuses such a call; ferry then makes one call for each part (see ferry_copy). The program's own calls of the driver must stay within one piece.
+/// Values: `flags`: FERRY_REGISTER_READ_ONLY, which the driver refuses for memory of files, or 0.
 pub extern fn ferry_host_register(instance: *ferry_instance, address: ?*anyopaque, size: u64, flags: u32, @"error": ?*ferry_error_info) i32;
 
 /// Undoes ferry_host_register; `address` is the one given there.
@@ -1174,12 +1202,15 @@ pub extern fn ferry_pool_create(instance: *ferry_instance, desc: *const ferry_po
 pub extern fn ferry_pool_destroy(instance: *ferry_instance, pool: ?*CUmemPoolHandle_st) i32;
 
 /// Stores the default pool of a location in *pool. It can be neither destroyed nor shared. `index` is as in ferry_pool_desc.
+/// Values: `location`: FERRY_LOCATION_*.
 pub extern fn ferry_pool_get_default(instance: *ferry_instance, location: i32, index: i32, pool: *?*CUmemPoolHandle_st) i32;
 
 /// Stores the current pool of a location in *pool: ferry_device_alloc_async allocates from it. Until another pool is set, it is the default pool. It is the same for the whole process.
+/// Values: `location`: FERRY_LOCATION_*.
 pub extern fn ferry_pool_get_current(instance: *ferry_instance, location: i32, index: i32, pool: *?*CUmemPoolHandle_st) i32;
 
 /// Makes `pool` the current one of a location, for the whole process. The pool must be of that location.
+/// Values: `location`: FERRY_LOCATION_*.
 pub extern fn ferry_pool_set_current(instance: *ferry_instance, location: i32, index: i32, pool: *CUmemPoolHandle_st) i32;
 
 /// Allocates `size` bytes from `pool` in the order of `stream`, which may be of another device than the pool. Default streams are those of the pool's device; for pools in host memory, of the current context, else of device 0. The host may use the address of memory from a pool in host memory too.
@@ -1204,9 +1235,11 @@ pub extern fn ferry_pool_reset_stats(instance: *ferry_instance, pool: *CUmemPool
 pub extern fn ferry_pool_trim(instance: *ferry_instance, pool: *CUmemPoolHandle_st, keep: u64) i32;
 
 /// Gives `device` access to all memory of `pool`, or removes that access. Before it removes access, the call waits for the work of ferry's context for `device`; the program must wait for other work on the device itself. Peer access between contexts does not give access to pools. ferry first asks the driver whether `device` can have access, and asks again after setting it. Once for each pool and device, ferry sends data there and back, because on some machines such data was lost without an error. An imported pool is accepted without that test, since nothing can be allocated from it.
+/// Values: `access`: FERRY_ACCESS_*.
 pub extern fn ferry_pool_set_access(instance: *ferry_instance, pool: *CUmemPoolHandle_st, device: i32, access: i32) i32;
 
-/// Sets *access to FERRY_ACCESS_*: the access of `device` to memory of `pool`.
+/// Sets *access to the access of `device` to memory of `pool`.
+/// Values: `access`: FERRY_ACCESS_*.
 pub extern fn ferry_pool_get_access(instance: *ferry_instance, pool: *CUmemPoolHandle_st, device: i32, access: *i32) i32;
 
 /// Fills `info` from a handle, without importing it.
@@ -1216,6 +1249,7 @@ pub extern fn ferry_ipc_get_info(instance: *ferry_instance, handle: *const ferry
 pub extern fn ferry_ipc_export_memory(instance: *ferry_instance, address: u64, size: u64, handle: *ferry_ipc_handle, @"error": ?*ferry_error_info) i32;
 
 /// Makes a handle for a pool, with one of the handle types it was created with. With FERRY_HANDLE_POSIX_FD, *os_handle is a file descriptor that must be sent too, over a Unix socket; with FERRY_HANDLE_WIN32 it is a HANDLE. With FERRY_HANDLE_FABRIC everything is in `handle`, and *os_handle is -1. After a failure it is -1 too.
+/// Values: `handle_type`: FERRY_HANDLE_*, one of them.
 pub extern fn ferry_ipc_export_pool(instance: *ferry_instance, pool: *CUmemPoolHandle_st, handle_type: u32, handle: *ferry_ipc_handle, os_handle: *i64, @"error": ?*ferry_error_info) i32;
 
 /// Makes a handle for an event created with FERRY_EVENT_INTERPROCESS. For an event of ferry_event_create the handle names the device. For any other event it does not, because the driver does not report the device.
@@ -1308,7 +1342,9 @@ pub extern fn ferry_device_calibrate(instance: *ferry_instance, device: i32, @"e
 /// Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines ended by '\n', with an ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does not fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
 ///
 /// The text can be loaded on any device of the same name, number of SMs and compute capability with the same driver version, so also on the equal devices of one machine. ferry does not detect that a device has moved to another link: calibrate it again. To return to the built-in profile later, save it first.
+/// Values: `buffer`: `size` bytes.
 pub extern fn ferry_profile_save(instance: *const ferry_instance, device: i32, buffer: ?[*]u8, size: u64, needed: ?*u64) i32;
 
 /// Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate. `size` is the length of the text in bytes, with or without an ending zero.
+/// Values: `text`: `size` bytes.
 pub extern fn ferry_profile_load(instance: *ferry_instance, text: [*]const u8, size: u64, @"error": ?*ferry_error_info) i32;

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Makes ferry.zig from ferry.json: generate.py [--check], which writes nothing and fails if the file is not current."""
 import json
-import re
 import sys
 from pathlib import Path
 
@@ -19,53 +18,59 @@ def comment_after(text):
     return f" // {' '.join(text.split())}" if text else ""
 
 
-def callback(described):
-    parameters = ", ".join(f"{one['name']}: {pointer(one['type'], True)}" for one in described["parameters"])
-    return f"?*const fn ({parameters}) callconv(.c) {pointer(described['returns'], True)}"
+def callback(described, callbacks):
+    parameters = ", ".join(f"{one['name']}: {callback(callbacks[one['callback']], callbacks)}" if "callback" in one else
+                           f"{one['name']}: {pointer(one, one['type'], True)}" for one in described["parameters"])
+    return f"?*const fn ({parameters}) callconv(.c) {pointer({}, described['returns'], True)}"
 
 
-def pointer(text, nullable, is_array=False):
-    """The Zig type of a C type. A char * is text that ends with zero unless it is an array."""
-    if "(*)" in text:  # a function of the program that a callback is given
-        result, parameters = re.fullmatch(r"(.*?) ?\(\*\)\((.*)\)", text).groups()
-        parameters = ", ".join(pointer(one, True) for one in parameters.split(", "))
-        return f"?*const fn ({parameters}) callconv(.c) {pointer(result, True)}"
+def pointer(described, text, nullable):
+    """The Zig type of a C type: `described` tells whether it is one object, an array or text that ends with zero."""
     if not text.endswith("*"):
         return "void" if text == "void" else base(text)
     target = text[:-1].strip()
     if target.endswith("*"):
-        return f"{'?' if nullable else ''}*{pointer(target, True)}"
+        return f"{'?' if nullable else ''}*{pointer({}, target, True)}"
     constant = "const " if target.startswith("const ") else ""
-    target = target.removeprefix("const ")
-    many = "[*:0]" if target == "char" and not is_array else "[*]" if is_array else "*"
-    return f"{'?' if nullable else ''}{many}{constant}{base(target)}"
+    target = base(target.removeprefix("const "))
+    count = described.get("count", described.get("count_of"))
+    if isinstance(count, int):
+        many, target = "*", f"[{count}]{target}"
+    else:
+        many = "[*:0]" if described.get("is") == "text" else "[*]" if count and target != "anyopaque" else "*"
+    return f"{'?' if nullable else ''}{many}{constant}{target}"
+
+
+def name_of(one):
+    return f'@"{one["name"]}"' if one["name"] == "error" else one["name"]
 
 
 def parameter(one, callbacks):
     if "callback" in one:
-        return f"{one['name']}: {callback(callbacks[one['callback']])}"
-    target = one["type"].removeprefix("const ").removesuffix("*").strip()
-    # A const number is the first of an array, which has a fixed size or is as long as the batch.
-    is_array = "count" in one or one["type"].startswith("const uint")
-    nullable = one.get("nullable", False) or target in ("void",)
-    name = f'@"{one["name"]}"' if one["name"] == "error" else one["name"]
-    return f"{name}: {pointer(one['type'], nullable, is_array)}"
+        return f"{one['name']}: {callback(callbacks[one['callback']], callbacks)}"
+    # The address of host memory may be 0.
+    nullable = one.get("nullable", False) or one.get("is") == "address"
+    return f"{name_of(one)}: {pointer(one, one['type'], nullable)}"
+
+
+def returned(function):
+    text = {"is": "text"} if function["returns"] == "const char *" else {}
+    return pointer(text, function["returns"], function.get("returns_nullable", False))
 
 
 def field(one, struct, callbacks, structs):
-    name = f'@"{one["name"]}"' if one["name"] == "error" else one["name"]
     if "callback" in one:
-        kind, default = callback(callbacks[one["callback"]]), "null"
-    elif "count" in one:
+        kind, default = callback(callbacks[one["callback"]], callbacks), "null"
+    elif isinstance(one.get("count"), int):
         kind, default = f"[{one['count']}]{base(one['type'])}", "@splat(0)"
     elif one["type"].endswith("*"):
-        kind, default = pointer(one["type"], True, one["type"].startswith("const int")), "null"
+        kind, default = pointer(one, one["type"], True), "null"
     else:
         kind = base(one["type"])
         default = ".{}" if one["type"] in structs else "0"
     if one["name"] == "struct_size":
         default = f"@sizeOf({struct})"
-    return f"    {name}: {kind} = {default},{comment_after(one['comment'])}"
+    return f"    {name_of(one)}: {kind} = {default},{comment_after(one['comment'])}"
 
 
 def zig(d):
@@ -86,10 +91,11 @@ def zig(d):
                   *(field(one, struct["name"], callbacks, structs) for one in struct["fields"]), "};"]
     for function in d["functions"]:
         parameters = ", ".join(parameter(one, callbacks) for one in function["parameters"])
-        returns = pointer(function["returns"], function["name"] in
-                          ("ferry_instance_get_missing_entry_point", "ferry_instance_get_proc"))
-        lines += ["", *(f"/// {line}".rstrip() for line in function["comment"].split("\n")),
-                  f"pub extern fn {function['name']}({parameters}) {returns};"]
+        text = function["comment"]
+        if function["values"].startswith(("`", "returned")):  # not the default
+            text += f"\nValues: {function['values']}"
+        lines += ["", *(f"/// {line}".rstrip() for line in text.split("\n")),
+                  f"pub extern fn {function['name']}({parameters}) {returned(function)};"]
     return "\n".join(lines) + "\n"
 
 
