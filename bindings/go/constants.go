@@ -9,16 +9,12 @@ const (
 	VersionPatch = 0
 )
 
-// Status is one of the constants FERRY_*, or several of them for flags.
+// Status is one of the constants FERRY_ERROR_*.
 type Status int32
-
-// FERRY_*
-const (
-	Success Status = 0
-)
 
 // FERRY_ERROR_*
 const (
+	Success              Status = 0   // counts as one of FERRY_ERROR_*
 	ErrorInvalidArgument Status = -1  // a required pointer is NULL, or a value is outside its documented range
 	ErrorOutOfMemory     Status = -2  // host memory for ferry's own use; device memory is a driver status
 	ErrorAbiMismatch     Status = -3  // struct_size is out of range, or covers unknown bytes that are not zero
@@ -52,17 +48,21 @@ const (
 	ErrorRoute           Status = -31 // the route that the flags force cannot take this copy: see value
 )
 
-// Traits is one of the constants FERRY_STATUS_*, or several of them for flags.
+// FERRY_STATUS_DRIVER_BASE_*
+const (
+	StatusDriverBase = -1000
+)
+
+// Traits is any combination of the constants FERRY_STATUS_*.
 type Traits uint32
 
 // FERRY_STATUS_*
 const (
-	StatusDriverBase         = -1000
 	StatusContextDead Traits = 1 // the context (or the driver) is lost: every later call on it will fail too
 	StatusRetry       Traits = 2 // the same call may succeed later, or once memory has been freed
 )
 
-// Side is one of the constants FERRY_SIDE_*, or several of them for flags.
+// Side is one of the constants FERRY_SIDE_*.
 type Side int32
 
 // FERRY_SIDE_*
@@ -75,7 +75,7 @@ const (
 	SideOptions     Side = 5 // the options or the description that a call was given
 )
 
-// Field is one of the constants FERRY_FIELD_*, or several of them for flags.
+// Field is one of the constants FERRY_FIELD_*.
 type Field int32
 
 // FERRY_FIELD_*
@@ -128,7 +128,7 @@ const (
 	FieldHelpers         Field = 45
 )
 
-// Kind is one of the constants FERRY_KIND_*, or several of them for flags.
+// Kind is one of the constants FERRY_KIND_*.
 type Kind int32
 
 // FERRY_KIND_*
@@ -144,7 +144,7 @@ const (
 	DeviceUnknown = -1
 )
 
-// CopyFlags is one of the constants FERRY_COPY_*, or several of them for flags.
+// CopyFlags is any combination of the constants FERRY_COPY_*.
 type CopyFlags uint32
 
 // FERRY_COPY_*
@@ -158,11 +158,15 @@ const (
 	CopyByKernel           CopyFlags = 512
 	CopyByStaging          CopyFlags = 1024
 	CopyByRelay            CopyFlags = 2048
-	CopyMaxSMsShift                  = 16
 	CopyDefault            CopyFlags = 4294901760 // a maximum of 65535 SMs, which limits nothing
 )
 
-// BatchFlags is one of the constants FERRY_BATCH_*, or several of them for flags.
+// FERRY_COPY_MAX_SMS_SHIFT_*
+const (
+	CopyMaxSMsShift = 16
+)
+
+// BatchFlags is any combination of the constants FERRY_BATCH_*.
 type BatchFlags uint32
 
 // FERRY_BATCH_*
@@ -171,7 +175,7 @@ const (
 	BatchUpdatable    BatchFlags = 8192 // prepared pieces only: allows ferry_prepared_set_addresses
 )
 
-// Route is one of the constants FERRY_ROUTE_*, or several of them for flags.
+// Route is one of the constants FERRY_ROUTE_*.
 type Route int32
 
 // FERRY_ROUTE_*
@@ -185,7 +189,7 @@ const (
 	RouteMultilink Route = 6 // by kernels of several devices, each over its own host link: ferry_multilink_set
 )
 
-// Obstacle is one of the constants FERRY_OBSTACLE_*, or several of them for flags.
+// Obstacle is one of the constants FERRY_OBSTACLE_*.
 type Obstacle int32
 
 // FERRY_OBSTACLE_*
@@ -212,7 +216,7 @@ const (
 	ObstacleSmall             Obstacle = 19 // too small to gain by it
 )
 
-// Reason is one of the constants FERRY_REASON_*, or several of them for flags.
+// Reason is one of the constants FERRY_REASON_*.
 type Reason int32
 
 // FERRY_REASON_*
@@ -228,7 +232,7 @@ const (
 	ReasonMultilink  Reason = 8 // FERRY_COPY_MULTILINK
 )
 
-// ProfileOrigin is one of the constants FERRY_PROFILE_*, or several of them for flags.
+// ProfileOrigin is one of the constants FERRY_PROFILE_*.
 type ProfileOrigin int32
 
 // FERRY_PROFILE_*
@@ -239,7 +243,7 @@ const (
 	ProfileMeasured ProfileOrigin = 3 // by ferry_device_calibrate, now or before ferry_profile_load
 )
 
-// Blocks is one of the constants FERRY_BLOCKS_*, or several of them for flags.
+// Blocks is one of the constants FERRY_BLOCKS_*.
 type Blocks int32
 
 // FERRY_BLOCKS_*
@@ -249,7 +253,7 @@ const (
 	BlocksUntilDone   Blocks = 2 // until the copy is complete
 )
 
-// Driver is one of the constants FERRY_DRIVER_*, or several of them for flags.
+// Driver is one of the constants FERRY_DRIVER_*.
 type Driver int32
 
 // FERRY_DRIVER_*
@@ -259,7 +263,7 @@ const (
 	DriverSoftware Driver = 2 // the software driver
 )
 
-// Checks is one of the constants FERRY_CHECKS_*, or several of them for flags.
+// Checks is one of the constants FERRY_CHECKS_*.
 type Checks int32
 
 // FERRY_CHECKS_*
@@ -268,7 +272,7 @@ const (
 	ChecksFull  Checks = 1 // also each address: its kind and device as stated, inside its allocation
 )
 
-// Kernels is one of the constants FERRY_KERNELS_*, or several of them for flags.
+// Kernels is one of the constants FERRY_KERNELS_*.
 type Kernels int32
 
 // FERRY_KERNELS_*
@@ -278,7 +282,7 @@ const (
 	KernelsNone   Kernels = 2 // never: the driver makes every copy
 )
 
-// Staging is one of the constants FERRY_STAGING_*, or several of them for flags.
+// Staging is one of the constants FERRY_STAGING_*.
 type Staging int32
 
 // FERRY_STAGING_*
@@ -288,7 +292,7 @@ const (
 	StagingNone   Staging = 2 // never: the driver makes such copies, and they block
 )
 
-// NUMA is one of the constants FERRY_NUMA_*, or several of them for flags.
+// NUMA is one of the constants FERRY_NUMA_*.
 type NUMA int32
 
 // FERRY_NUMA_*
@@ -303,7 +307,7 @@ const (
 	PriorityOfProcess = 20
 )
 
-// SoftwareLinks is one of the constants FERRY_SOFTWARE_LINKS_*, or several of them for flags.
+// SoftwareLinks is one of the constants FERRY_SOFTWARE_LINKS_*.
 type SoftwareLinks int32
 
 // FERRY_SOFTWARE_LINKS_*
@@ -315,7 +319,7 @@ const (
 	SoftwareLinksLossy   SoftwareLinks = 4 // every pair, but its access moves no bytes
 )
 
-// LogLevel is one of the constants FERRY_LOG_*, or several of them for flags.
+// LogLevel is one of the constants FERRY_LOG_*.
 type LogLevel int32
 
 // FERRY_LOG_*
@@ -325,7 +329,7 @@ const (
 	LogInfo    LogLevel = 2
 )
 
-// TraceKind is one of the constants FERRY_TRACE_*, or several of them for flags.
+// TraceKind is one of the constants FERRY_TRACE_*.
 type TraceKind int32
 
 // FERRY_TRACE_*
@@ -336,7 +340,7 @@ const (
 	TraceFill     TraceKind = 4
 )
 
-// CopyOverlap is one of the constants FERRY_COPY_OVERLAP_*, or several of them for flags.
+// CopyOverlap is one of the constants FERRY_COPY_OVERLAP_*.
 type CopyOverlap int32
 
 // FERRY_COPY_OVERLAP_*
@@ -347,7 +351,7 @@ const (
 	CopyOverlapBothAndMore CopyOverlap = 3 // more: also copies to peers or within the device beside those
 )
 
-// HandleTypes is one of the constants FERRY_HANDLE_*, or several of them for flags.
+// HandleTypes is any combination of the constants FERRY_HANDLE_*.
 type HandleTypes uint32
 
 // FERRY_HANDLE_*
@@ -358,17 +362,21 @@ const (
 	HandleFabric   HandleTypes = 8
 )
 
-// StreamFlags is one of the constants FERRY_STREAM_*, or several of them for flags.
-type StreamFlags uint32
-
 // FERRY_STREAM_*
 const (
-	StreamLegacy                  = 1
-	StreamPerThread               = 2
+	StreamLegacy    = 1
+	StreamPerThread = 2
+)
+
+// StreamFlags is any combination of the constants FERRY_STREAM_NON_BLOCKING_*.
+type StreamFlags uint32
+
+// FERRY_STREAM_NON_BLOCKING_*
+const (
 	StreamNonBlocking StreamFlags = 1 // not ordered with the legacy default stream (CU_STREAM_NON_BLOCKING)
 )
 
-// EventFlags is one of the constants FERRY_EVENT_*, or several of them for flags.
+// EventFlags is any combination of the constants FERRY_EVENT_*.
 type EventFlags uint32
 
 // FERRY_EVENT_*
@@ -378,7 +386,7 @@ const (
 	EventInterprocess  EventFlags = 4 // for ferry_ipc_export_event; needs FERRY_EVENT_DISABLE_TIMING as well
 )
 
-// HostFlags is one of the constants FERRY_HOST_*, or several of them for flags.
+// HostFlags is any combination of the constants FERRY_HOST_*.
 type HostFlags uint32
 
 // FERRY_HOST_*
@@ -392,7 +400,7 @@ const (
 	HostShared        HostFlags = 64 // the children of a fork share the memory; on Linux usually in small pages
 )
 
-// HostOrigin is one of the constants FERRY_HOST_FROM_*, or several of them for flags.
+// HostOrigin is one of the constants FERRY_HOST_FROM_*.
 type HostOrigin int32
 
 // FERRY_HOST_FROM_*
@@ -402,15 +410,15 @@ const (
 	HostFromSystem  HostOrigin = 3 // mapped by ferry and pageable: FERRY_HOST_ALLOW_PAGEABLE
 )
 
-// RegisterFlags is one of the constants FERRY_REGISTER_*, or several of them for flags.
+// RegisterFlags is any combination of the constants FERRY_REGISTER_*.
 type RegisterFlags uint32
 
 // FERRY_REGISTER_*
 const (
-	RegisterReadOnly RegisterFlags = 1 // the devices only read it; for memory the process itself may only read
+	RegisterReadOnly RegisterFlags = 1 // the devices only read it; for anonymous memory that the process may only read
 )
 
-// MemoryKind is one of the constants FERRY_MEMORY_*, or several of them for flags.
+// MemoryKind is one of the constants FERRY_MEMORY_*.
 type MemoryKind int32
 
 // FERRY_MEMORY_*
@@ -422,7 +430,7 @@ const (
 	MemoryArray    MemoryKind = 4 // in ferry_explanation only
 )
 
-// Format is one of the constants FERRY_FORMAT_*, or several of them for flags.
+// Format is one of the constants FERRY_FORMAT_*.
 type Format int32
 
 // FERRY_FORMAT_*
@@ -480,7 +488,7 @@ const (
 	FormatYuv44416bitSemiplanar Format = 181
 )
 
-// ArrayFlags is one of the constants FERRY_ARRAY_*, or several of them for flags.
+// ArrayFlags is any combination of the constants FERRY_ARRAY_*.
 type ArrayFlags uint32
 
 // FERRY_ARRAY_*
@@ -493,7 +501,7 @@ const (
 	ArrayVideo           ArrayFlags = 256 // for the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE)
 )
 
-// Location is one of the constants FERRY_LOCATION_*, or several of them for flags.
+// Location is one of the constants FERRY_LOCATION_*.
 type Location int32
 
 // FERRY_LOCATION_*
@@ -503,7 +511,7 @@ const (
 	LocationHostNUMA Location = 2 // in host memory on a NUMA node
 )
 
-// Access is one of the constants FERRY_ACCESS_*, or several of them for flags.
+// Access is one of the constants FERRY_ACCESS_*.
 type Access int32
 
 // FERRY_ACCESS_*
@@ -512,16 +520,23 @@ const (
 	AccessReadWrite Access = 3
 )
 
-// FERRY_IPC_*
+// FERRY_IPC_HANDLE_SIZE_*
 const (
 	IPCHandleSize = 256
-	IPCMemory     = 1 // memory of ferry_device_alloc, cuMemAlloc or cudaMalloc
-	IPCPool       = 2 // a pool
-	IPCPoolMemory = 3 // an allocation from a pool
-	IPCEvent      = 4 // an event
 )
 
-// Probe is one of the constants FERRY_PROBE_*, or several of them for flags.
+// IPCKind is one of the constants FERRY_IPC_*.
+type IPCKind int32
+
+// FERRY_IPC_*
+const (
+	IPCMemory     IPCKind = 1 // memory of ferry_device_alloc, cuMemAlloc or cudaMalloc
+	IPCPool       IPCKind = 2 // a pool
+	IPCPoolMemory IPCKind = 3 // an allocation from a pool
+	IPCEvent      IPCKind = 4 // an event
+)
+
+// Probe is one of the constants FERRY_PROBE_*.
 type Probe int32
 
 // FERRY_PROBE_*
@@ -531,25 +546,29 @@ const (
 	ProbeFailed Probe = 2 // the driver reports access, but bytes do not arrive: the pair counts as having none
 )
 
-// ExternalType is one of the constants FERRY_EXTERNAL_*, or several of them for flags.
+// ExternalType is one of the constants FERRY_EXTERNAL_*.
 type ExternalType int32
-
-// ExternalFlags is one of the constants FERRY_EXTERNAL_*, or several of them for flags.
-type ExternalFlags uint32
 
 // FERRY_EXTERNAL_*
 const (
-	ExternalOpaqueFD         ExternalType  = 1 // Vulkan on Linux: a file descriptor
-	ExternalOpaqueWin32      ExternalType  = 2 // Vulkan on Windows: an NT handle, or a name
-	ExternalOpaqueWin32KMT   ExternalType  = 3 // the same: a KMT handle
-	ExternalD3d12Heap        ExternalType  = 4 // an NT handle, or a name
-	ExternalD3d12Resource    ExternalType  = 5 // the same; always dedicated, the flag need not be set
-	ExternalD3d11Resource    ExternalType  = 6 // the same
-	ExternalD3d11ResourceKMT ExternalType  = 7 // a KMT handle; else the same
-	ExternalDedicated        ExternalFlags = 1
+	ExternalOpaqueFD         ExternalType = 1 // Vulkan on Linux: a file descriptor
+	ExternalOpaqueWin32      ExternalType = 2 // Vulkan on Windows: an NT handle, or a name
+	ExternalOpaqueWin32KMT   ExternalType = 3 // the same: a KMT handle
+	ExternalD3d12Heap        ExternalType = 4 // an NT handle, or a name
+	ExternalD3d12Resource    ExternalType = 5 // the same; always dedicated, the flag need not be set
+	ExternalD3d11Resource    ExternalType = 6 // the same
+	ExternalD3d11ResourceKMT ExternalType = 7 // a KMT handle; else the same
 )
 
-// SemaphoreType is one of the constants FERRY_SEMAPHORE_*, or several of them for flags.
+// ExternalFlags is any combination of the constants FERRY_EXTERNAL_DEDICATED_*.
+type ExternalFlags uint32
+
+// FERRY_EXTERNAL_DEDICATED_*
+const (
+	ExternalDedicated ExternalFlags = 1
+)
+
+// SemaphoreType is one of the constants FERRY_SEMAPHORE_*.
 type SemaphoreType int32
 
 // FERRY_SEMAPHORE_*

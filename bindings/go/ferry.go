@@ -105,7 +105,7 @@ func Open(options Options) (*Instance, error) {
 		staging_numa_node: C.int32_t(options.StagingNUMANode),
 		staging_bytes:     C.uint64_t(options.StagingBytes),
 		deferred_bytes:    C.uint64_t(options.DeferredBytes),
-		software_links:    C.uint32_t(options.SoftwareLinks),
+		software_links:    C.int32_t(options.SoftwareLinks),
 	}
 	var cpus *C.int32_t
 	if len(options.StagingCPUs) > 0 {

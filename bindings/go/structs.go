@@ -11,16 +11,16 @@ type Report struct {
 	Driver         Driver // FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: the driver in use
 	DriverVersion  int    // the CUDA version it supports: 1000 * major + 10 * minor
 	DeviceCount    int
-	FallbackReason Status  // why AUTO took the software driver: the status of ferry_open with CUDA; or 0
+	FallbackReason Status  // a status: of ferry_open with CUDA, which is why AUTO took the software driver; or 0
 	MissingCount   uint32  // optional entry points that this driver lacks; see ferry_instance_get_missing_entry_point
 	Checks         Checks  // FERRY_CHECKS_* in force
 	FailedPeers    uint32  // ordered pairs of devices between which a probe has lost data so far
 	Kernels        Kernels // FERRY_KERNELS_* in force; NONE also if the driver refused them or cannot run them
-	KernelsLoaded  bool    // 1: the driver has loaded them
+	KernelsLoaded  bool    // the driver has loaded them
 	KernelContexts uint32  // contexts in which they are loaded; 16 at most are counted
 	Staging        Staging // FERRY_STAGING_* in force; NONE also if kernels are
 	StagingThreads uint32  // the maximum that copies of a device keep busy; see ferry_staging_info for all
-	ProgramThreads bool    // 1: those are the program's, by ferry_options.submit
+	ProgramThreads bool    // those are the program's, by ferry_options.submit
 	StagingBytes   uint64  // the intended size of each staging buffer
 }
 
@@ -43,7 +43,7 @@ func newReport(c *C.ferry_report) Report {
 	}
 }
 
-// DeviceInfo is ferry_device_info. The facts of one device. Flags are 0 or 1.
+// DeviceInfo is ferry_device_info. The facts of one device.
 type DeviceInfo struct {
 	Device                           int    // its ordinal
 	Name                             string // UTF-8, ends with zero
@@ -51,7 +51,7 @@ type DeviceInfo struct {
 	PCIAddress                       string // domain:bus:device.function, such as "0000:3B:00.0"
 	TotalMemory                      uint64 // bytes
 	MaxPitch                         uint64 // bytes: the largest row pitch a copy may have
-	IsSoftware                       bool
+	IsSoftware                       bool   // of the software driver
 	ComputeMajor                     int
 	ComputeMinor                     int
 	SMCount                          int
@@ -59,13 +59,13 @@ type DeviceInfo struct {
 	Overlap                          CopyOverlap // FERRY_COPY_OVERLAP_*: what that count means
 	UnifiedAddressing                bool        // one address space with the host: kind ANY works
 	PageableAccess                   bool        // kernels may read pageable host memory
-	PageableUsesHostPageTables       bool
-	CanMapHostMemory                 bool
-	HostRegister                     bool // ferry_host_register works
-	HostRegisterReadOnly             bool // FERRY_REGISTER_READ_ONLY works
-	RegisteredAddressIsDeviceAddress bool // registered memory has one address for host and device
-	ManagedMemory                    bool
-	ConcurrentManagedAccess          bool
+	PageableUsesHostPageTables       bool        // they do so by the host's page tables
+	CanMapHostMemory                 bool        // pinned memory can be mapped into the device
+	HostRegister                     bool        // ferry_host_register works
+	HostRegisterReadOnly             bool        // FERRY_REGISTER_READ_ONLY works
+	RegisteredAddressIsDeviceAddress bool        // registered memory has one address for host and device
+	ManagedMemory                    bool        // ferry_managed_alloc works
+	ConcurrentManagedAccess          bool        // the host may use managed memory while the device works
 	MemoryPools                      bool        // stream-ordered allocation works
 	PoolHandleTypes                  HandleTypes // FERRY_HANDLE_*
 	NUMANode                         int         // of the nearest host memory; -1 if the driver does not report it
@@ -121,7 +121,7 @@ func (s Explanation) String() string { return s.line }
 type Explanation struct {
 	Route             Route      // FERRY_ROUTE_*
 	Blocks            Blocks     // FERRY_BLOCKS_*
-	Synchronises      bool       // 1: ferry itself waits: after the driver's call, if the call returns before the copy is complete; before it, if the call would read a pageable source too early
+	Synchronises      bool       // ferry itself waits: after the driver's call, if the call returns before the copy is complete; before it, if the call would read a pageable source too early
 	DriverCall        string     // such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE
 	ContextDevice     int        // the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE
 	SourceMemory      MemoryKind // FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE
@@ -237,7 +237,7 @@ func newBatchExplanation(c *C.ferry_batch_explanation) BatchExplanation {
 
 // TicketInfo is ferry_ticket_info. The progress of a copy or a stream.
 type TicketInfo struct {
-	Done       bool   // 1: the work has ended, with success or not
+	Done       bool   // the work has ended, with success or not
 	Status     Status // of the work: 0 while in flight and after success; else what ended it
 	Route      Route  // FERRY_ROUTE_* that the copy took; 0 for a stream
 	BytesDone  uint64 // bytes that have arrived; only staged copies count before the end; 0 for a stream
@@ -291,6 +291,7 @@ func newDeferredInfo(c *C.ferry_deferred_info) DeferredInfo {
 // PoolStats is ferry_pool_stats. Bytes of a pool: now, and the high-water marks since the pool was created or the marks were reset. In a driver's pool, memory that ferry_device_free has freed still counts as used (CUDA 13.0).
 type PoolStats struct {
 	ReservedCurrent uint64 // held by the pool
+	ReservedHigh    uint64
 	UsedCurrent     uint64 // allocated, as the pool rounds; in a pinned pool also blocks that wait for streams
 	UsedHigh        uint64
 }
@@ -298,6 +299,7 @@ type PoolStats struct {
 func newPoolStats(c *C.ferry_pool_stats) PoolStats {
 	return PoolStats{
 		ReservedCurrent: uint64(c.reserved_current),
+		ReservedHigh:    uint64(c.reserved_high),
 		UsedCurrent:     uint64(c.used_current),
 		UsedHigh:        uint64(c.used_high),
 	}
@@ -307,12 +309,12 @@ func newPoolStats(c *C.ferry_pool_stats) PoolStats {
 type PeerInfo struct {
 	Device          int
 	Peer            int
-	CanAccess       bool   // 1: `device` can reach the memory of `peer`: the driver reports access, and no probe failed
-	DriverCanAccess bool   // what the driver reports
+	CanAccess       bool   // `device` can reach the memory of `peer`: the driver reports access, and no probe failed
+	DriverCanAccess bool   // the driver reports access
 	Probe           Probe  // FERRY_PROBE_*: in this instance
 	PerformanceRank int    // the driver's ranking of the links, 0 for the best; -1 if it is not reported
-	NativeAtomics   bool   // 1: atomic operations work across the link; 0 also if it is not reported
-	ArrayAccess     bool   // 1: arrays can be reached too; 0 also if it is not reported
+	NativeAtomics   bool   // atomic operations work across the link; 0 also if it is not reported
+	ArrayAccess     bool   // arrays can be reached too; 0 also if it is not reported
 	DirectRate      uint32 // MB/s of copies from `device` to `peer` with access; 0: not measured in this instance
 	BounceRate      uint32 // likewise, by the driver without access
 	RelayRate       uint32 // likewise, by FERRY_ROUTE_RELAYED
@@ -373,15 +375,15 @@ func (s PoolDesc) c() C.ferry_pool_desc {
 	}
 }
 
-// PoolInfo is ferry_pool_info. The facts of one pool. Flags are 0 or 1.
+// PoolInfo is ferry_pool_info. The facts of one pool.
 type PoolInfo struct {
 	Location    Location    // FERRY_LOCATION_*
 	Index       int         // ordinal of the device, number of the NUMA node, or 0
 	HandleTypes HandleTypes // FERRY_HANDLE_*; 0 for pools that ferry did not create: the driver does not report them
 	MaxSize     uint64      // bytes; 0: no limit of its own, or not created by ferry
-	IsDefault   bool
-	IsImported  bool // of another process: serves only to import memory. It cannot allocate, trim, become current or report statistics or attributes
-	CanShare    bool // ferry_ipc_export_pool may succeed
+	IsDefault   bool        // the default pool of its location
+	IsImported  bool        // of another process. It serves only to import memory: it cannot allocate, trim, become current or report statistics or attributes
+	CanShare    bool        // ferry_ipc_export_pool may succeed
 }
 
 func newPoolInfo(c *C.ferry_pool_info) PoolInfo {
@@ -396,7 +398,7 @@ func newPoolInfo(c *C.ferry_pool_info) PoolInfo {
 	}
 }
 
-// PoolAttributes is ferry_pool_attributes. How a pool keeps and reuses memory. Flags are 0 or 1.
+// PoolAttributes is ferry_pool_attributes. How a pool keeps and reuses memory.
 type PoolAttributes struct {
 	ReuseFollowEventDependencies bool   // reuse what another stream freed if an event orders the two streams
 	ReuseOpportunistic           bool   // reuse what another stream freed if that free is already complete
@@ -425,18 +427,18 @@ func (s PoolAttributes) c() C.ferry_pool_attributes {
 
 // IPCInfo is ferry_ipc_info. What a handle contains.
 type IPCInfo struct {
-	Kind        int         // FERRY_IPC_*
+	Kind        IPCKind     // FERRY_IPC_*
 	Device      int         // its ordinal in this process; -1: not visible here, or not of a device
-	HandleTypes HandleTypes // of a pool: the FERRY_HANDLE_* it was exported with
+	HandleTypes HandleTypes // FERRY_HANDLE_*: with which a pool was exported
 	Size        uint64      // of memory: bytes from the imported address on
 	Process     uint64      // the exporter's process number, in its own namespace
 	DeviceUUID  [16]byte
-	IsOwn       bool // 1: this process exported it
+	IsOwn       bool // this process exported it
 }
 
 func newIPCInfo(c *C.ferry_ipc_info) IPCInfo {
 	return IPCInfo{
-		Kind:        int(c.kind),
+		Kind:        IPCKind(c.kind),
 		Device:      int(c.device),
 		HandleTypes: HandleTypes(c.handle_types),
 		Size:        uint64(c.size),

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"go/format"
 	"os"
-	"regexp"
 	"strings"
 )
 
@@ -18,16 +17,16 @@ type constant struct {
 }
 
 type field struct {
-	Name, Type, Constants, Comment string
-	Count, Size                    int
+	Name, Type, Is, Constants, Comment string
+	Count                              any // a number, or the name of the field that has it
 }
 
 type parameter struct{ Name, Type string }
 
 type description struct {
 	Constants []struct {
-		Group  string
-		Values []constant
+		Group, Type, Kind string
+		Values            []constant
 	}
 	Structs []struct {
 		Name, Comment string
@@ -39,24 +38,26 @@ type description struct {
 	}
 }
 
-// The Go types of a group's signed and unsigned constants; "" for constants without a type.
-var groups = map[string]struct{ signed, unsigned string }{
-	"FERRY_VERSION": {}, "FERRY_DEVICE": {}, "FERRY_PRIORITY": {}, "FERRY_IPC": {signed: ""},
-	"FERRY": {signed: "Status"}, "FERRY_ERROR": {signed: "Status"}, "FERRY_STATUS": {unsigned: "Traits"},
-	"FERRY_SIDE": {signed: "Side"}, "FERRY_FIELD": {signed: "Field"}, "FERRY_KIND": {signed: "Kind"},
-	"FERRY_COPY": {unsigned: "CopyFlags"}, "FERRY_BATCH": {unsigned: "BatchFlags"},
-	"FERRY_ROUTE": {signed: "Route"}, "FERRY_OBSTACLE": {signed: "Obstacle"}, "FERRY_BLOCKS": {signed: "Blocks"},
-	"FERRY_REASON": {signed: "Reason"}, "FERRY_PROFILE": {signed: "ProfileOrigin"}, "FERRY_TRACE": {signed: "TraceKind"},
-	"FERRY_DRIVER": {signed: "Driver"}, "FERRY_CHECKS": {signed: "Checks"}, "FERRY_KERNELS": {signed: "Kernels"},
-	"FERRY_STAGING": {signed: "Staging"}, "FERRY_NUMA": {signed: "NUMA"},
-	"FERRY_SOFTWARE_LINKS": {signed: "SoftwareLinks"}, "FERRY_LOG": {signed: "LogLevel"},
-	"FERRY_COPY_OVERLAP": {signed: "CopyOverlap"}, "FERRY_HANDLE": {unsigned: "HandleTypes"},
-	"FERRY_STREAM": {unsigned: "StreamFlags"}, "FERRY_EVENT": {unsigned: "EventFlags"},
-	"FERRY_HOST": {unsigned: "HostFlags"}, "FERRY_HOST_FROM": {signed: "HostOrigin"},
-	"FERRY_REGISTER": {unsigned: "RegisterFlags"}, "FERRY_MEMORY": {signed: "MemoryKind"},
-	"FERRY_FORMAT": {signed: "Format"}, "FERRY_ARRAY": {unsigned: "ArrayFlags"},
-	"FERRY_LOCATION": {signed: "Location"}, "FERRY_ACCESS": {signed: "Access"}, "FERRY_PROBE": {signed: "Probe"},
-	"FERRY_EXTERNAL": {signed: "ExternalType", unsigned: "ExternalFlags"}, "FERRY_SEMAPHORE": {signed: "SemaphoreType"},
+// The Go types of groups whose prefix says too little, or too much. Numbers that stand alone have no type.
+var names = map[string]string{
+	"FERRY_ERROR": "Status", "FERRY_STATUS": "Traits", "FERRY_PROFILE": "ProfileOrigin", "FERRY_TRACE": "TraceKind",
+	"FERRY_LOG": "LogLevel", "FERRY_HANDLE": "HandleTypes", "FERRY_HOST_FROM": "HostOrigin",
+	"FERRY_MEMORY": "MemoryKind", "FERRY_EXTERNAL": "ExternalType", "FERRY_SEMAPHORE": "SemaphoreType",
+	"FERRY_IPC": "IPCKind", "FERRY_EXTERNAL_DEDICATED": "ExternalFlags", "FERRY_STREAM_NON_BLOCKING": "StreamFlags",
+}
+
+// typeOf returns the Go type of a group of constants.
+func typeOf(group, kind string) string {
+	switch name, ok := names[group]; {
+	case kind == "number" || group == "":
+		return ""
+	case ok:
+		return name
+	case kind == "flags":
+		return camel(strings.TrimPrefix(group, "FERRY_")) + "Flags"
+	default:
+		return camel(strings.TrimPrefix(group, "FERRY_"))
+	}
 }
 
 // The structs that have a Go type, and whether the package reads them from C or passes them to C.
@@ -86,18 +87,6 @@ var structs = []struct {
 	{name: "ferry_pinned_pool_options", goName: "PinnedPoolOptions", passed: true},
 }
 
-// What the description does not tell: the fields that are 0 or 1, and types that a comment names in other words.
-var flags = regexp.MustCompile(`^(done|synchronises|kernels_loaded|program_threads|is_software|unified_addressing|` +
-	`pageable_access|pageable_uses_host_page_tables|can_map_host_memory|host_register|host_register_read_only|` +
-	`registered_address_is_device_address|managed_memory|concurrent_managed_access|memory_pools|integrated|` +
-	`host_memory_pools|host_numa_memory_pools|ipc_events|can_access|driver_can_access|native_atomics|array_access|` +
-	`is_default|is_imported|is_own|can_share|reuse_.*)$`)
-
-var types = map[string]string{
-	"ferry_ticket_info.status": "Status", "ferry_report.fallback_reason": "Status", "ferry_report.driver": "Driver",
-	"ferry_report.staging": "Staging", "ferry_explanation.destination_memory": "MemoryKind",
-}
-
 var initialisms = map[string]string{"sm": "SM", "sms": "SMs", "ns": "NS", "pci": "PCI", "uuid": "UUID", "luid": "LUID",
 	"numa": "NUMA", "ipc": "IPC", "cuda": "CUDA", "cpus": "CPUs", "fd": "FD", "kmt": "KMT", "os": "OS"}
 
@@ -123,27 +112,19 @@ func comment(text string) string {
 
 func constants(d *description) string {
 	var out strings.Builder
-	declared := map[string]bool{"": true}
 	fmt.Fprintf(&out, "package ferry\n")
 	for _, group := range d.Constants {
-		own, ok := groups[group.Group]
-		if !ok {
-			fail("generate/main.go has no Go type for the constants %s_*", group.Group)
-		}
-		for _, name := range []string{own.signed, own.unsigned} {
-			if !declared[name] {
-				underlying := map[bool]string{true: "int32", false: "uint32"}[name == own.signed]
-				fmt.Fprintf(&out, "\n// %s is one of the constants %s_*, or several of them for flags.\ntype %s %s\n",
-					name, group.Group, name, underlying)
-				declared[name] = true
+		goType := typeOf(group.Group, group.Kind)
+		if goType != "" {
+			meaning := "is one of the constants"
+			if group.Kind == "flags" {
+				meaning = "is any combination of the constants"
 			}
+			fmt.Fprintf(&out, "\n// %s %s %s_*.\ntype %s %s\n", goType, meaning, group.Group, goType,
+				strings.TrimSuffix(group.Type, "_t"))
 		}
 		fmt.Fprintf(&out, "\n// %s_*\nconst (\n", group.Group)
 		for _, one := range group.Values {
-			goType := own.signed
-			if one.Type == "uint32_t" {
-				goType = own.unsigned
-			}
 			fmt.Fprintf(&out, "\t%s %s = %d%s\n", camel(strings.TrimPrefix(one.Name, "FERRY_")), goType, one.Value,
 				comment(one.Comment))
 		}
@@ -152,21 +133,19 @@ func constants(d *description) string {
 	return out.String()
 }
 
-func goType(owner string, one field) string {
-	group := groups[one.Constants]
-	switch named := types[owner+"."+one.Name]; {
+// goType returns the type of a field. kinds has the kind of each group.
+func goType(one field, kinds map[string]string) string {
+	switch named := typeOf(one.Constants, kinds[one.Constants]); {
+	case one.Is == "flag":
+		return "bool"
+	case one.Is == "bits":
+		return "uint32"
 	case named != "":
 		return named
-	case flags.MatchString(one.Name):
-		return "bool"
-	case one.Type == "int32_t" && group.signed != "":
-		return group.signed
-	case one.Type == "uint32_t" && group.unsigned != "":
-		return group.unsigned
-	case one.Type == "char":
+	case one.Is == "text":
 		return "string"
 	case one.Type == "uint8_t":
-		return fmt.Sprintf("[%d]byte", one.Count)
+		return fmt.Sprintf("[%v]byte", one.Count)
 	case one.Type == "int32_t":
 		return "int"
 	case one.Type == "uint32_t" || one.Type == "uint64_t":
@@ -179,6 +158,10 @@ func goType(owner string, one field) string {
 
 func goStructs(d *description) string {
 	var out strings.Builder
+	kinds := map[string]string{}
+	for _, group := range d.Constants {
+		kinds[group.Group] = group.Kind
+	}
 	fmt.Fprintf(&out, "package ferry\n\n// #include \"calls.h\"\nimport \"C\"\nimport \"unsafe\"\n")
 	for _, wanted := range structs {
 		for _, one := range d.Structs {
@@ -187,11 +170,11 @@ func goStructs(d *description) string {
 			}
 			var fields, read, passed strings.Builder
 			for _, f := range one.Fields {
-				name, kind := camel(f.Name), goType(one.Name, f)
-				if f.Name == "struct_size" || strings.HasPrefix(f.Name, "reserved") && f.Comment == "" || kind == "" {
+				name, kind := camel(f.Name), goType(f, kinds)
+				if f.Name == "struct_size" || f.Is == "reserved" || kind == "" {
 					continue
 				}
-				fmt.Fprintf(&fields, "\t%s %s%s\n", name, kind, comment(f.Comment))
+				fmt.Fprintf(&fields, "\t%s %s%s\n", name, kind, comment(strings.TrimPrefix(f.Comment, "1: ")))
 				from := "c." + f.Name
 				switch {
 				case kind == "bool":
