@@ -67,7 +67,7 @@ namespace Ferry
 
         public ErrorInfo Info { get; }
         /// <summary>Also a number that the enum does not name: the driver's result r is -1000 - r.</summary>
-        public Status Status { get { return (Status)Info.Status; } }
+        public Status Status { get { return Info.Status; } }
         public Side Side { get { return Info.Side; } }
         public Field Field { get { return Info.Field; } }
         /// <summary>Of the copy in a batch.</summary>
@@ -77,18 +77,18 @@ namespace Ferry
         /// <summary>Every later call on the context will fail too.</summary>
         public bool IsContextDead { get { return (Traits & StatusTraits.ContextDead) != 0; } }
         public bool CanRetry { get { return (Traits & StatusTraits.Retry) != 0; } }
-        StatusTraits Traits { get { return (StatusTraits)Native.ferry_status_traits(Info.Status); } }
+        StatusTraits Traits { get { return Native.ferry_status_traits(Info.Status); } }
 
         internal static ErrorInfo NewInfo() { return new ErrorInfo { StructSize = ErrorInfo.SizeOf }; }
 
-        internal static void Check(int status, ErrorInfo info)
+        internal static void Check(Status status, ErrorInfo info)
         {
             if (status == 0) return;
             info.Status = status;
             throw new FerryException(info);
         }
 
-        internal static void Check(int status) { if (status != 0) Check(status, NewInfo()); }
+        internal static void Check(Status status) { if (status != 0) Check(status, NewInfo()); }
     }
 
     public unsafe partial struct ErrorInfo
@@ -143,7 +143,7 @@ namespace Ferry
     sealed class Record
     {
         internal IntPtr Value;
-        internal Func<IntPtr, IntPtr, int> Free; // of the instance and the value; null: not ours to free
+        internal Func<IntPtr, IntPtr, Status> Free; // of the instance and the value; null: not ours to free
         internal Record Parent;                 // it ends with this one
         internal readonly List<Record> Children = new List<Record>();
         internal LinkedListNode<Record> Node;
@@ -255,7 +255,7 @@ namespace Ferry
         internal readonly ObjectHandle Parent; // kept, so that it is not abandoned before this one
         internal volatile bool IsDisposing; // SafeHandle lets calls in until the last one before has ended
 
-        internal ObjectHandle(InstanceHandle instance, string name, IntPtr value, Func<IntPtr, IntPtr, int> free,
+        internal ObjectHandle(InstanceHandle instance, string name, IntPtr value, Func<IntPtr, IntPtr, Status> free,
                               ObjectHandle parent = null) : base(IntPtr.Zero, true)
         {
             Instance = instance;
@@ -283,12 +283,12 @@ namespace Ferry
         }
 
         /// <summary>Ends the object in the order of a stream. After an error it is as before.</summary>
-        internal void EndAfter(FerryStream stream, Func<IntPtr, IntPtr, IntPtr, int> free)
+        internal void EndAfter(FerryStream stream, Func<IntPtr, IntPtr, IntPtr, Status> free)
         {
             using (new Hold(this)) using (new Hold(stream.Handle))
             {
                 if (!Instance.Take(Record)) throw new ObjectDisposedException(Name);
-                int status = free(Instance.Pointer, Record.Value, stream.Handle.Pointer);
+                Status status = free(Instance.Pointer, Record.Value, stream.Handle.Pointer);
                 if (status != 0) Instance.Add(Record);
                 FerryException.Check(status);
             }
@@ -416,7 +416,7 @@ namespace Ferry
             internal ObjectHandle Owner; // of the ticket, held; null: the ticket is the entry's own
             internal List<GCHandle> Pins;
             internal TaskCompletionSource<bool> Task;
-            internal int Status;
+            internal Status Status;
         }
 
         readonly List<Entry> entries = new List<Entry>();
@@ -471,7 +471,7 @@ namespace Ferry
                     for (int i = entries.Count - 1; i >= 0; i--)
                     {
                         TicketInfo info = new TicketInfo { StructSize = TicketInfo.SizeOf };
-                        int status = Native.ferry_ticket_get_info(entries[i].Ticket, &info);
+                        Status status = Native.ferry_ticket_get_info(entries[i].Ticket, &info);
                         if (status == 0 && info.Done == 0) continue;
                         entries[i].Status = status != 0 ? status : info.Status;
                         done.Add(entries[i]);
@@ -581,7 +581,7 @@ namespace Ferry
             info.Index = (ulong)index;
             info.Value = end;
             info.Limit = (ulong)Size;
-            FerryException.Check((int)Status.OutOfBounds, info);
+            FerryException.Check(Status.OutOfBounds, info);
         }
     }
 
@@ -755,7 +755,7 @@ namespace Ferry
         /// <summary>Frees the memory once the stream has passed its work so far, and waits for nothing.</summary>
         public void DisposeAfter(FerryStream stream) { Handle.EndAfter(stream, FreeDeferred); }
 
-        static int FreeDeferred(IntPtr instance, IntPtr address, IntPtr stream)
+        static Status FreeDeferred(IntPtr instance, IntPtr address, IntPtr stream)
         {
             return Native.ferry_device_free_deferred(instance, (ulong)(long)address, stream);
         }
@@ -961,7 +961,7 @@ namespace Ferry
                 RefuseCapture(uses);
                 IntPtr ticket = IntPtr.Zero;
                 ErrorInfo error = FerryException.NewInfo();
-                int status = Native.ferry_copy_async(Instance, &copy, Handle.Pointer, wantsTicket ? &ticket : null,
+                Status status = Native.ferry_copy_async(Instance, &copy, Handle.Pointer, wantsTicket ? &ticket : null,
                                                      &error);
                 UnpinLater(ref uses, status, error);
                 FerryException.Check(status, error);
@@ -981,7 +981,7 @@ namespace Ferry
                 batch.Lower(ref uses, copies);
                 RefuseCapture(uses);
                 ErrorInfo error = FerryException.NewInfo();
-                int status = Native.ferry_copy_batch_async(Instance, copies, (ulong)batch.Count, (uint)batch.Flags,
+                Status status = Native.ferry_copy_batch_async(Instance, copies, (ulong)batch.Count, batch.Flags,
                                                            Handle.Pointer, &error);
                 UnpinLater(ref uses, status, error);
                 FerryException.Check(status, error);
@@ -1000,7 +1000,7 @@ namespace Ferry
             {
                 ErrorInfo error = FerryException.NewInfo();
                 FerryException.Check(Native.ferry_copy_pieces_async(Instance, to, from, bytes, (ulong)count,
-                    (uint)flags,
+                    flags,
                                                                     Handle.Pointer, &error), error);
             }
         }
@@ -1030,7 +1030,7 @@ namespace Ferry
 
         // Gives the pins to the watcher. After an error some of the copies may be in flight: those that ferry itself
         // refuses are not, as it names their side. If even waiting fails, the arrays stay pinned for ever.
-        void UnpinLater(ref Uses uses, int status, ErrorInfo error)
+        void UnpinLater(ref Uses uses, Status status, ErrorInfo error)
         {
             if (!uses.HasPins || status != 0 && error.Side != Side.None) return;
             IntPtr ticket = IntPtr.Zero;
@@ -1133,7 +1133,7 @@ namespace Ferry
                 ErrorInfo error = FerryException.NewInfo();
                 BatchExplanation explanation = new BatchExplanation { StructSize = BatchExplanation.SizeOf };
                 FerryException.Check(Native.ferry_copy_batch_explain_async(Instance, copies, (ulong)batch.Count,
-                    (uint)batch.Flags, Handle.Pointer, &explanation, &error), error);
+                    batch.Flags, Handle.Pointer, &explanation, &error), error);
                 return explanation;
             }
             finally { uses.Dispose(); }
@@ -1153,7 +1153,7 @@ namespace Ferry
                 IntPtr prepared;
                 ErrorInfo error = FerryException.NewInfo();
                 FerryException.Check(Native.ferry_prepared_create(Instance, copies, (ulong)batch.Count,
-                    (uint)batch.Flags,
+                    batch.Flags,
                                                                   Handle.Pointer, &prepared, &error), error);
                 CopyBox[] kept = new CopyBox[batch.Count];
                 Array.Copy(batch.Boxes, kept, kept.Length);
@@ -1341,24 +1341,23 @@ namespace Ferry
         }
 
         [MonoPInvokeCallback(typeof(OptionsLog))]
-        static void Log(IntPtr user, int level, byte* message)
+        static void Log(IntPtr user, LogLevel level, byte* message)
         {
-            try { ((FerryOptions)GCHandle.FromIntPtr(user).Target).Log((LogLevel)level, Native.Text(message)); }
+            try { ((FerryOptions)GCHandle.FromIntPtr(user).Target).Log(level, Native.Text(message)); }
             catch (Exception) { }
         }
 
 #if NETCOREAPP
-        [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
-        delegate void Work(IntPtr argument);
-
         static readonly OptionsSubmit submit = Submit;
-        static readonly ConcurrentDictionary<IntPtr, Work> works = new ConcurrentDictionary<IntPtr, Work>();
+        static readonly ConcurrentDictionary<IntPtr, OptionsSubmitWork> works =
+            new ConcurrentDictionary<IntPtr, OptionsSubmitWork>();
 
         static int Submit(IntPtr user, IntPtr work, IntPtr argument)
         {
             try
             {
-                Work call = works.GetOrAdd(work, one => (Work)Marshal.GetDelegateForFunctionPointer(one, typeof(Work)));
+                OptionsSubmitWork call = works.GetOrAdd(work, one => (OptionsSubmitWork)
+                    Marshal.GetDelegateForFunctionPointer(one, typeof(OptionsSubmitWork)));
                 return ((FerryOptions)GCHandle.FromIntPtr(user).Target).Submit(() => call(argument)) ? 1 : 0;
             }
             catch (Exception) { return 0; }
@@ -1389,7 +1388,7 @@ namespace Ferry
                 StagingBytes = options.StagingBytes, DeferredBytes = options.DeferredBytes,
                 CopyFlags = options.CopyFlags,
                 SoftwareDevices = options.SoftwareDevices, SoftwareQueues = options.SoftwareQueues,
-                SoftwareMemory = options.SoftwareMemory, SoftwareLinks = (uint)options.SoftwareLinks
+                SoftwareMemory = options.SoftwareMemory, SoftwareLinks = options.SoftwareLinks
             };
             GCHandle callbacks = Callbacks.Set(ref native, options);
             IntPtr instance = IntPtr.Zero;
@@ -1474,7 +1473,7 @@ namespace Ferry
                 batch.Lower(ref uses, copies);
                 ErrorInfo error = FerryException.NewInfo();
                 FerryException.Check(Native.ferry_copy_batch(handle.Pointer, copies, (ulong)batch.Count,
-                    (uint)batch.Flags,
+                    batch.Flags,
                                                              &error), error);
             }
             finally { uses.Dispose(); }
@@ -1490,7 +1489,7 @@ namespace Ferry
             {
                 ErrorInfo error = FerryException.NewInfo();
                 FerryException.Check(Native.ferry_copy_pieces(handle.Pointer, to, from, bytes, (ulong)count,
-                    (uint)flags,
+                    flags,
                                                               &error), error);
             }
         }
@@ -1661,7 +1660,7 @@ namespace Ferry
                     &error), error);
                 return new PinnedMemory(new ObjectHandle(handle, "PinnedMemory", address, (instance, one) =>
                 {
-                    int status = Native.ferry_host_unregister(instance, one);
+                    Status status = Native.ferry_host_unregister(instance, one);
                     unpin();
                     return status;
                 }), size, true);
@@ -1715,7 +1714,7 @@ namespace Ferry
             {
                 IntPtr stream = IntPtr.Zero;
                 ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_stream_create(handle.Pointer, device, (uint)flags, priority,
+                FerryException.Check(Native.ferry_stream_create(handle.Pointer, device, flags, priority,
                     &stream, &error), error);
                 return new FerryStream(new ObjectHandle(handle, "FerryStream", stream, Native.ferry_stream_destroy));
             }
@@ -1725,7 +1724,7 @@ namespace Ferry
         /// taken: their context depends on the call.</summary>
         public FerryStream WrapStream(IntPtr stream)
         {
-            if ((ulong)(long)stream <= (ulong)DefaultStream.PerThread)
+            if ((ulong)(long)stream <= Constants.StreamPerThread)
                 throw new ArgumentException("a default stream", "stream");
             using (new Hold(handle)) return new FerryStream(new ObjectHandle(handle, "FerryStream", stream, null));
         }
@@ -1736,7 +1735,7 @@ namespace Ferry
             {
                 IntPtr made = IntPtr.Zero;
                 ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_event_create(handle.Pointer, device, (uint)flags, &made, &error),
+                FerryException.Check(Native.ferry_event_create(handle.Pointer, device, flags, &made, &error),
                     error);
                 return new FerryEvent(new ObjectHandle(handle, "FerryEvent", made, Native.ferry_event_destroy));
             }

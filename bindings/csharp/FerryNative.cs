@@ -16,11 +16,15 @@ namespace Ferry
         public const int DeviceUnknown = -1;
         public const int CopyMaxSmsShift = 16;
         public const int PriorityOfProcess = 20;
+        public const int StreamLegacy = 1;
+        public const int StreamPerThread = 2;
+        public const int IpcHandleSize = 256;
     }
 
     /// <summary>FERRY_ERROR_*</summary>
     public enum Status : int
     {
+        /// <summary>counts as one of FERRY_ERROR_*</summary>
         Success = 0,
         /// <summary>a required pointer is NULL, or a value is outside its documented range</summary>
         InvalidArgument = -1,
@@ -431,14 +435,7 @@ namespace Ferry
         Fabric = 0x8,
     }
 
-    /// <summary>FERRY_STREAM_*</summary>
-    public enum DefaultStream : int
-    {
-        Legacy = 1,
-        PerThread = 2,
-    }
-
-    /// <summary>FERRY_STREAM_*</summary>
+    /// <summary>FERRY_STREAM_NON_BLOCKING_*</summary>
     [Flags] public enum StreamFlags : uint
     {
         None = 0,
@@ -493,7 +490,7 @@ namespace Ferry
     [Flags] public enum RegisterFlags : uint
     {
         None = 0,
-        /// <summary>the devices only read it; for memory the process itself may only read</summary>
+        /// <summary>the devices only read it; for anonymous memory that the process may only read</summary>
         ReadOnly = 0x1,
     }
 
@@ -618,7 +615,6 @@ namespace Ferry
     /// <summary>FERRY_IPC_*</summary>
     public enum IpcKind : int
     {
-        HandleSize = 256,
         /// <summary>memory of ferry_device_alloc, cuMemAlloc or cudaMalloc</summary>
         Memory = 1,
         /// <summary>a pool</summary>
@@ -657,7 +653,7 @@ namespace Ferry
         D3d11ResourceKmt = 7,
     }
 
-    /// <summary>FERRY_EXTERNAL_*</summary>
+    /// <summary>FERRY_EXTERNAL_DEDICATED_*</summary>
     [Flags] public enum ExternalFlags : uint
     {
         None = 0,
@@ -697,11 +693,15 @@ namespace Ferry
 
     /// <summary>ferry_options.log</summary>
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
-    public unsafe delegate void OptionsLog(IntPtr user, int level, byte* message);
+    public unsafe delegate void OptionsLog(IntPtr user, LogLevel level, byte* message);
 
     /// <summary>ferry_options.submit</summary>
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     public unsafe delegate int OptionsSubmit(IntPtr user, IntPtr work, IntPtr argument);
+
+    /// <summary>ferry_options.submit.work</summary>
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    public unsafe delegate void OptionsSubmitWork(IntPtr argument);
 
     /// <summary>ferry_options.trace</summary>
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
@@ -709,7 +709,7 @@ namespace Ferry
 
     /// <summary>ferry_stream_notify.done</summary>
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
-    public unsafe delegate void StreamNotifyDone(IntPtr user, int status);
+    public unsafe delegate void StreamNotifyDone(IntPtr user, Status status);
 
     /// <summary>
     /// ferry_error_info: Details of an error. Set struct_size before the call: 0 counts as 40, the size of the first
@@ -736,7 +736,7 @@ namespace Ferry
         public const uint SizeOf = 40;
         public uint StructSize;
         /// <summary>as returned</summary>
-        public int Status;
+        public Status Status;
         /// <summary>FERRY_SIDE_*</summary>
         public Side Side;
         /// <summary>FERRY_FIELD_*</summary>
@@ -810,7 +810,7 @@ namespace Ferry
         /// <summary>1: the work has ended, with success or not</summary>
         public int Done;
         /// <summary>of the work: 0 while in flight and after success; else what ended it</summary>
-        public int Status;
+        public Status Status;
         /// <summary>FERRY_ROUTE_* that the copy took; 0 for a stream</summary>
         public Route Route;
         /// <summary>bytes that have arrived; only staged copies count before the end; 0 for a stream</summary>
@@ -990,7 +990,7 @@ namespace Ferry
         /// <summary>bits 1 &lt;&lt; FERRY_ROUTE_*: those taken; 0 if nothing was enqueued</summary>
         public uint Routes;
         /// <summary>of the call; in the second event of its work</summary>
-        public int Status;
+        public Status Status;
         /// <summary>of the context that it ran in; -1 if nothing was enqueued</summary>
         public int Device;
         /// <summary>1: the call waits for its work</summary>
@@ -1013,38 +1013,38 @@ namespace Ferry
     /// pieces, which have none. kernels When ferry's kernels are loaded. Loading takes about a millisecond (H200) for
     /// the instance and a third of that for each context, and waits for running work in the context. With LAZY the
     /// first copy by a kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that
-    /// holds streams back until it has enqueued more. log `message` is one line without its end, valid during the
-    /// callback. ferry writes nowhere else. staging When staging threads start and staging buffers are pinned, for
-    /// copies between pageable memory and devices. This takes some milliseconds; with LAZY the first such copy pays. A
-    /// program whose calls must never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
-    /// staging_threads The number of worker threads of the instance, for all its devices together, 1 to 64. 0: 8 for
-    /// each device that has staged copies, but at most half the processors available to the program, and at least 2.
-    /// They sleep when idle and end in ferry_close. One more thread, the watchdog, starts spare workers while workers
-    /// are stuck in page faults that do not resolve. Workers and spares are 64 at most. staging_cpus The processors for
-    /// the workers: staging_cpu_count numbers, read before ferry_open returns. Or all processors of a node:
-    /// staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its count. Default: those of the
-    /// program's main thread at ferry_open, whichever thread copies first; of these, on a machine with several NUMA
-    /// nodes, the default threads of a device (staging_threads 0) use those of the device's node if there are at least
-    /// two for each thread. A staging buffer always lies near its device. staging_priority The workers' niceness, -20
-    /// to 19; 0: -20; FERRY_PRIORITY_OF_PROCESS: the main thread's. If the system refuses it, they get the nearest that
-    /// it grants, at most the main thread's. Their scheduling class is the default one (SCHED_OTHER), with the shortest
-    /// slices where the system has them (Linux 6.12). staging_bytes The size of each device's staging buffer, 4096 to 1
-    /// GiB. It is smaller if less can be pinned. deferred_bytes The maximum that deferred frees
+    /// holds streams back until it has enqueued more. log `level`: FERRY_LOG_*. `message` is one line without its end,
+    /// valid during the callback. ferry writes nowhere else. staging When staging threads start and staging buffers are
+    /// pinned, for copies between pageable memory and devices. This takes some milliseconds; with LAZY the first such
+    /// copy pays. A program whose calls must never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs
+    /// kernels. staging_threads The number of worker threads of the instance, for all its devices together, 1 to 64. 0:
+    /// 8 for each device that has staged copies, but at most half the processors available to the program, and at least
+    /// 2. They sleep when idle and end in ferry_close. One more thread, the watchdog, starts spare workers while
+    /// workers are stuck in page faults that do not resolve. Workers and spares are 64 at most. staging_cpus The
+    /// processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all processors of a
+    /// node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its count. Default: those
+    /// of the program's main thread at ferry_open, whichever thread copies first; of these, on a machine with several
+    /// NUMA nodes, the default threads of a device (staging_threads 0) use those of the device's node if there are at
+    /// least two for each thread. A staging buffer always lies near its device. staging_priority The workers' niceness,
+    /// -20 to 19; 0: -20; FERRY_PRIORITY_OF_PROCESS: the main thread's. If the system refuses it, they get the nearest
+    /// that it grants, at most the main thread's. Their scheduling class is the default one (SCHED_OTHER), with the
+    /// shortest slices where the system has them (Linux 6.12). staging_bytes The size of each device's staging buffer,
+    /// 4096 to 1 GiB. It is smaller if less can be pinned. deferred_bytes The maximum that deferred frees
     /// (ferry_array_destroy_async and similar calls) keep on each device, and in the host's memory. Above it, an
     /// allocation of ferry's there first frees what streams have passed, which waits for running work. 0: a sixteenth
     /// of the device's memory, for the host's that of device 0. UINT64_MAX: no limit until an allocation finds no
     /// memory. submit Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the
     /// program to run work(argument) once and soon, on any thread, even while the rest of the program waits for a
     /// stream. Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
-    /// or 0 if not; ferry then starts one thread of its own, which stays until ferry_close. The driver calls submit
-    /// from a host function, so neither submit nor work may call the driver or wait for a thread that does. work calls
-    /// no driver and returns when nothing is left to do. A copy asks for at most staging_threads threads. The watchdog
+    /// else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls submit from a
+    /// host function, so neither submit nor work may call the driver or wait for a thread that does. work calls no
+    /// driver and returns when nothing is left to do. A copy asks for at most staging_threads threads. The watchdog
     /// starts a copying thread in two cases: all threads that came are stuck in page faults that do not resolve, or
     /// none came while a thread waits for a ticket. That thread runs for as long as it is needed. software_links With
     /// every value, copies between contexts without peer access arrive. LOSSY imitates machines that report access and
     /// move nothing: ferry_peer_probe and ferry_peer_enable fail with FERRY_ERROR_PEER_ACCESS. If the program enables
     /// access itself, copies between the two contexts' memory write nothing and report no error. Fills and kernels then
-    /// do not change a peer's memory, and kernels read bytes of 0xff from it. * trace Called for every copy, batch and
+    /// do not change a peer's memory, and kernels read bytes of 0xff from it. trace Called for every copy, batch and
     /// fill, also one that fails: when the call returns, and for one on a stream again with the same id once the stream
     /// has passed, on a thread of ferry's. That thread looks every 0.05 ms; the stream does not wait for it. There is
     /// no second event if the call failed, did nothing, or became part of a graph, nor for what streams have not passed
@@ -1089,7 +1089,7 @@ namespace Ferry
         /// <summary>FERRY_STAGING_*</summary>
         public Staging Staging;
         public uint StagingThreads;
-        /// <summary>NULL: any</summary>
+        /// <summary>`staging_cpu_count` elements; NULL: any</summary>
         public int* StagingCpus;
         public uint StagingCpuCount;
         /// <summary>a niceness or FERRY_PRIORITY_OF_PROCESS</summary>
@@ -1105,7 +1105,7 @@ namespace Ferry
         /// <summary>0: a sixteenth of the device's memory</summary>
         public ulong DeferredBytes;
         /// <summary>FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access</summary>
-        public uint SoftwareLinks;
+        public SoftwareLinks SoftwareLinks;
         public uint Reserved1;
         /// <summary>A function pointer: OptionsTrace.</summary>
         public IntPtr Trace;
@@ -1123,8 +1123,8 @@ namespace Ferry
         /// <summary>the CUDA version it supports: 1000 * major + 10 * minor</summary>
         public int DriverVersion;
         public int DeviceCount;
-        /// <summary>why AUTO took the software driver: the status of ferry_open with CUDA; or 0</summary>
-        public int FallbackReason;
+        /// <summary>a status: of ferry_open with CUDA, which is why AUTO took the software driver; or 0</summary>
+        public Status FallbackReason;
         /// <summary>optional entry points that this driver lacks; see ferry_instance_get_missing_entry_point</summary>
         public uint MissingCount;
         /// <summary>FERRY_CHECKS_* in force</summary>
@@ -1147,7 +1147,7 @@ namespace Ferry
         public ulong StagingBytes;
     }
 
-    /// <summary>ferry_device_info: The facts of one device. Flags are 0 or 1.</summary>
+    /// <summary>ferry_device_info: The facts of one device.</summary>
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct DeviceInfo
     {
@@ -1164,6 +1164,7 @@ namespace Ferry
         public ulong TotalMemory;
         /// <summary>bytes: the largest row pitch a copy may have</summary>
         public ulong MaxPitch;
+        /// <summary>1: of the software driver</summary>
         public int IsSoftware;
         public int ComputeMajor;
         public int ComputeMinor;
@@ -1171,35 +1172,39 @@ namespace Ferry
         public int CopyEngineCount;
         /// <summary>FERRY_COPY_OVERLAP_*: what that count means</summary>
         public CopyOverlap Overlap;
-        /// <summary>one address space with the host: kind ANY works</summary>
+        /// <summary>1: one address space with the host: kind ANY works</summary>
         public int UnifiedAddressing;
-        /// <summary>kernels may read pageable host memory</summary>
+        /// <summary>1: kernels may read pageable host memory</summary>
         public int PageableAccess;
+        /// <summary>1: they do so by the host's page tables</summary>
         public int PageableUsesHostPageTables;
+        /// <summary>1: pinned memory can be mapped into the device</summary>
         public int CanMapHostMemory;
-        /// <summary>ferry_host_register works</summary>
+        /// <summary>1: ferry_host_register works</summary>
         public int HostRegister;
-        /// <summary>FERRY_REGISTER_READ_ONLY works</summary>
+        /// <summary>1: FERRY_REGISTER_READ_ONLY works</summary>
         public int HostRegisterReadOnly;
-        /// <summary>registered memory has one address for host and device</summary>
+        /// <summary>1: registered memory has one address for host and device</summary>
         public int RegisteredAddressIsDeviceAddress;
+        /// <summary>1: ferry_managed_alloc works</summary>
         public int ManagedMemory;
+        /// <summary>1: the host may use managed memory while the device works</summary>
         public int ConcurrentManagedAccess;
-        /// <summary>stream-ordered allocation works</summary>
+        /// <summary>1: stream-ordered allocation works</summary>
         public int MemoryPools;
         /// <summary>FERRY_HANDLE_*</summary>
         public HandleTypes PoolHandleTypes;
         /// <summary>of the nearest host memory; -1 if the driver does not report it</summary>
         public int NumaNode;
-        /// <summary>shares the host's physical memory</summary>
+        /// <summary>1: shares the host's physical memory</summary>
         public int Integrated;
         /// <summary>bytes</summary>
         public int TexturePitchAlignment;
-        /// <summary>pools of FERRY_LOCATION_HOST work</summary>
+        /// <summary>1: pools of FERRY_LOCATION_HOST work</summary>
         public int HostMemoryPools;
-        /// <summary>pools of FERRY_LOCATION_HOST_NUMA work</summary>
+        /// <summary>1: pools of FERRY_LOCATION_HOST_NUMA work</summary>
         public int HostNumaMemoryPools;
-        /// <summary>events can be shared between processes</summary>
+        /// <summary>1: events can be shared between processes</summary>
         public int IpcEvents;
         public uint Reserved;
         /// <summary>Windows: of the adapter; zeros elsewhere</summary>
@@ -1366,7 +1371,7 @@ namespace Ferry
         public ulong MaxSize;
     }
 
-    /// <summary>ferry_pool_info: The facts of one pool. Flags are 0 or 1.</summary>
+    /// <summary>ferry_pool_info: The facts of one pool.</summary>
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct PoolInfo
     {
@@ -1380,28 +1385,29 @@ namespace Ferry
         public HandleTypes HandleTypes;
         /// <summary>bytes; 0: no limit of its own, or not created by ferry</summary>
         public ulong MaxSize;
+        /// <summary>1: the default pool of its location</summary>
         public int IsDefault;
         /// <summary>
-        /// of another process: serves only to import memory. It cannot allocate, trim, become current or report
+        /// 1: of another process. It serves only to import memory: it cannot allocate, trim, become current or report
         /// statistics or attributes
         /// </summary>
         public int IsImported;
-        /// <summary>ferry_ipc_export_pool may succeed</summary>
+        /// <summary>1: ferry_ipc_export_pool may succeed</summary>
         public int CanShare;
         public uint Reserved;
     }
 
-    /// <summary>ferry_pool_attributes: How a pool keeps and reuses memory. Flags are 0 or 1.</summary>
+    /// <summary>ferry_pool_attributes: How a pool keeps and reuses memory.</summary>
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct PoolAttributes
     {
         public const uint SizeOf = 24;
         public uint StructSize;
-        /// <summary>reuse what another stream freed if an event orders the two streams</summary>
+        /// <summary>1: reuse what another stream freed if an event orders the two streams</summary>
         public int ReuseFollowEventDependencies;
-        /// <summary>reuse what another stream freed if that free is already complete</summary>
+        /// <summary>1: reuse what another stream freed if that free is already complete</summary>
         public int ReuseOpportunistic;
-        /// <summary>reuse what another stream freed, and make this stream wait for it</summary>
+        /// <summary>1: reuse what another stream freed, and make this stream wait for it</summary>
         public int ReuseInternalDependencies;
         /// <summary>bytes kept when a stream, event or context is waited for; at first 0</summary>
         public ulong ReleaseThreshold;
@@ -1425,7 +1431,7 @@ namespace Ferry
         public IpcKind Kind;
         /// <summary>its ordinal in this process; -1: not visible here, or not of a device</summary>
         public int Device;
-        /// <summary>of a pool: the FERRY_HANDLE_* it was exported with</summary>
+        /// <summary>FERRY_HANDLE_*: with which a pool was exported</summary>
         public HandleTypes HandleTypes;
         /// <summary>of memory: bytes from the imported address on</summary>
         public ulong Size;
@@ -1449,7 +1455,7 @@ namespace Ferry
         /// 1: `device` can reach the memory of `peer`: the driver reports access, and no probe failed
         /// </summary>
         public int CanAccess;
-        /// <summary>what the driver reports</summary>
+        /// <summary>1: the driver reports access</summary>
         public int DriverCanAccess;
         /// <summary>FERRY_PROBE_*: in this instance</summary>
         public Probe Probe;
@@ -1478,7 +1484,7 @@ namespace Ferry
         public uint StructSize;
         /// <summary>the maximum number of SMs that a copy may use on each helper; 0: 16, and never more</summary>
         public uint MaxSms;
-        /// <summary>`helper_count` devices, read during the call</summary>
+        /// <summary>`helper_count` elements: devices, read during the call</summary>
         public int* Helpers;
         /// <summary>at most 29; 0: as without options</summary>
         public uint HelperCount;
@@ -1557,22 +1563,19 @@ namespace Ferry
         /// </summary>
         /// <remarks>Errors: none.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern byte* ferry_status_name(int status);
+        public static extern byte* ferry_status_name(Status status);
 
         /// <summary>
         /// Returns the meaning of the status in a few English words, also for unknown statuses. Needs no instance.
         /// </summary>
         /// <remarks>Errors: none.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern byte* ferry_status_text(int status);
+        public static extern byte* ferry_status_text(Status status);
 
-        /// <summary>
-        /// Returns how to react to a status: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY, or 0, also for unknown
-        /// statuses. Needs no instance.
-        /// </summary>
-        /// <remarks>Errors: none.</remarks>
+        /// <summary>Returns how to react to a status; 0 also for unknown statuses. Needs no instance.</summary>
+        /// <remarks>Values: returned: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY or 0. Errors: none.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern uint ferry_status_traits(int status);
+        public static extern StatusTraits ferry_status_traits(Status status);
 
         /// <summary>
         /// Writes one readable line about `error` to `buffer`, cut to `size` bytes with its ending zero, such as "copy
@@ -1580,7 +1583,7 @@ namespace Ferry
         /// device ... (FERRY_ERROR_DEVICE)". Index 0 is left out. Returns the length of the whole line without the
         /// zero, or 0 for a NULL error. `buffer` may be NULL when size is 0: the call then measures the line.
         /// </summary>
-        /// <remarks>Errors: none.</remarks>
+        /// <remarks>Values: `buffer`: `size` bytes. Errors: none.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern ulong ferry_error_format(ErrorInfo* error, byte* buffer, ulong size);
 
@@ -1601,7 +1604,7 @@ namespace Ferry
         /// FERRY_OBSTACLE_NOT_LOADED later.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_open(NativeOptions* options, IntPtr* instance, ErrorInfo* error);
+        public static extern Status ferry_open(NativeOptions* options, IntPtr* instance, ErrorInfo* error);
 
         /// <summary>
         /// Closes an instance: releases the contexts it retained and frees it. First free everything made through the
@@ -1714,7 +1717,7 @@ namespace Ferry
         /// earlier asynchronous work that failed.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_copy(IntPtr instance, NativeCopy* copy, ErrorInfo* error);
+        public static extern Status ferry_copy(IntPtr instance, NativeCopy* copy, ErrorInfo* error);
 
         /// <summary>
         /// Enqueues a copy on `stream`: it starts after earlier work there, and is complete for later work. `stream` is
@@ -1751,7 +1754,7 @@ namespace Ferry
         /// synchronises reports later failures.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_copy_async(IntPtr instance, NativeCopy* copy, IntPtr stream, IntPtr* ticket,
+        public static extern Status ferry_copy_async(IntPtr instance, NativeCopy* copy, IntPtr stream, IntPtr* ticket,
             ErrorInfo* error);
 
         /// <summary>
@@ -1763,7 +1766,7 @@ namespace Ferry
         /// _OUT_OF_BOUNDS, _OVERLAP; as ferry_copy.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_copy_bytes(IntPtr instance, ulong destination, ulong source, ulong size,
+        public static extern Status ferry_copy_bytes(IntPtr instance, ulong destination, ulong source, ulong size,
             ErrorInfo* error);
 
         /// <summary>ferry_copy_bytes on a stream, as ferry_copy_async.</summary>
@@ -1772,7 +1775,7 @@ namespace Ferry
         /// the common errors; as ferry_copy_async.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_copy_bytes_async(IntPtr instance, ulong destination, ulong source, ulong size,
+        public static extern Status ferry_copy_bytes_async(IntPtr instance, ulong destination, ulong source, ulong size,
             IntPtr stream, ErrorInfo* error);
 
         /// <summary>
@@ -1783,7 +1786,8 @@ namespace Ferry
         /// the common errors; FERRY_ERROR_CAPTURE on a stream that is being captured; FERRY_ERROR_OUT_OF_MEMORY.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ticket_create(IntPtr instance, IntPtr stream, IntPtr* ticket, ErrorInfo* error);
+        public static extern Status ferry_ticket_create(IntPtr instance, IntPtr stream, IntPtr* ticket,
+            ErrorInfo* error);
 
         /// <summary>
         /// Fills `info`. A staged copy is done when its last byte has arrived, which may be a moment before its stream
@@ -1795,7 +1799,7 @@ namespace Ferry
         /// info-&gt;status is the copy's own result; a copy that failed is no error of this call.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ticket_get_info(IntPtr ticket, TicketInfo* info);
+        public static extern Status ferry_ticket_get_info(IntPtr ticket, TicketInfo* info);
 
         /// <summary>
         /// Waits until the copy is done, and returns its status. The calling thread helps with staged copies meanwhile.
@@ -1807,12 +1811,12 @@ namespace Ferry
         /// alone see ferry_ticket_info.status.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ticket_wait(IntPtr ticket);
+        public static extern Status ferry_ticket_wait(IntPtr ticket);
 
         /// <summary>Releases a ticket, at any time; the copy continues.</summary>
         /// <remarks>Thread-safety: not beside another call on the same ticket.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ticket_release(IntPtr ticket);
+        public static extern Status ferry_ticket_release(IntPtr ticket);
 
         /// <summary>
         /// Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among
@@ -1834,14 +1838,15 @@ namespace Ferry
         /// them on (docs/devices.md).
         /// </summary>
         /// <remarks>
-        /// Blocking: until all copies are complete. Ownership: `copies` is read before return. Working memory is kept
-        /// for the next batch, until ferry_close. Errors: the common errors; as ferry_copy, with the copy's `index`;
-        /// nothing was copied. _OVERLAP between two copies names the later in `index`, with FERRY_FIELD_INDEX, and the
-        /// other in `limit`. _FLAGS without a side for `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on
-        /// submission, the others may have been made in part.
+        /// Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0. Blocking: until all copies are
+        /// complete. Ownership: `copies` is read before return. Working memory is kept for the next batch, until
+        /// ferry_close. Errors: the common errors; as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP
+        /// between two copies names the later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS
+        /// without a side for `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the others may
+        /// have been made in part.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_copy_batch(IntPtr instance, NativeCopy* copies, ulong count, uint flags,
+        public static extern Status ferry_copy_batch(IntPtr instance, NativeCopy* copies, ulong count, BatchFlags flags,
             ErrorInfo* error);
 
         /// <summary>
@@ -1849,64 +1854,70 @@ namespace Ferry
         /// complete for later work.
         /// </summary>
         /// <remarks>
-        /// Blocking: does not wait for the GPU, except for copies that wait in ferry_copy_async too; for pieces that
-        /// are staged together while the instance's flags have SOURCE_READ or DESTINATION_WRITTEN, until their sources
-        /// have been read or their destinations are complete; for pieces that the driver copies one by one because
-        /// kernels of others fill the device; and for the stream if the driver cannot make an event for a table (see
-        /// Driver). Ownership: `copies` is read before return. The memory as for ferry_copy_async, until the stream has
-        /// passed the batch. Errors: the common errors; as ferry_copy_batch and ferry_copy_async; nothing was enqueued,
-        /// except the parts before a part that the driver refuses or that fails with FERRY_ERROR_LIMIT.
+        /// Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0. Blocking: does not wait for the
+        /// GPU, except for copies that wait in ferry_copy_async too; for pieces that are staged together while the
+        /// instance's flags have SOURCE_READ or DESTINATION_WRITTEN, until their sources have been read or their
+        /// destinations are complete; for pieces that the driver copies one by one because kernels of others fill the
+        /// device; and for the stream if the driver cannot make an event for a table (see Driver). Ownership: `copies`
+        /// is read before return. The memory as for ferry_copy_async, until the stream has passed the batch. Errors:
+        /// the common errors; as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the parts before a
+        /// part that the driver refuses or that fails with FERRY_ERROR_LIMIT.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_copy_batch_async(IntPtr instance, NativeCopy* copies, ulong count, uint flags,
-            IntPtr stream, ErrorInfo* error);
+        public static extern Status ferry_copy_batch_async(IntPtr instance, NativeCopy* copies, ulong count,
+            BatchFlags flags, IntPtr stream, ErrorInfo* error);
 
         /// <summary>
         /// Copies a batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY,
         /// as ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever its
         /// addresses.
         /// </summary>
-        /// <remarks>Blocking: until all pieces are complete. Errors: the common errors; as ferry_copy_batch.</remarks>
+        /// <remarks>
+        /// Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
+        /// Blocking: until all pieces are complete. Errors: the common errors; as ferry_copy_batch.
+        /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_copy_pieces(IntPtr instance, ulong* destinations, ulong* sources, ulong* sizes,
-            ulong count, uint flags, ErrorInfo* error);
+        public static extern Status ferry_copy_pieces(IntPtr instance, ulong* destinations, ulong* sources,
+            ulong* sizes, ulong count, BatchFlags flags, ErrorInfo* error);
 
         /// <summary>ferry_copy_pieces on a stream, as ferry_copy_batch_async.</summary>
         /// <remarks>
+        /// Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
         /// Blocking: as ferry_copy_batch_async. Ownership: the arrays are read before return; the memory must live
         /// until the stream has passed the batch. Errors: the common errors; as ferry_copy_batch_async.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_copy_pieces_async(IntPtr instance, ulong* destinations, ulong* sources,
-            ulong* sizes, ulong count, uint flags, IntPtr stream, ErrorInfo* error);
+        public static extern Status ferry_copy_pieces_async(IntPtr instance, ulong* destinations, ulong* sources,
+            ulong* sizes, ulong count, BatchFlags flags, IntPtr stream, ErrorInfo* error);
 
         /// <summary>
         /// Prepares a batch for streams of the device of `stream`, whose context is found as for
-        /// ferry_copy_batch_async. The plan keeps the current profile and instance flags. `count` 0 is fine. The only
-        /// flag is FERRY_BATCH_CHECK_OVERLAP.
+        /// ferry_copy_batch_async. The plan keeps the current profile and instance flags. `count` 0 is fine.
         /// </summary>
         /// <remarks>
-        /// Blocking: while a table of the pieces is sent to the device, if kernels read one; cuMemAlloc may wait for
-        /// the device. Ownership: *prepared is the caller's until ferry_prepared_destroy, which must come before
-        /// ferry_close. `copies` is read before return. For every launch the memory and the context must live, and the
-        /// memory must stay of the same kind. Errors: the common errors; as ferry_copy_batch.
+        /// Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0. Blocking: while a table of the
+        /// pieces is sent to the device, if kernels read one; cuMemAlloc may wait for the device. Ownership: *prepared
+        /// is the caller's until ferry_prepared_destroy, which must come before ferry_close. `copies` is read before
+        /// return. For every launch the memory and the context must live, and the memory must stay of the same kind.
+        /// Errors: the common errors; as ferry_copy_batch.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_prepared_create(IntPtr instance, NativeCopy* copies, ulong count, uint flags,
-            IntPtr stream, IntPtr* prepared, ErrorInfo* error);
+        public static extern Status ferry_prepared_create(IntPtr instance, NativeCopy* copies, ulong count,
+            BatchFlags flags, IntPtr stream, IntPtr* prepared, ErrorInfo* error);
 
         /// <summary>
         /// Prepares a batch of pieces, as ferry_prepared_create. With FERRY_BATCH_UPDATABLE their addresses can be
-        /// changed, and pieces are not merged. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_UPDATABLE.
+        /// changed, and pieces are not merged.
         /// </summary>
         /// <remarks>
-        /// Blocking: as ferry_prepared_create. Ownership: as ferry_prepared_create; the arrays are read before return.
-        /// Errors: the common errors; as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece
-        /// that does not lie in one allocation at either end.
+        /// Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_*. Blocking: as
+        /// ferry_prepared_create. Ownership: as ferry_prepared_create; the arrays are read before return. Errors: the
+        /// common errors; as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not
+        /// lie in one allocation at either end.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_prepared_create_pieces(IntPtr instance, ulong* destinations, ulong* sources,
-            ulong* sizes, ulong count, uint flags, IntPtr stream, IntPtr* prepared, ErrorInfo* error);
+        public static extern Status ferry_prepared_create_pieces(IntPtr instance, ulong* destinations, ulong* sources,
+            ulong* sizes, ulong count, BatchFlags flags, IntPtr stream, IntPtr* prepared, ErrorInfo* error);
 
         /// <summary>
         /// Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as
@@ -1922,7 +1933,7 @@ namespace Ferry
         /// graph would hold parts of it by their addresses. `error` has no index.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_prepared_launch(IntPtr prepared, IntPtr stream, ErrorInfo* error);
+        public static extern Status ferry_prepared_launch(IntPtr prepared, IntPtr stream, ErrorInfo* error);
 
         /// <summary>
         /// Gives all pieces of an updatable batch new addresses; NULL keeps the sources or the destinations. Addresses
@@ -1933,6 +1944,7 @@ namespace Ferry
         /// the context that the batch was prepared in.
         /// </summary>
         /// <remarks>
+        /// Values: `destinations`, `sources`: as many elements as `prepared` has pieces, those of size 0 included.
         /// Thread-safety: safe, but not beside another call on the same prepared batch. Blocking: does not wait for the
         /// GPU. Errors: the common errors; as ferry_prepared_create_pieces, with the index; for a forbidden change
         /// FERRY_ERROR_KIND, or _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not
@@ -1940,7 +1952,7 @@ namespace Ferry
         /// addresses are unchanged after an error.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_prepared_set_addresses(IntPtr prepared, ulong* destinations, ulong* sources,
+        public static extern Status ferry_prepared_set_addresses(IntPtr prepared, ulong* destinations, ulong* sources,
             IntPtr stream, ErrorInfo* error);
 
         /// <summary>
@@ -1952,14 +1964,14 @@ namespace Ferry
         /// in the child of a fork. Errors: the common errors; the driver's own may be those of earlier work.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_prepared_destroy(IntPtr prepared);
+        public static extern Status ferry_prepared_destroy(IntPtr prepared);
 
         /// <summary>
         /// Sets a descriptor from a place, which may be the one inside *fill, an extent and `pattern_size` bytes of
         /// pattern (at most 16 are taken). ferry_fill checks the values. A NULL place leaves the destination all zero;
         /// a NULL pattern means zero bytes. A NULL fill is ignored.
         /// </summary>
-        /// <remarks>Errors: none.</remarks>
+        /// <remarks>Values: `pattern`: `pattern_size` bytes. Errors: none.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern void ferry_fill_desc_init(NativeFill* fill, NativePlace* destination, ulong width,
             ulong height, ulong depth, IntPtr pattern, uint pattern_size);
@@ -1980,7 +1992,7 @@ namespace Ferry
         /// box leaves an allocation or registration, or if kernels cannot reach the memory.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_fill(IntPtr instance, NativeFill* fill, ErrorInfo* error);
+        public static extern Status ferry_fill(IntPtr instance, NativeFill* fill, ErrorInfo* error);
 
         /// <summary>
         /// Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the memory's device, or
@@ -1995,12 +2007,13 @@ namespace Ferry
         /// on a stream of a context other than the one that opened it.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_fill_async(IntPtr instance, NativeFill* fill, IntPtr stream, ErrorInfo* error);
+        public static extern Status ferry_fill_async(IntPtr instance, NativeFill* fill, IntPtr stream,
+            ErrorInfo* error);
 
         /// <summary>Returns a text such as "pageable memory"; "?" for an unknown number.</summary>
-        /// <remarks>Errors: none.</remarks>
+        /// <remarks>Values: `obstacle`: FERRY_OBSTACLE_*. Errors: none.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern byte* ferry_obstacle_text(int obstacle);
+        public static extern byte* ferry_obstacle_text(Obstacle obstacle);
 
         /// <summary>
         /// Reports what ferry_copy would do with `copy`, without doing it. Fills `explanation`. The explanation does
@@ -2011,7 +2024,7 @@ namespace Ferry
         /// ferry_copy. Errors: the common errors; as ferry_copy.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_copy_explain(IntPtr instance, NativeCopy* copy, Explanation* explanation,
+        public static extern Status ferry_copy_explain(IntPtr instance, NativeCopy* copy, Explanation* explanation,
             ErrorInfo* error);
 
         /// <summary>Reports what ferry_copy_async would do, as ferry_copy_explain.</summary>
@@ -2020,7 +2033,7 @@ namespace Ferry
         /// ferry_copy_async. Errors: the common errors; as ferry_copy_async.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_copy_explain_async(IntPtr instance, NativeCopy* copy, IntPtr stream,
+        public static extern Status ferry_copy_explain_async(IntPtr instance, NativeCopy* copy, IntPtr stream,
             Explanation* explanation, ErrorInfo* error);
 
         /// <summary>
@@ -2030,7 +2043,7 @@ namespace Ferry
         /// with its ending zero. Returns the length of the whole line without the zero, or 0 for a NULL explanation or
         /// a bad struct_size. `buffer` may be NULL when size is 0.
         /// </summary>
-        /// <remarks>Errors: none.</remarks>
+        /// <remarks>Values: `buffer`: `size` bytes. Errors: none.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern ulong ferry_explanation_format(Explanation* explanation, byte* buffer, ulong size);
 
@@ -2041,26 +2054,29 @@ namespace Ferry
         /// read sources early (Blocking of ferry_copy_batch_async).
         /// </summary>
         /// <remarks>
-        /// Blocking: as ferry_copy_explain_async. Errors: the common errors; as ferry_copy_batch_async.
+        /// Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0. Blocking: as
+        /// ferry_copy_explain_async. Errors: the common errors; as ferry_copy_batch_async.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_copy_batch_explain_async(IntPtr instance, NativeCopy* copies, ulong count,
-            uint flags, IntPtr stream, BatchExplanation* explanation, ErrorInfo* error);
+        public static extern Status ferry_copy_batch_explain_async(IntPtr instance, NativeCopy* copies, ulong count,
+            BatchFlags flags, IntPtr stream, BatchExplanation* explanation, ErrorInfo* error);
 
         /// <summary>Reports what ferry_copy_pieces_async would do, as ferry_copy_batch_explain_async.</summary>
         /// <remarks>
+        /// Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
         /// Blocking: as ferry_copy_explain_async. Errors: the common errors; as ferry_copy_pieces_async.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_copy_pieces_explain_async(IntPtr instance, ulong* destinations, ulong* sources,
-            ulong* sizes, ulong count, uint flags, IntPtr stream, BatchExplanation* explanation, ErrorInfo* error);
+        public static extern Status ferry_copy_pieces_explain_async(IntPtr instance, ulong* destinations,
+            ulong* sources, ulong* sizes, ulong count, BatchFlags flags, IntPtr stream, BatchExplanation* explanation,
+            ErrorInfo* error);
 
         /// <summary>
         /// Writes one readable line about `explanation` to `buffer`, such as "1500 copies staged on 8 SMs and 8
         /// threads, 90.1 MB, 1900.0 us; 3 by a kernel on 8 SMs, 0.1 MB, 12.1 us", or "nothing to copy". The SMs are
         /// max_sms in both parts, and a MB is 10^6 bytes. Size and return value as for ferry_explanation_format.
         /// </summary>
-        /// <remarks>Errors: none.</remarks>
+        /// <remarks>Values: `buffer`: `size` bytes. Errors: none.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern ulong ferry_batch_explanation_format(BatchExplanation* explanation, byte* buffer,
             ulong size);
@@ -2070,19 +2086,18 @@ namespace Ferry
         /// current.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_instance_get_report(IntPtr instance, Report* report);
+        public static extern Status ferry_instance_get_report(IntPtr instance, Report* report);
 
         /// <summary>
-        /// Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc";
-        /// NULL past the last.
+        /// Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc".
         /// </summary>
         /// <remarks>Errors: none.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern byte* ferry_instance_get_missing_entry_point(IntPtr instance, uint index);
 
         /// <summary>
-        /// Returns this instance's driver entry point, or NULL: for the program's own calls to the same driver,
-        /// software or not. `version` is as for cuGetProcAddress, such as 12000. The function's type is
+        /// Returns this instance's driver entry point: for the program's own calls to the same driver, software or not.
+        /// `version` is as for cuGetProcAddress, such as 12000. The function's type is
         /// PFN_&lt;name&gt;_v&lt;version&gt; in cudaTypedefs.h.
         /// </summary>
         /// <remarks>
@@ -2093,18 +2108,20 @@ namespace Ferry
 
         /// <summary>Fills `info` with the facts of device number `device`. They were queried at ferry_open.</summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_device_get_info(IntPtr instance, int device, DeviceInfo* info);
+        public static extern Status ferry_device_get_info(IntPtr instance, int device, DeviceInfo* info);
 
         /// <summary>
         /// Stores the number of the device that another API knows by a UUID (VkPhysicalDeviceIDProperties.deviceUUID)
-        /// or by a LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. `uuid` is 16
-        /// bytes, `luid` 8. One of them may be NULL; the UUID counts if both are given. Linked adapters share a LUID:
-        /// this is the first of them, and ferry_device_info.luid_node_mask tells them apart. *device is -1 after a
-        /// failure.
+        /// or by a LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. One of the two may
+        /// be NULL; the UUID counts if both are given. Linked adapters share a LUID: this is the first of them, and
+        /// ferry_device_info.luid_node_mask tells them apart. *device is -1 after a failure.
         /// </summary>
-        /// <remarks>Errors: the common errors; FERRY_ERROR_DEVICE if this instance has no such device.</remarks>
+        /// <remarks>
+        /// Values: `uuid`: 16 bytes; `luid`: 8 bytes. Errors: the common errors; FERRY_ERROR_DEVICE if this instance
+        /// has no such device.
+        /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_device_find(IntPtr instance, byte* uuid, byte* luid, int* device);
+        public static extern Status ferry_device_find(IntPtr instance, byte* uuid, byte* luid, int* device);
 
         /// <summary>
         /// Retains the device's primary context for the caller. Each call needs one ferry_context_release_primary.
@@ -2114,24 +2131,23 @@ namespace Ferry
         /// Ownership: one reference to *context is the caller's.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_context_retain_primary(IntPtr instance, int device, IntPtr* context,
+        public static extern Status ferry_context_retain_primary(IntPtr instance, int device, IntPtr* context,
             ErrorInfo* error);
 
         /// <summary>Releases one reference to the device's primary context.</summary>
         /// <remarks>Blocking: as the driver, if this was the last reference in the process.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_context_release_primary(IntPtr instance, int device);
+        public static extern Status ferry_context_release_primary(IntPtr instance, int device);
 
         /// <summary>
-        /// Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current. `flags`
-        /// are CUctx_flags; 0 is the driver's default.
+        /// Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current.
         /// </summary>
         /// <remarks>
-        /// Blocking: while the driver makes the context. Ownership: *context is the caller's until
-        /// ferry_context_destroy.
+        /// Values: `flags`: CUctx_flags; 0 is the driver's default. Blocking: while the driver makes the context.
+        /// Ownership: *context is the caller's until ferry_context_destroy.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_context_create(IntPtr instance, int device, uint flags, IntPtr* context,
+        public static extern Status ferry_context_create(IntPtr instance, int device, uint flags, IntPtr* context,
             ErrorInfo* error);
 
         /// <summary>
@@ -2140,7 +2156,7 @@ namespace Ferry
         /// </summary>
         /// <remarks>Blocking: until the context's work has ended.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_context_destroy(IntPtr instance, IntPtr context);
+        public static extern Status ferry_context_destroy(IntPtr instance, IntPtr context);
 
         /// <summary>
         /// Makes ferry use the program's `context` for the context's device instead of the primary one, from the next
@@ -2153,7 +2169,7 @@ namespace Ferry
         /// common errors; the driver's own for an invalid context.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_context_adopt(IntPtr instance, int device, IntPtr context);
+        public static extern Status ferry_context_adopt(IntPtr instance, int device, IntPtr context);
 
         /// <summary>
         /// Makes `context` current on the calling thread, on top of its current one; `device` is then not read. NULL:
@@ -2164,7 +2180,7 @@ namespace Ferry
         /// `context` is NULL and the primary one was not retained yet.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_context_push(IntPtr instance, int device, IntPtr context);
+        public static extern Status ferry_context_push(IntPtr instance, int device, IntPtr context);
 
         /// <summary>
         /// Pops the calling thread's current context, and stores it in *context unless `context` is NULL.
@@ -2174,11 +2190,11 @@ namespace Ferry
         /// there was none.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_context_pop(IntPtr instance, IntPtr* context);
+        public static extern Status ferry_context_pop(IntPtr instance, IntPtr* context);
 
         /// <summary>Stores the calling thread's current context in *context; NULL if there is none.</summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_context_get_current(IntPtr instance, IntPtr* context);
+        public static extern Status ferry_context_get_current(IntPtr instance, IntPtr* context);
 
         /// <summary>
         /// Waits until all work of `context` has ended; `device` is then not read. NULL: waits for the context that
@@ -2190,18 +2206,18 @@ namespace Ferry
         /// common errors; late errors of earlier work.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_context_synchronize(IntPtr instance, int device, IntPtr context);
+        public static extern Status ferry_context_synchronize(IntPtr instance, int device, IntPtr context);
 
         /// <summary>
-        /// Creates a stream on `device`. `flags`: 0 or FERRY_STREAM_NON_BLOCKING. `priority`: 0 is the lowest, negative
-        /// numbers are more urgent, down to a limit that the driver applies; copies ignore it.
+        /// Creates a stream on `device`. `priority`: 0 is the lowest, negative numbers are more urgent, down to a limit
+        /// that the driver applies; copies ignore it.
         /// </summary>
         /// <remarks>
-        /// Blocking: may wait for the device. Ownership: *stream, a CUstream, is the caller's until
-        /// ferry_stream_destroy. Errors: the common errors; FERRY_ERROR_FLAGS.
+        /// Values: `flags`: FERRY_STREAM_NON_BLOCKING or 0. Blocking: may wait for the device. Ownership: *stream, a
+        /// CUstream, is the caller's until ferry_stream_destroy. Errors: the common errors; FERRY_ERROR_FLAGS.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_stream_create(IntPtr instance, int device, uint flags, int priority,
+        public static extern Status ferry_stream_create(IntPtr instance, int device, StreamFlags flags, int priority,
             IntPtr* stream, ErrorInfo* error);
 
         /// <summary>
@@ -2210,7 +2226,7 @@ namespace Ferry
         /// </summary>
         /// <remarks>Thread-safety: safe; no other call may be using the stream.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_stream_destroy(IntPtr instance, IntPtr stream);
+        public static extern Status ferry_stream_destroy(IntPtr instance, IntPtr stream);
 
         /// <summary>
         /// Waits until all work enqueued on `stream` has ended. Default streams are those of the current context, else
@@ -2220,15 +2236,15 @@ namespace Ferry
         /// Blocking: until the work has ended. Errors: the common errors; late errors of earlier work.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_stream_synchronize(IntPtr instance, IntPtr stream);
+        public static extern Status ferry_stream_synchronize(IntPtr instance, IntPtr stream);
 
         /// <summary>
         /// Sets *done to 1 if all work enqueued on `stream` has ended, else to 0. A failure also sets 0, so a loop must
         /// check the status. Default streams as for ferry_stream_synchronize.
         /// </summary>
-        /// <remarks>Errors: the common errors; late errors of earlier work.</remarks>
+        /// <remarks>Values: `done`: 0 or 1. Errors: the common errors; late errors of earlier work.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_stream_query(IntPtr instance, IntPtr stream, int* done);
+        public static extern Status ferry_stream_query(IntPtr instance, IntPtr stream, int* done);
 
         /// <summary>
         /// Calls done(user, status) once the work enqueued on `stream` so far has ended, on a thread of the driver's,
@@ -2242,7 +2258,7 @@ namespace Ferry
         /// `done`; FERRY_ERROR_CAPTURE on a stream that is being captured; FERRY_ERROR_OUT_OF_MEMORY.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_stream_notify(IntPtr instance, IntPtr stream, IntPtr done, IntPtr user,
+        public static extern Status ferry_stream_notify(IntPtr instance, IntPtr stream, IntPtr done, IntPtr user,
             ErrorInfo* error);
 
         /// <summary>
@@ -2254,19 +2270,17 @@ namespace Ferry
         /// Blocking: does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_stream_wait_event(IntPtr instance, IntPtr stream, IntPtr @event);
+        public static extern Status ferry_stream_wait_event(IntPtr instance, IntPtr stream, IntPtr @event);
 
-        /// <summary>
-        /// Creates an event on `device`; it can be recorded on streams of that device. `flags`: 0 or FERRY_EVENT_*
-        /// bits.
-        /// </summary>
+        /// <summary>Creates an event on `device`; it can be recorded on streams of that device.</summary>
         /// <remarks>
-        /// Blocking: never, except on first need as ferry_context_retain_primary. Ownership: *event, a CUevent, is the
-        /// caller's until ferry_event_destroy. Errors: the common errors; FERRY_ERROR_FLAGS; _UNSUPPORTED for
-        /// FERRY_EVENT_INTERPROCESS where the driver shares no events (ferry_device_info.ipc_events).
+        /// Values: `flags`: FERRY_EVENT_*. Blocking: never, except on first need as ferry_context_retain_primary.
+        /// Ownership: *event, a CUevent, is the caller's until ferry_event_destroy. Errors: the common errors;
+        /// FERRY_ERROR_FLAGS; _UNSUPPORTED for FERRY_EVENT_INTERPROCESS where the driver shares no events
+        /// (ferry_device_info.ipc_events).
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_event_create(IntPtr instance, int device, uint flags, IntPtr* @event,
+        public static extern Status ferry_event_create(IntPtr instance, int device, EventFlags flags, IntPtr* @event,
             ErrorInfo* error);
 
         /// <summary>Destroys an event; calls and streams that already wait for it are not affected.</summary>
@@ -2275,7 +2289,7 @@ namespace Ferry
         /// for an event of another process (ferry_ipc_close_event).
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_event_destroy(IntPtr instance, IntPtr @event);
+        public static extern Status ferry_event_destroy(IntPtr instance, IntPtr @event);
 
         /// <summary>
         /// Records `event` after the work enqueued on `stream` so far. The stream must belong to the event's context.
@@ -2286,7 +2300,7 @@ namespace Ferry
         /// Errors: the common errors; the driver's -1400 for a stream of another context.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_event_record(IntPtr instance, IntPtr @event, IntPtr stream);
+        public static extern Status ferry_event_record(IntPtr instance, IntPtr @event, IntPtr stream);
 
         /// <summary>
         /// Waits until the work before the event's last record has ended; returns at once if it was never recorded.
@@ -2295,15 +2309,15 @@ namespace Ferry
         /// Blocking: until that work has ended. Errors: the common errors; late errors of earlier work.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_event_synchronize(IntPtr instance, IntPtr @event);
+        public static extern Status ferry_event_synchronize(IntPtr instance, IntPtr @event);
 
         /// <summary>
         /// Sets *done to 1 if the work before the event's last record has ended or the event was never recorded, else
         /// to 0. A failure also sets 0, so a loop must check the status.
         /// </summary>
-        /// <remarks>Errors: the common errors; late errors of earlier work.</remarks>
+        /// <remarks>Values: `done`: 0 or 1. Errors: the common errors; late errors of earlier work.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_event_query(IntPtr instance, IntPtr @event, int* done);
+        public static extern Status ferry_event_query(IntPtr instance, IntPtr @event, int* done);
 
         /// <summary>
         /// Stores the time from `start` to `end` in milliseconds, to about half a microsecond; negative if `end` passed
@@ -2314,7 +2328,7 @@ namespace Ferry
         /// recorded or has no timing, or if the two are of two contexts.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_event_elapsed_time(IntPtr instance, IntPtr start, IntPtr end,
+        public static extern Status ferry_event_elapsed_time(IntPtr instance, IntPtr start, IntPtr end,
             float* milliseconds);
 
         /// <summary>Allocates `size` bytes on `device`, aligned to 256 bytes or more. Size 0 is an error.</summary>
@@ -2325,7 +2339,7 @@ namespace Ferry
         /// if it is out of memory.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_device_alloc(IntPtr instance, int device, ulong size, ulong* address,
+        public static extern Status ferry_device_alloc(IntPtr instance, int device, ulong size, ulong* address,
             ErrorInfo* error);
 
         /// <summary>
@@ -2338,7 +2352,7 @@ namespace Ferry
         /// ferry_device_free. Errors: the common errors; the driver's own for other element sizes.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_device_alloc_pitched(IntPtr instance, int device, ulong width, ulong height,
+        public static extern Status ferry_device_alloc_pitched(IntPtr instance, int device, ulong width, ulong height,
             uint element_size, ulong* address, ulong* row_pitch, ErrorInfo* error);
 
         /// <summary>
@@ -2351,7 +2365,7 @@ namespace Ferry
         /// common errors; the driver's -1002 if it is out of memory.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_managed_alloc(IntPtr instance, int device, ulong size, ulong* address,
+        public static extern Status ferry_managed_alloc(IntPtr instance, int device, ulong size, ulong* address,
             ErrorInfo* error);
 
         /// <summary>
@@ -2365,7 +2379,7 @@ namespace Ferry
         /// API (ferry_external_memory_release).
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_device_free(IntPtr instance, ulong address);
+        public static extern Status ferry_device_free(IntPtr instance, ulong address);
 
         /// <summary>
         /// A deferred free: frees memory of ferry_device_alloc or ferry_device_alloc_pitched in the order of `stream`,
@@ -2382,14 +2396,14 @@ namespace Ferry
         /// the caller's.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_device_free_deferred(IntPtr instance, ulong address, IntPtr stream);
+        public static extern Status ferry_device_free_deferred(IntPtr instance, ulong address, IntPtr stream);
 
         /// <summary>
         /// Fills `info` with what is kept on `device`; for FERRY_DEVICE_UNKNOWN on all devices and in the host's
         /// memory.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_deferred_get_info(IntPtr instance, int device, DeferredInfo* info);
+        public static extern Status ferry_deferred_get_info(IntPtr instance, int device, DeferredInfo* info);
 
         /// <summary>
         /// Returns memory and arrays kept on `device` to the driver, oldest first, until at most `keep` bytes are left
@@ -2401,7 +2415,7 @@ namespace Ferry
         /// Errors: the common errors; the driver's own: whatever it refused to free stays.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_deferred_trim(IntPtr instance, int device, ulong keep);
+        public static extern Status ferry_deferred_trim(IntPtr instance, int device, ulong keep);
 
         /// <summary>
         /// Allocates `size` bytes of pinned host memory, usable and mapped on every device, aligned to a page, with
@@ -2425,8 +2439,8 @@ namespace Ferry
         /// of memory.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_host_alloc(IntPtr instance, ulong size, HostOptions* options, HostBlock* block,
-            ErrorInfo* error);
+        public static extern Status ferry_host_alloc(IntPtr instance, ulong size, HostOptions* options,
+            HostBlock* block, ErrorInfo* error);
 
         /// <summary>Frees memory that ferry_host_alloc of the same instance returned.</summary>
         /// <remarks>
@@ -2435,7 +2449,7 @@ namespace Ferry
         /// driver's own for an unknown address (freed twice, for example).
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_host_free(IntPtr instance, IntPtr address);
+        public static extern Status ferry_host_free(IntPtr instance, IntPtr address);
 
         /// <summary>
         /// A deferred free: frees memory of ferry_host_alloc in the order of `stream`, and waits for no work. The
@@ -2451,25 +2465,25 @@ namespace Ferry
         /// _OUT_OF_MEMORY. After an error the memory is still the caller's.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_host_free_deferred(IntPtr instance, IntPtr address, IntPtr stream);
+        public static extern Status ferry_host_free_deferred(IntPtr instance, IntPtr address, IntPtr stream);
 
         /// <summary>
         /// Pins `size` bytes of the caller's own memory in place, for every device. Size 0 is an error. Memory larger
         /// than ferry_options.register_chunk is registered in pieces of that size: all of them or, on failure, none.
         /// Copies and fills on the same instance may cross from one piece or registration into the next, and copies may
         /// leave them for pageable memory. The driver refuses such a call; ferry then makes one call for each part (see
-        /// ferry_copy). The program's own calls of the driver must stay within one piece. `flags`: 0 or
-        /// FERRY_REGISTER_READ_ONLY (for anonymous memory; the driver refuses files).
+        /// ferry_copy). The program's own calls of the driver must stay within one piece.
         /// </summary>
         /// <remarks>
-        /// Blocking: yes: pages are faulted in and pinned. Ownership: the memory stays the caller's and must stay
-        /// mapped until ferry_host_unregister; the registration ends with its context, as for ferry_host_alloc. Errors:
-        /// the common errors; FERRY_ERROR_FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's -1712 if any part is already
-        /// registered. Nothing is registered then.
+        /// Values: `flags`: FERRY_REGISTER_READ_ONLY, which the driver refuses for memory of files, or 0. Blocking:
+        /// yes: pages are faulted in and pinned. Ownership: the memory stays the caller's and must stay mapped until
+        /// ferry_host_unregister; the registration ends with its context, as for ferry_host_alloc. Errors: the common
+        /// errors; FERRY_ERROR_FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's -1712 if any part is already registered.
+        /// Nothing is registered then.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_host_register(IntPtr instance, IntPtr address, ulong size, uint flags,
-            ErrorInfo* error);
+        public static extern Status ferry_host_register(IntPtr instance, IntPtr address, ulong size,
+            RegisterFlags flags, ErrorInfo* error);
 
         /// <summary>Undoes ferry_host_register; `address` is the one given there.</summary>
         /// <remarks>
@@ -2479,7 +2493,7 @@ namespace Ferry
         /// others and returns the first error: there is nothing left to try again.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_host_unregister(IntPtr instance, IntPtr address);
+        public static extern Status ferry_host_unregister(IntPtr instance, IntPtr address);
 
         /// <summary>
         /// Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a
@@ -2487,7 +2501,7 @@ namespace Ferry
         /// the kind for the current context's device, else for device 0.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_address_get_info(IntPtr instance, ulong address, AddressInfo* info);
+        public static extern Status ferry_address_get_info(IntPtr instance, ulong address, AddressInfo* info);
 
         /// <summary>
         /// Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. Copies take any other CUarray too. With
@@ -2507,7 +2521,7 @@ namespace Ferry
         /// the format does not have; the driver's own for unsupported sizes.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_array_create(IntPtr instance, int device, ArrayDesc* desc, IntPtr* array,
+        public static extern Status ferry_array_create(IntPtr instance, int device, ArrayDesc* desc, IntPtr* array,
             ErrorInfo* error);
 
         /// <summary>Destroys an array.</summary>
@@ -2517,7 +2531,7 @@ namespace Ferry
         /// ferry_array_destroy_async.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_array_destroy(IntPtr instance, IntPtr array);
+        public static extern Status ferry_array_destroy(IntPtr instance, IntPtr array);
 
         /// <summary>
         /// Destroys an array of ferry_array_create in the order of `stream`, and waits for no work. CUDA has no such
@@ -2534,7 +2548,7 @@ namespace Ferry
         /// stream that is being captured; _OUT_OF_MEMORY. After an error the array is still the caller's.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_array_destroy_async(IntPtr instance, IntPtr array, IntPtr stream);
+        public static extern Status ferry_array_destroy_async(IntPtr instance, IntPtr array, IntPtr stream);
 
         /// <summary>
         /// Creates a mipmapped array: `levels` arrays, each of half the width, height and depth of the one before,
@@ -2549,8 +2563,8 @@ namespace Ferry
         /// ferry_array_create.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_mipmapped_array_create(IntPtr instance, int device, ArrayDesc* desc, uint levels,
-            IntPtr* mipmapped, ErrorInfo* error);
+        public static extern Status ferry_mipmapped_array_create(IntPtr instance, int device, ArrayDesc* desc,
+            uint levels, IntPtr* mipmapped, ErrorInfo* error);
 
         /// <summary>
         /// Stores level number `level` of a mipmapped array in *array. Copies take it like any other array. Level 0 is
@@ -2561,7 +2575,7 @@ namespace Ferry
         /// Errors: the common errors; the driver's -1001 if there is no such level.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_mipmapped_array_get_level(IntPtr instance, IntPtr mipmapped, uint level,
+        public static extern Status ferry_mipmapped_array_get_level(IntPtr instance, IntPtr mipmapped, uint level,
             IntPtr* array);
 
         /// <summary>
@@ -2573,7 +2587,7 @@ namespace Ferry
         /// to ferry_mipmapped_array_destroy_async.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_mipmapped_array_destroy(IntPtr instance, IntPtr mipmapped);
+        public static extern Status ferry_mipmapped_array_destroy(IntPtr instance, IntPtr mipmapped);
 
         /// <summary>
         /// ferry_array_destroy_async for a mipmapped array with all its levels. An array of
@@ -2585,7 +2599,8 @@ namespace Ferry
         /// as ferry_array_destroy_async.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_mipmapped_array_destroy_async(IntPtr instance, IntPtr mipmapped, IntPtr stream);
+        public static extern Status ferry_mipmapped_array_destroy_async(IntPtr instance, IntPtr mipmapped,
+            IntPtr stream);
 
         /// <summary>
         /// Stores plane number `plane` of an array in a planar video format in *plane_array. Copies take it like any
@@ -2596,7 +2611,8 @@ namespace Ferry
         /// common errors; the driver's -1001 if there is no such plane or the format is not planar.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_array_get_plane(IntPtr instance, IntPtr array, uint plane, IntPtr* plane_array);
+        public static extern Status ferry_array_get_plane(IntPtr instance, IntPtr array, uint plane,
+            IntPtr* plane_array);
 
         /// <summary>
         /// Fills `desc` from any CUarray. *element_size, unless NULL, is the size of one element in bytes: for
@@ -2608,7 +2624,7 @@ namespace Ferry
         /// errors; the driver's own for a handle that is no array, if the driver detects it.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_array_get_info(IntPtr instance, IntPtr array, ArrayDesc* desc,
+        public static extern Status ferry_array_get_info(IntPtr instance, IntPtr array, ArrayDesc* desc,
             uint* element_size);
 
         /// <summary>
@@ -2624,7 +2640,7 @@ namespace Ferry
         /// option in `error`; _OUT_OF_MEMORY.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pinned_pool_create(IntPtr instance, PinnedPoolOptions* options, IntPtr* pool,
+        public static extern Status ferry_pinned_pool_create(IntPtr instance, PinnedPoolOptions* options, IntPtr* pool,
             ErrorInfo* error);
 
         /// <summary>Destroys a pool and releases its memory.</summary>
@@ -2636,7 +2652,7 @@ namespace Ferry
         /// that the driver did not take back is lost.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pinned_pool_destroy(IntPtr pool);
+        public static extern Status ferry_pinned_pool_destroy(IntPtr pool);
 
         /// <summary>
         /// Allocates `size` bytes that the host may use at once: no stream uses them any more. Aligned to 256 bytes,
@@ -2652,7 +2668,7 @@ namespace Ferry
         /// ferry_host_alloc.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pinned_pool_alloc(IntPtr pool, ulong size, IntPtr* address, ErrorInfo* error);
+        public static extern Status ferry_pinned_pool_alloc(IntPtr pool, ulong size, IntPtr* address, ErrorInfo* error);
 
         /// <summary>
         /// Allocates `size` bytes for later work on `stream`. The host must wait until the stream has reached this
@@ -2665,8 +2681,8 @@ namespace Ferry
         /// ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pinned_pool_alloc_async(IntPtr pool, ulong size, IntPtr stream, IntPtr* address,
-            ErrorInfo* error);
+        public static extern Status ferry_pinned_pool_alloc_async(IntPtr pool, ulong size, IntPtr stream,
+            IntPtr* address, ErrorInfo* error);
 
         /// <summary>
         /// Frees a block that none of the caller's work uses any more. If ferry_pinned_pool_alloc_async made its stream
@@ -2678,7 +2694,7 @@ namespace Ferry
         /// FERRY_ERROR_ADDRESS if it is no block of this pool, or was freed already.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pinned_pool_free(IntPtr pool, IntPtr address);
+        public static extern Status ferry_pinned_pool_free(IntPtr pool, IntPtr address);
 
         /// <summary>
         /// Frees a block in stream order: once `stream` has passed the work enqueued on it so far. NULL for `address`
@@ -2690,7 +2706,7 @@ namespace Ferry
         /// _OUT_OF_MEMORY. After an error the block is still the caller's.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pinned_pool_free_async(IntPtr pool, IntPtr address, IntPtr stream);
+        public static extern Status ferry_pinned_pool_free_async(IntPtr pool, IntPtr address, IntPtr stream);
 
         /// <summary>
         /// Releases memory to the system until the pool holds at most `keep` bytes. Memory with a block that is
@@ -2698,15 +2714,15 @@ namespace Ferry
         /// </summary>
         /// <remarks>Blocking: as ferry_host_free, if there is memory to release.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pinned_pool_trim(IntPtr pool, ulong keep);
+        public static extern Status ferry_pinned_pool_trim(IntPtr pool, ulong keep);
 
         /// <summary>Fills `stats`.</summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pinned_pool_get_stats(IntPtr pool, PoolStats* stats);
+        public static extern Status ferry_pinned_pool_get_stats(IntPtr pool, PoolStats* stats);
 
         /// <summary>Resets both high-water marks to the current values.</summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pinned_pool_reset_stats(IntPtr pool);
+        public static extern Status ferry_pinned_pool_reset_stats(IntPtr pool);
 
         /// <summary>
         /// Allocates `size` bytes from the current pool of `device`, in the order of `stream`: work enqueued there from
@@ -2722,7 +2738,7 @@ namespace Ferry
         /// driver's -1002 if it is out of memory.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_device_alloc_async(IntPtr instance, int device, ulong size, IntPtr stream,
+        public static extern Status ferry_device_alloc_async(IntPtr instance, int device, ulong size, IntPtr stream,
             ulong* address, ErrorInfo* error);
 
         /// <summary>
@@ -2738,7 +2754,7 @@ namespace Ferry
         /// twice in stream order is not detected: the process may crash, as with the driver.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_device_free_async(IntPtr instance, ulong address, IntPtr stream);
+        public static extern Status ferry_device_free_async(IntPtr instance, ulong address, IntPtr stream);
 
         /// <summary>
         /// Creates a pool. Devices have no access to a pool in host memory before ferry_pool_set_access; without access
@@ -2750,7 +2766,7 @@ namespace Ferry
         /// _UNSUPPORTED name the field in `error` (a node that does not exist: _INVALID_ARGUMENT, index).
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_create(IntPtr instance, PoolDesc* desc, IntPtr* pool, ErrorInfo* error);
+        public static extern Status ferry_pool_create(IntPtr instance, PoolDesc* desc, IntPtr* pool, ErrorInfo* error);
 
         /// <summary>
         /// Destroys a pool. All of its memory must have been freed: the driver would accept a pool in use, and end the
@@ -2766,38 +2782,39 @@ namespace Ferry
         /// for the default pool; _IMPORTED for a pool of another process (ferry_ipc_close_pool).
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_destroy(IntPtr instance, IntPtr pool);
+        public static extern Status ferry_pool_destroy(IntPtr instance, IntPtr pool);
 
         /// <summary>
         /// Stores the default pool of a location in *pool. It can be neither destroyed nor shared. `index` is as in
         /// ferry_pool_desc.
         /// </summary>
         /// <remarks>
-        /// Ownership: *pool is the driver's. Errors: the common errors; FERRY_ERROR_UNSUPPORTED for locations other
-        /// than devices before CUDA 13.0.
+        /// Values: `location`: FERRY_LOCATION_*. Ownership: *pool is the driver's. Errors: the common errors;
+        /// FERRY_ERROR_UNSUPPORTED for locations other than devices before CUDA 13.0.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_get_default(IntPtr instance, int location, int index, IntPtr* pool);
+        public static extern Status ferry_pool_get_default(IntPtr instance, Location location, int index, IntPtr* pool);
 
         /// <summary>
         /// Stores the current pool of a location in *pool: ferry_device_alloc_async allocates from it. Until another
         /// pool is set, it is the default pool. It is the same for the whole process.
         /// </summary>
         /// <remarks>
-        /// Ownership: *pool belongs to its owner as before. Errors: the common errors; as ferry_pool_get_default.
+        /// Values: `location`: FERRY_LOCATION_*. Ownership: *pool belongs to its owner as before. Errors: the common
+        /// errors; as ferry_pool_get_default.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_get_current(IntPtr instance, int location, int index, IntPtr* pool);
+        public static extern Status ferry_pool_get_current(IntPtr instance, Location location, int index, IntPtr* pool);
 
         /// <summary>
         /// Makes `pool` the current one of a location, for the whole process. The pool must be of that location.
         /// </summary>
         /// <remarks>
-        /// Ownership: the pool stays the caller's. Errors: the common errors; as ferry_pool_get_default;
-        /// FERRY_ERROR_IMPORTED for a pool of another process.
+        /// Values: `location`: FERRY_LOCATION_*. Ownership: the pool stays the caller's. Errors: the common errors; as
+        /// ferry_pool_get_default; FERRY_ERROR_IMPORTED for a pool of another process.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_set_current(IntPtr instance, int location, int index, IntPtr pool);
+        public static extern Status ferry_pool_set_current(IntPtr instance, Location location, int index, IntPtr pool);
 
         /// <summary>
         /// Allocates `size` bytes from `pool` in the order of `stream`, which may be of another device than the pool.
@@ -2810,7 +2827,7 @@ namespace Ferry
         /// of memory or the pool is at its max_size.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_alloc_async(IntPtr instance, IntPtr pool, ulong size, IntPtr stream,
+        public static extern Status ferry_pool_alloc_async(IntPtr instance, IntPtr pool, ulong size, IntPtr stream,
             ulong* address, ErrorInfo* error);
 
         /// <summary>Fills `info`.</summary>
@@ -2819,12 +2836,12 @@ namespace Ferry
         /// there.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_get_info(IntPtr instance, IntPtr pool, PoolInfo* info);
+        public static extern Status ferry_pool_get_info(IntPtr instance, IntPtr pool, PoolInfo* info);
 
         /// <summary>Fills `attributes`.</summary>
         /// <remarks>Errors: the common errors; FERRY_ERROR_IMPORTED for a pool of another process.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_get_attributes(IntPtr instance, IntPtr pool, PoolAttributes* attributes);
+        public static extern Status ferry_pool_get_attributes(IntPtr instance, IntPtr pool, PoolAttributes* attributes);
 
         /// <summary>
         /// Sets all attributes; to change some, get all of them first. Attributes beyond the end of a shorter struct
@@ -2835,7 +2852,7 @@ namespace Ferry
         /// neither 0 nor 1. If the driver refuses an attribute, others may already be set.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_set_attributes(IntPtr instance, IntPtr pool, PoolAttributes* attributes);
+        public static extern Status ferry_pool_set_attributes(IntPtr instance, IntPtr pool, PoolAttributes* attributes);
 
         /// <summary>Fills `stats` with this process's share.</summary>
         /// <remarks>
@@ -2843,12 +2860,12 @@ namespace Ferry
         /// ferry_pool_get_attributes.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_get_stats(IntPtr instance, IntPtr pool, PoolStats* stats);
+        public static extern Status ferry_pool_get_stats(IntPtr instance, IntPtr pool, PoolStats* stats);
 
         /// <summary>Resets both high-water marks to the current values.</summary>
         /// <remarks>Errors: the common errors; as ferry_pool_get_attributes.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_reset_stats(IntPtr instance, IntPtr pool);
+        public static extern Status ferry_pool_reset_stats(IntPtr instance, IntPtr pool);
 
         /// <summary>
         /// Releases memory that is not allocated, until the pool holds at most `keep` bytes or nothing more can be
@@ -2858,7 +2875,7 @@ namespace Ferry
         /// Blocking: may wait for the device. Errors: the common errors; as ferry_pool_get_attributes.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_trim(IntPtr instance, IntPtr pool, ulong keep);
+        public static extern Status ferry_pool_trim(IntPtr instance, IntPtr pool, ulong keep);
 
         /// <summary>
         /// Gives `device` access to all memory of `pool`, or removes that access. Before it removes access, the call
@@ -2869,17 +2886,19 @@ namespace Ferry
         /// without that test, since nothing can be allocated from it.
         /// </summary>
         /// <remarks>
-        /// Blocking: while the driver maps the memory, milliseconds; FERRY_ACCESS_NONE also as
-        /// ferry_context_synchronize. Errors: the common errors; FERRY_ERROR_PEER_ACCESS if `device` cannot reach the
-        /// pool's device or the data was lost: access is then as before; _DEVICE also for FERRY_ACCESS_NONE on the
-        /// pool's own device (READ_WRITE succeeds there); _INVALID_ARGUMENT for other values of `access`.
+        /// Values: `access`: FERRY_ACCESS_*. Blocking: while the driver maps the memory, milliseconds;
+        /// FERRY_ACCESS_NONE also as ferry_context_synchronize. Errors: the common errors; FERRY_ERROR_PEER_ACCESS if
+        /// `device` cannot reach the pool's device or the data was lost: access is then as before; _DEVICE also for
+        /// FERRY_ACCESS_NONE on the pool's own device (READ_WRITE succeeds there); _INVALID_ARGUMENT for other values
+        /// of `access`.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_set_access(IntPtr instance, IntPtr pool, int device, int access);
+        public static extern Status ferry_pool_set_access(IntPtr instance, IntPtr pool, int device, Access access);
 
-        /// <summary>Sets *access to FERRY_ACCESS_*: the access of `device` to memory of `pool`.</summary>
+        /// <summary>Sets *access to the access of `device` to memory of `pool`.</summary>
+        /// <remarks>Values: `access`: FERRY_ACCESS_*.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_pool_get_access(IntPtr instance, IntPtr pool, int device, int* access);
+        public static extern Status ferry_pool_get_access(IntPtr instance, IntPtr pool, int device, Access* access);
 
         /// <summary>Fills `info` from a handle, without importing it.</summary>
         /// <remarks>
@@ -2887,7 +2906,7 @@ namespace Ferry
         /// for a handle of a later version.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ipc_get_info(IntPtr instance, IpcHandle* handle, IpcInfo* info);
+        public static extern Status ferry_ipc_get_info(IntPtr instance, IpcHandle* handle, IpcInfo* info);
 
         /// <summary>
         /// Makes a handle for `size` bytes from `address` on; 0: to the end of the allocation. The importer maps the
@@ -2899,8 +2918,8 @@ namespace Ferry
         /// other kinds of memory, for memory of a pool that was not exported, and for imported memory.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ipc_export_memory(IntPtr instance, ulong address, ulong size, IpcHandle* handle,
-            ErrorInfo* error);
+        public static extern Status ferry_ipc_export_memory(IntPtr instance, ulong address, ulong size,
+            IpcHandle* handle, ErrorInfo* error);
 
         /// <summary>
         /// Makes a handle for a pool, with one of the handle types it was created with. With FERRY_HANDLE_POSIX_FD,
@@ -2909,12 +2928,13 @@ namespace Ferry
         /// too.
         /// </summary>
         /// <remarks>
-        /// Ownership: *os_handle is the caller's to close; the pool stays the caller's. Errors: the common errors;
-        /// FERRY_ERROR_INVALID_ARGUMENT for a handle_type that is not one of the four; _NOT_SHAREABLE for the default
-        /// pool, for a pool without that handle type and for an imported pool.
+        /// Values: `handle_type`: FERRY_HANDLE_*, one of them. Ownership: *os_handle is the caller's to close; the pool
+        /// stays the caller's. Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT for a handle_type that is not
+        /// one of the four; _NOT_SHAREABLE for the default pool, for a pool without that handle type and for an
+        /// imported pool.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ipc_export_pool(IntPtr instance, IntPtr pool, uint handle_type,
+        public static extern Status ferry_ipc_export_pool(IntPtr instance, IntPtr pool, HandleTypes handle_type,
             IpcHandle* handle, long* os_handle, ErrorInfo* error);
 
         /// <summary>
@@ -2926,7 +2946,7 @@ namespace Ferry
         /// events, and for imported ones.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ipc_export_event(IntPtr instance, IntPtr @event, IpcHandle* handle,
+        public static extern Status ferry_ipc_export_event(IntPtr instance, IntPtr @event, IpcHandle* handle,
             ErrorInfo* error);
 
         /// <summary>
@@ -2945,7 +2965,7 @@ namespace Ferry
         /// was not imported. Nothing has been mapped.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ipc_import_memory(IntPtr instance, IpcHandle* handle, ulong* address,
+        public static extern Status ferry_ipc_import_memory(IntPtr instance, IpcHandle* handle, ulong* address,
             ErrorInfo* error);
 
         /// <summary>
@@ -2961,8 +2981,8 @@ namespace Ferry
         /// FERRY_ERROR_HANDLE also for an os_handle that is not a pool's.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ipc_import_pool(IntPtr instance, IpcHandle* handle, long os_handle, IntPtr* pool,
-            ErrorInfo* error);
+        public static extern Status ferry_ipc_import_pool(IntPtr instance, IpcHandle* handle, long os_handle,
+            IntPtr* pool, ErrorInfo* error);
 
         /// <summary>
         /// Imports an event of another process. Streams and calls can wait for it, query it and record it like any
@@ -2978,7 +2998,7 @@ namespace Ferry
         /// not detected.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ipc_import_event(IntPtr instance, IpcHandle* handle, IntPtr* @event,
+        public static extern Status ferry_ipc_import_event(IntPtr instance, IpcHandle* handle, IntPtr* @event,
             ErrorInfo* error);
 
         /// <summary>
@@ -2994,7 +3014,7 @@ namespace Ferry
         /// pool and a stream that is being captured.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ipc_close_memory(IntPtr instance, ulong address, IntPtr stream);
+        public static extern Status ferry_ipc_close_memory(IntPtr instance, ulong address, IntPtr stream);
 
         /// <summary>Closes one import of a pool. The last close destroys the imported pool.</summary>
         /// <remarks>
@@ -3003,7 +3023,7 @@ namespace Ferry
         /// process, and possibly until the stream has passed the close of such memory.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ipc_close_pool(IntPtr instance, IntPtr pool);
+        public static extern Status ferry_ipc_close_pool(IntPtr instance, IntPtr pool);
 
         /// <summary>Closes one import of an event.</summary>
         /// <remarks>
@@ -3011,12 +3031,12 @@ namespace Ferry
         /// FERRY_ERROR_INVALID_ARGUMENT also for an event that this instance has not imported.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_ipc_close_event(IntPtr instance, IntPtr @event);
+        public static extern Status ferry_ipc_close_event(IntPtr instance, IntPtr @event);
 
         /// <summary>Fills `info` for access by `device` to the memory of `peer`. Runs no probe.</summary>
         /// <remarks>Errors: the common errors; FERRY_ERROR_DEVICE also for a device and itself.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_peer_get_info(IntPtr instance, int device, int peer, PeerInfo* info);
+        public static extern Status ferry_peer_get_info(IntPtr instance, int device, int peer, PeerInfo* info);
 
         /// <summary>
         /// Tests whether bytes arrive when `device` accesses the memory of `peer`: some machines report peer access and
@@ -3030,7 +3050,7 @@ namespace Ferry
         /// _DEVICE also for a device and itself; _OUT_OF_MEMORY. After an error of the driver's own no result is kept.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_peer_probe(IntPtr instance, int device, int peer);
+        public static extern Status ferry_peer_probe(IntPtr instance, int device, int peer);
 
         /// <summary>
         /// Gives `device` access to the memory of `peer`, between the contexts that ferry uses for the two. The first
@@ -3044,7 +3064,7 @@ namespace Ferry
         /// common errors; as ferry_peer_probe.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_peer_enable(IntPtr instance, int device, int peer);
+        public static extern Status ferry_peer_enable(IntPtr instance, int device, int peer);
 
         /// <summary>
         /// Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two still work;
@@ -3057,7 +3077,7 @@ namespace Ferry
         /// itself. After an error access is as before.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_peer_disable(IntPtr instance, int device, int peer);
+        public static extern Status ferry_peer_disable(IntPtr instance, int device, int peer);
 
         /// <summary>
         /// Measures copies from `device` to `peer` in each way that serves them: with access, if ferry_peer_probe finds
@@ -3077,7 +3097,7 @@ namespace Ferry
         /// the profile are unchanged.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_peer_calibrate(IntPtr instance, int device, int peer, ErrorInfo* error);
+        public static extern Status ferry_peer_calibrate(IntPtr instance, int device, int peer, ErrorInfo* error);
 
         /// <summary>
         /// Lets copies with FERRY_COPY_MULTILINK between host memory and `device` take the host links of other devices:
@@ -3103,7 +3123,7 @@ namespace Ferry
         /// access.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_multilink_set(IntPtr instance, int device, MultilinkOptions* options,
+        public static extern Status ferry_multilink_set(IntPtr instance, int device, MultilinkOptions* options,
             ErrorInfo* error);
 
         /// <summary>
@@ -3122,8 +3142,8 @@ namespace Ferry
         /// the descriptor of a semaphore for memory (CUDA 13.0, Linux); nothing detects that.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_external_memory_import(IntPtr instance, ExternalMemoryDesc* desc, IntPtr* memory,
-            ErrorInfo* error);
+        public static extern Status ferry_external_memory_import(IntPtr instance, ExternalMemoryDesc* desc,
+            IntPtr* memory, ErrorInfo* error);
 
         /// <summary>
         /// Stores the address of imported memory at `offset`, and checks that `size` bytes, or none, follow it. A
@@ -3136,7 +3156,7 @@ namespace Ferry
         /// not within the imported size; _UNSUPPORTED for a D3D texture, which has no addresses.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_external_memory_get_address(IntPtr instance, IntPtr memory, ulong offset,
+        public static extern Status ferry_external_memory_get_address(IntPtr instance, IntPtr memory, ulong offset,
             ulong size, ulong* address, ErrorInfo* error);
 
         /// <summary>
@@ -3154,7 +3174,7 @@ namespace Ferry
         /// beyond the imported size; _FLAGS; _ARRAY_FORMAT; the driver's own for an image that it cannot map so.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_external_memory_get_array(IntPtr instance, IntPtr memory, ulong offset,
+        public static extern Status ferry_external_memory_get_array(IntPtr instance, IntPtr memory, ulong offset,
             ArrayDesc* desc, uint levels, IntPtr* mipmapped, ErrorInfo* error);
 
         /// <summary>
@@ -3167,7 +3187,7 @@ namespace Ferry
         /// arrays may be gone: only release it again.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_external_memory_release(IntPtr instance, IntPtr memory);
+        public static extern Status ferry_external_memory_release(IntPtr instance, IntPtr memory);
 
         /// <summary>
         /// Releases imported memory in the order of `stream`, and waits for no work. The stream must come after all
@@ -3183,7 +3203,7 @@ namespace Ferry
         /// captured; _OUT_OF_MEMORY. After an error the memory is still the caller's.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_external_memory_release_async(IntPtr instance, IntPtr memory, IntPtr stream);
+        public static extern Status ferry_external_memory_release_async(IntPtr instance, IntPtr memory, IntPtr stream);
 
         /// <summary>
         /// Imports a semaphore. The driver believes what `handle_type` says (CUDA 13.0): a timeline semaphore imported
@@ -3195,7 +3215,7 @@ namespace Ferry
         /// Errors: the common errors; as ferry_external_memory_import; FERRY_ERROR_RESERVED.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_external_semaphore_import(IntPtr instance, ExternalSemaphoreDesc* desc,
+        public static extern Status ferry_external_semaphore_import(IntPtr instance, ExternalSemaphoreDesc* desc,
             IntPtr* semaphore, ErrorInfo* error);
 
         /// <summary>
@@ -3208,8 +3228,8 @@ namespace Ferry
         /// Errors: the common errors; FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_external_semaphore_signal_async(IntPtr instance, IntPtr semaphore, ulong value,
-            IntPtr stream);
+        public static extern Status ferry_external_semaphore_signal_async(IntPtr instance, IntPtr semaphore,
+            ulong value, IntPtr stream);
 
         /// <summary>
         /// Makes later work on `stream` wait for a semaphore: until a timeline semaphore or fence has at least `value`;
@@ -3222,7 +3242,7 @@ namespace Ferry
         /// Errors: the common errors; FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_external_semaphore_wait_async(IntPtr instance, IntPtr semaphore, ulong value,
+        public static extern Status ferry_external_semaphore_wait_async(IntPtr instance, IntPtr semaphore, ulong value,
             uint timeout_ms, IntPtr stream);
 
         /// <summary>Releases an imported semaphore. Its signals and waits must have completed.</summary>
@@ -3231,7 +3251,7 @@ namespace Ferry
         /// already.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_external_semaphore_release(IntPtr instance, IntPtr semaphore);
+        public static extern Status ferry_external_semaphore_release(IntPtr instance, IntPtr semaphore);
 
         /// <summary>
         /// Releases an imported semaphore in the order of `stream`, and waits for no work. The stream must come after
@@ -3246,13 +3266,13 @@ namespace Ferry
         /// _OUT_OF_MEMORY. After an error the semaphore is still the caller's.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_external_semaphore_release_async(IntPtr instance, IntPtr semaphore,
+        public static extern Status ferry_external_semaphore_release_async(IntPtr instance, IntPtr semaphore,
             IntPtr stream);
 
         /// <summary>Fills `info`.</summary>
         /// <remarks>Blocking: never; takes time that grows with the number of copies in flight.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_staging_get_info(IntPtr instance, StagingInfo* info);
+        public static extern Status ferry_staging_get_info(IntPtr instance, StagingInfo* info);
 
         /// <summary>
         /// Creates what the first staged copy of `device` would otherwise create and wait for: ferry's kernels in the
@@ -3266,7 +3286,7 @@ namespace Ferry
         /// also if the options exclude kernels or staging, or the driver takes no kernels.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_staging_prepare(IntPtr instance, int device);
+        public static extern Status ferry_staging_prepare(IntPtr instance, int device);
 
         /// <summary>
         /// Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the
@@ -3278,7 +3298,7 @@ namespace Ferry
         /// driver's own: memory that it does not take back stays in use.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_staging_trim(IntPtr instance);
+        public static extern Status ferry_staging_trim(IntPtr instance);
 
         /// <summary>
         /// Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until
@@ -3295,7 +3315,7 @@ namespace Ferry
         /// FERRY_ERROR_OUT_OF_MEMORY; late errors of earlier work. After an error the profile is unchanged.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_device_calibrate(IntPtr instance, int device, ErrorInfo* error);
+        public static extern Status ferry_device_calibrate(IntPtr instance, int device, ErrorInfo* error);
 
         /// <summary>
         /// Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines
@@ -3306,8 +3326,9 @@ namespace Ferry
         /// the equal devices of one machine. ferry does not detect that a device has moved to another link: calibrate
         /// it again. To return to the built-in profile later, save it first.
         /// </summary>
+        /// <remarks>Values: `buffer`: `size` bytes.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_profile_save(IntPtr instance, int device, byte* buffer, ulong size,
+        public static extern Status ferry_profile_save(IntPtr instance, int device, byte* buffer, ulong size,
             ulong* needed);
 
         /// <summary>
@@ -3315,14 +3336,14 @@ namespace Ferry
         /// ferry_device_calibrate. `size` is the length of the text in bytes, with or without an ending zero.
         /// </summary>
         /// <remarks>
-        /// Ownership: `text` is read before return. The instance keeps each different profile that was loaded or
-        /// measured, 2.4 KB, until it is closed; loading an equal one again takes no more memory. Errors: the common
-        /// errors; FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version;
-        /// FERRY_FIELD_DEVICE if it fits no device here; FERRY_FIELD_DRIVER for another driver version; else
-        /// FERRY_FIELD_LINE: line number `value` of `limit` was changed or cannot be true. _OUT_OF_MEMORY. After an
-        /// error the profiles are unchanged.
+        /// Values: `text`: `size` bytes. Ownership: `text` is read before return. The instance keeps each different
+        /// profile that was loaded or measured, 2.4 KB, until it is closed; loading an equal one again takes no more
+        /// memory. Errors: the common errors; FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of
+        /// another version; FERRY_FIELD_DEVICE if it fits no device here; FERRY_FIELD_DRIVER for another driver
+        /// version; else FERRY_FIELD_LINE: line number `value` of `limit` was changed or cannot be true.
+        /// _OUT_OF_MEMORY. After an error the profiles are unchanged.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int ferry_profile_load(IntPtr instance, byte* text, ulong size, ErrorInfo* error);
+        public static extern Status ferry_profile_load(IntPtr instance, byte* text, ulong size, ErrorInfo* error);
     }
 }

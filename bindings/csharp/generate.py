@@ -19,17 +19,15 @@ OUTPUT = HERE / "FerryNative.cs"
 # The hand-written part has a Place and a FerryOptions of its own.
 STRUCT_NAMES = {"ferry_place": "NativePlace", "ferry_copy_desc": "NativeCopy", "ferry_fill_desc": "NativeFill",
                 "ferry_options": "NativeOptions"}
-ENUM_NAMES = {("FERRY_ERROR", "int32_t"): "Status", ("FERRY_STATUS", "uint32_t"): "StatusTraits",
-              ("FERRY_KIND", "int32_t"): "PlaceKind", ("FERRY_STREAM", "int32_t"): "DefaultStream",
-              ("FERRY_LOG", "int32_t"): "LogLevel", ("FERRY_MEMORY", "int32_t"): "MemoryKind",
-              ("FERRY_FORMAT", "int32_t"): "ArrayFormat", ("FERRY_IPC", "int32_t"): "IpcKind",
-              ("FERRY_HANDLE", "uint32_t"): "HandleTypes", ("FERRY_EXTERNAL", "int32_t"): "ExternalMemoryType",
-              ("FERRY_SEMAPHORE", "int32_t"): "ExternalSemaphoreType"}
-NO_ENUM = {"FERRY_VERSION"}  # numbers, not choices
+ENUM_NAMES = {"FERRY_ERROR": "Status", "FERRY_STATUS": "StatusTraits", "FERRY_KIND": "PlaceKind",
+              "FERRY_LOG": "LogLevel", "FERRY_MEMORY": "MemoryKind", "FERRY_FORMAT": "ArrayFormat",
+              "FERRY_IPC": "IpcKind", "FERRY_HANDLE": "HandleTypes", "FERRY_EXTERNAL": "ExternalMemoryType",
+              "FERRY_EXTERNAL_DEDICATED": "ExternalFlags", "FERRY_SEMAPHORE": "ExternalSemaphoreType",
+              "FERRY_STREAM_NON_BLOCKING": "StreamFlags"}
 SCALARS = {"void": "void", "char": "byte", "uint8_t": "byte", "int32_t": "int", "uint32_t": "uint", "int64_t": "long",
            "uint64_t": "ulong", "float": "float"}
 KEYWORDS = {"event", "params", "checked", "object", "string", "in", "out", "ref", "base", "lock", "fixed"}
-LABELS = {"thread_safety": ("Thread-safety", "safe from any thread."), "blocking": ("Blocking", "never."),
+LABELS = {"values": ("Values", "any number;"), "thread_safety": ("Thread-safety", "safe from any thread."), "blocking": ("Blocking", "never."),
           "ownership": ("Ownership", "structs, arrays and strings"), "errors": ("Errors", "the common errors.")}
 
 
@@ -58,34 +56,20 @@ def comment(text, indent="    ", tag="summary"):
                                                    break_on_hyphens=False), f"{indent}/// </{tag}>"]
 
 
-# ---- Constants: an enum for each group and type, but numbers that stand alone
+# ---- Constants: an enum for each group, but numbers that stand alone
 
-def split_constants():
-    """[(enum name, C# type, group, values)] and the plain constants."""
-    enums, plain = [], []
-    success = next(one for group in DESCRIPTION["constants"] if group["group"] == "FERRY" for one in group["values"])
-    for group in DESCRIPTION["constants"]:
-        for kind in ("int32_t", "uint32_t"):
-            values = [one for one in group["values"] if one["type"] == kind]
-            if not values or values == [success]:
-                continue
-            if group["group"] in NO_ENUM or kind == "int32_t" and len(values) == 1:
-                plain += values
-                continue
-            if group["group"] == "FERRY_ERROR":
-                values = [success, *values]
-            name = ENUM_NAMES.get((group["group"], kind),
-                                  pascal(group["group"].removeprefix("FERRY_")) + ("Flags" if kind == "uint32_t" else ""))
-            enums.append((name, SCALARS[kind], group["group"], values))
-    return enums, plain
+def enum_name(group):
+    return ENUM_NAMES.get(group["group"], pascal(group["group"].removeprefix("FERRY_")) +
+                          ("Flags" if group["kind"] == "flags" else ""))
 
 
-ENUMS, PLAIN = split_constants()
-ENUM_OF = {(group, kind): name for name, kind, group, _ in ENUMS}
+ENUMS = {one["group"]: (enum_name(one), one) for one in DESCRIPTION["constants"] if one["kind"] != "number"}
+PLAIN = [value for one in DESCRIPTION["constants"] if one["kind"] == "number" for value in one["values"]]
 
 
 def member(name, group):
-    return pascal(name.removeprefix(f"{group}_").removeprefix("FERRY_"))
+    """Without the group's prefix; of a group that is named by its one constant, the words after the first."""
+    return pascal(name.split("_", 2)[2] if name == group else name.removeprefix(f"{group}_").removeprefix("FERRY_"))
 
 
 def write_constants():
@@ -95,15 +79,16 @@ def write_constants():
         yield from comment(one["comment"], " " * 8)
         yield f"        public const {SCALARS[one['type']]} {member(one['name'], 'FERRY')} = {one['value']};"
     yield "    }\n"
-    for name, kind, group, values in ENUMS:
+    for group, (name, one) in ENUMS.items():
+        are_flags = one["kind"] == "flags"
         yield f"    /// <summary>{group}_*</summary>"
-        yield f"    {'[Flags] ' if kind == 'uint' else ''}public enum {name} : {kind}\n    {{"
-        if kind == "uint":
+        yield f"    {'[Flags] ' if are_flags else ''}public enum {name} : {SCALARS[one['type']]}\n    {{"
+        if are_flags:
             yield "        None = 0,"
-        for one in values:
-            yield from comment(one["comment"], " " * 8)
-            value = f"0x{one['value']:x}" if kind == "uint" else one["value"]
-            yield f"        {member(one['name'], group)} = {value},"
+        for value in one["values"]:
+            yield from comment(value["comment"], " " * 8)
+            number = f"0x{value['value']:x}" if are_flags else value["value"]
+            yield f"        {member(value['name'], group)} = {number},"
         yield "    }\n"
 
 
@@ -113,8 +98,7 @@ CALLBACKS = {one["name"]: one for one in DESCRIPTION["callbacks"]}
 
 
 def delegate_name(name):
-    owner, field = name.split(".")
-    return pascal(owner.removeprefix("ferry_")) + pascal(field)
+    return "".join(pascal(part.removeprefix("ferry_")) for part in name.split("."))
 
 
 def csharp_type(kind):
@@ -126,23 +110,28 @@ def csharp_type(kind):
     base = base.replace("*", "").strip()
     if base.endswith("_st") or base in DESCRIPTION["opaque"]:
         return "IntPtr" + "*" * (stars - 1)
-    if base == "void" and stars == 1:
-        return "IntPtr"
-    return (SCALARS.get(base) or struct_name(base)) + "*" * stars if base != "void" else "IntPtr*"
+    if base == "void":
+        return "IntPtr" + "*" * (stars - 1) if stars else "void"
+    return (SCALARS.get(base) or struct_name(base)) + "*" * stars
 
 
-def field_type(field):
-    enum = ENUM_OF.get((field.get("constants"), SCALARS.get(field["type"])))
-    return enum or csharp_type(field["type"])
+def typed(one):
+    """The type of a field or a parameter: an enum if it takes the constants of a group."""
+    if one.get("is") == "bits" or one.get("constants") not in ENUMS:
+        return csharp_type(one["type"])
+    return ENUMS[one["constants"]][0] + "*" * one["type"].count("*")
+
+
+def returned_type(function):
+    return typed({"type": function["returns"], "constants": function.get("returns_constants")})
 
 
 def write_callbacks():
     for name, one in CALLBACKS.items():
         yield f"    /// <summary>{name}</summary>"
         yield "    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]"
-        parameters = ", ".join(f"{csharp_type(p['type'])} {parameter_name(p['name'])}" for p in one["parameters"])
-        yield f"    public unsafe delegate {csharp_type(one['returns']) if one['returns'] != 'void' else 'void'} " \
-              f"{delegate_name(name)}({parameters});\n"
+        parameters = ", ".join(f"{typed(p)} {parameter_name(p['name'])}" for p in one["parameters"])
+        yield f"    public unsafe delegate {returned_type(one)} {delegate_name(name)}({parameters});\n"
 
 
 def write_structs():
@@ -157,10 +146,10 @@ def write_structs():
                 text = f"{text} A function pointer: {delegate_name(field['callback'])}."
             yield from comment(text, " " * 8)
             name = pascal(field["name"])
-            if "count" in field:
-                yield f"        public fixed {field_type(field)} {name}[{field['count']}];"
+            if isinstance(field.get("count"), int):
+                yield f"        public fixed {typed(field)} {name}[{field['count']}];"
             else:
-                yield f"        public {field_type(field)} {name};"
+                yield f"        public {typed(field)} {name};"
         yield "    }\n"
 
 
@@ -171,12 +160,11 @@ def write_functions():
         yield from comment(one["comment"], " " * 8)
         labels = [f"{title}: {one[key]}" for key, (title, default) in LABELS.items() if not one[key].startswith(default)]
         yield from comment(" ".join(labels), " " * 8, "remarks")
-        returned = "void" if one["returns"] == "void" else csharp_type(one["returns"])
         yield "        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]"
         # Lines break between parameters alone.
-        given = ", ".join(f"{csharp_type(p['type'])}~{parameter_name(p['name'])}" for p in one["parameters"])
+        given = ", ".join(f"{typed(p)}~{parameter_name(p['name'])}" for p in one["parameters"])
         yield from (line.replace("~", " ") for line in textwrap.wrap(
-            f"public~static~extern~{returned}~{one['name']}({given});", 120, subsequent_indent=" " * 12,
+            f"public~static~extern~{returned_type(one)}~{one['name']}({given});", 120, subsequent_indent=" " * 12,
             initial_indent=" " * 8, break_long_words=False))
         yield ""
 
@@ -205,8 +193,8 @@ def facts():
     for one in DESCRIPTION["functions"]:
         yield f'        "{one["name"]} {len(one["parameters"])}",'
     yield "    };\n    public static readonly string[] Constants = {"
-    for name, _, group, values in ENUMS:
-        for one in values:
+    for group, (name, described) in ENUMS.items():
+        for one in described["values"]:
             yield f'        "{name} {member(one["name"], group)} {one["value"]}",'
     for one in PLAIN:
         yield f'        "Constants {member(one["name"], "FERRY")} {one["value"]}",'
@@ -218,7 +206,7 @@ def facts():
 
 def main():
     if sys.argv[1:2] == ["--facts"]:
-        known = sum(len(values) for _, _, _, values in ENUMS) + len(PLAIN)
+        known = sum(len(one["values"]) for _, one in ENUMS.values()) + len(PLAIN)
         all_constants = sum(len(group["values"]) for group in DESCRIPTION["constants"])
         assert known == all_constants, f"{all_constants - known} constants are lost"
         Path(sys.argv[2]).write_text("\n".join(facts()), encoding="utf-8")

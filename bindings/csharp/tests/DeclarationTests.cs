@@ -60,8 +60,9 @@ static class DeclarationTests
             foreach (ParameterInfo parameter in method.GetParameters())
             {
                 Type type = parameter.ParameterType;
-                Test.That(type.IsPointer || type == typeof(IntPtr) || type == typeof(float) || type.IsPrimitive &&
-                          type != typeof(bool) && type != typeof(char), method.Name + ": " + parameter);
+                Test.That(type.IsPointer || type.IsEnum || type == typeof(IntPtr) || type == typeof(float) ||
+                          type.IsPrimitive && type != typeof(bool) && type != typeof(char),
+                          method.Name + ": " + parameter);
             }
     }
 

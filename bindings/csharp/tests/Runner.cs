@@ -133,7 +133,8 @@ sealed unsafe class Gate : IDisposable
     {
         ferry.PrepareStaging(); // loading kernels would wait for the stream
         Test.Equal(sem_init(semaphore, 0, 0), 0, "sem_init");
-        Test.Equal(Native.ferry_stream_notify(ferry.Pointer, stream.Pointer, semWait, semaphore, null), 0, "notify");
+        Test.Equal(Native.ferry_stream_notify(ferry.Pointer, stream.Pointer, semWait, semaphore, null), Status.Success,
+                   "notify");
     }
 
     public void Dispose() { sem_post(semaphore); }

@@ -146,7 +146,7 @@ static class StreamTests
             }
             ticket.Wait();
             Test.Equal(ticket.Info.BytesDone, (ulong)Size, "done");
-            Test.Equal(ticket.Info.Status, 0, "status");
+            Test.Equal(ticket.Info.Status, Status.Success, "status");
             later.Wait();
             Test.That(later.IsDone && stream.IsIdle, "done");
             later.Dispose();
@@ -227,7 +227,7 @@ static class StreamTests
         {
             CopyBatch batch = new CopyBatch();
             batch.Add(new byte[Size], memory, Size);
-            Test.Equal(Native.ferry_context_push(ferry.Pointer, 0, IntPtr.Zero), 0, "ferry_context_push");
+            Test.Equal(Native.ferry_context_push(ferry.Pointer, 0, IntPtr.Zero), Status.Success, "ferry_context_push");
             Test.Equal(Get<BeginCapture>(ferry, "cuStreamBeginCapture")(stream.Pointer, 0), 0, "cuStreamBeginCapture");
             byte[] sent = new byte[Size];
             Test.Equal(Test.Throws<FerryException>(() => stream.Copy(sent, memory, Size)).Status,
