@@ -14,6 +14,11 @@ description = json.loads((here.parent.parent / "include/ferry/ferry.json").read_
 TYPES = {"int32_t": "c_int32", "uint32_t": "c_uint32", "int64_t": "c_int64", "uint64_t": "c_uint64",
          "uint8_t": "c_uint8", "char": "c_char", "float": "c_float", "void": "None"}
 STRUCTS = {one["name"] for one in description["structs"]}
+# The names of groups whose prefix says too little, or too much.
+ENUMS = {"FERRY_ERROR": "Status", "FERRY_STATUS": "Traits", "FERRY_KIND": "PlaceKind", "FERRY_LOG": "LogLevel",
+         "FERRY_MEMORY": "MemoryKind", "FERRY_IPC": "IpcKind", "FERRY_HANDLE": "HandleTypes",
+         "FERRY_EXTERNAL": "ExternalType", "FERRY_EXTERNAL_DEDICATED": "ExternalFlags",
+         "FERRY_STREAM_NON_BLOCKING": "StreamFlags"}
 
 
 def ctype(kind):
@@ -37,6 +42,30 @@ def callbacks():
         yield f"{one['name'].replace('.', '_')} = CFUNCTYPE({kinds})"
 
 
+def constants(group):
+    """An enum with the group's constants, and each constant by its name in C; numbers without an enum."""
+    def number(value):
+        return hex(value["value"]) if value["type"] == "uint32_t" else value["value"]
+
+    if group["kind"] == "number":
+        yield ""
+        for value in group["values"]:
+            yield f"{value['name']}: Final = {number(value)}"
+        return
+    are_flags, prefix = group["kind"] == "flags", group["group"]
+    name = ENUMS.get(prefix) or "".join(map(str.capitalize, prefix.split("_")[1:])) + ("Flags" if are_flags else "")
+    members = []
+    for value in group["values"]:
+        # A group of one constant may have its name. A member's name begins with a letter.
+        member = value["name"].split("_", 2)[2] if value["name"] == prefix else value["name"].removeprefix(prefix + "_")
+        members.append((member.removeprefix("FERRY_"), value))
+    yield f"\n\nclass {name}({'IntFlag' if are_flags else 'IntEnum'}):"
+    yield f'    """{prefix}_*"""\n'
+    yield from (f"    {member} = {number(value)}" for member, value in members)
+    yield "\n"
+    yield from (f"{value['name']}: Final = {name}.{member}" for member, value in members)
+
+
 def comment(text):
     first = re.split(r"(?<=\.)\s|\n\n", text.strip())[0].replace('"', "'").replace("\n", " ") if text else ""
     return textwrap.fill(first, 112).replace("\n", "\n    ")
@@ -51,9 +80,9 @@ def struct(one):
         kind = ctype(field["type"])
         if "callback" in field:
             kind = field["callback"].replace(".", "_")
-        fields.append(f'        ("{field["name"]}", {kind}{" * " + str(field["count"]) if "count" in field else ""}),')
-    for field in one["fields"]:
-        kind = "Any" if "callback" in field else annotation(field["type"], field.get("count"))
+        count = field.get("count") if isinstance(field.get("count"), int) else None
+        fields.append(f'        ("{field["name"]}", {kind}{f" * {count}" if count else ""}),')
+        kind = "Any" if "callback" in field else annotation(field["type"], count)
         yield f"    {field['name']}: {kind}"
     yield "    _fields_ = [\n" + "\n".join(fields) + "\n    ]"
 
@@ -63,13 +92,11 @@ def written():
     yield "from __future__ import annotations\n"
     yield ("from ctypes import (CDLL, CFUNCTYPE, Structure, c_char, c_char_p, c_float, c_int32, c_int64, c_uint8, "
            "c_uint32,\n                    c_uint64, c_void_p)")
+    yield "from enum import IntEnum, IntFlag"
     yield "from typing import Any, Final\n"
     yield f'VERSION: Final = "{description["version"]}"'
     for group in description["constants"]:
-        yield ""
-        for value in group["values"]:
-            number = hex(value["value"]) if value["type"] == "uint32_t" else value["value"]
-            yield f"{value['name']}: Final = {number}"
+        yield from constants(group)
     yield ""
     yield from callbacks()
     for one in description["structs"]:

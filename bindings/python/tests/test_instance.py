@@ -232,7 +232,7 @@ def test_errors_tell_side_and_field(gpu):
     device = gpu.empty(64)
     with pytest.raises(ferry.Error) as raised:
         gpu.copy(bytearray(65), ferry.memory(device.address, 65, device=0))
-    assert raised.value.status == ferry.native.FERRY_ERROR_OUT_OF_BOUNDS
+    assert raised.value.status is ferry.Status.OUT_OF_BOUNDS
     assert raised.value.side == "destination" and "FERRY_ERROR_OUT_OF_BOUNDS" in str(raised.value)
     assert not isinstance(raised.value, ferry.ArgumentError)
 
@@ -245,6 +245,13 @@ def test_device_numbers_and_options_are_checked(gpu):
         ferry.open(software=True, sofware_devices=2)
     with pytest.raises(ValueError, match="negative"):
         gpu.empty(-1)
+
+
+def test_a_status_of_the_driver_is_a_plain_number(gpu):
+    with pytest.raises(ferry.Error) as raised:
+        gpu.empty(1 << 50)
+    assert raised.value.status == ferry.native.FERRY_STATUS_DRIVER_BASE - 2  # out of memory
+    assert not isinstance(raised.value.status, ferry.Status)
 
 
 def test_forced_routes_and_explanations(gpu):

@@ -17,24 +17,22 @@ from . import native
 from .errors import ArgumentError, ClosedError, Error
 from .instance import Batch, Device, Explanation, Instance, Prepared
 from .memory import DeviceArray, PinnedArray
-from .native import FERRY_COPY_BY_DRIVER as BY_DRIVER
-from .native import FERRY_COPY_BY_KERNEL as BY_KERNEL
-from .native import FERRY_COPY_BY_RELAY as BY_RELAY
-from .native import FERRY_COPY_BY_STAGING as BY_STAGING
-from .native import FERRY_COPY_DESTINATION_WRITTEN as DESTINATION_WRITTEN
-from .native import FERRY_COPY_MULTILINK as MULTILINK
-from .native import FERRY_COPY_NO_KERNELS as NO_KERNELS
-from .native import FERRY_COPY_SOURCE_READ as SOURCE_READ
-from .native import FERRY_COPY_URGENT as URGENT
+from .native import CopyFlags, Status
 from .streams import LEGACY, PER_THREAD, Event, Stream
 from .tickets import Ticket
 from .views import HOST, UNKNOWN, View, memory, register, view
 
 __version__ = native.VERSION
-__all__ = ["ArgumentError", "BY_DRIVER", "BY_KERNEL", "BY_RELAY", "BY_STAGING", "Batch", "ClosedError",
-           "DESTINATION_WRITTEN", "Device", "DeviceArray", "Error", "Event", "Explanation", "HOST", "Instance", "LEGACY",
-           "MULTILINK", "NO_KERNELS", "PER_THREAD", "PinnedArray", "Prepared", "SOURCE_READ", "Stream", "Ticket", "UNKNOWN", "URGENT", "View",
-           "memory", "native", "open", "register", "view"]
+
+BY_DRIVER, BY_KERNEL, BY_STAGING, BY_RELAY = (CopyFlags.BY_DRIVER, CopyFlags.BY_KERNEL, CopyFlags.BY_STAGING,
+                                              CopyFlags.BY_RELAY)
+DESTINATION_WRITTEN, SOURCE_READ = CopyFlags.DESTINATION_WRITTEN, CopyFlags.SOURCE_READ
+MULTILINK, NO_KERNELS, URGENT = CopyFlags.MULTILINK, CopyFlags.NO_KERNELS, CopyFlags.URGENT
+
+__all__ = ["ArgumentError", "BY_DRIVER", "BY_KERNEL", "BY_RELAY", "BY_STAGING", "Batch", "ClosedError", "CopyFlags",
+           "DESTINATION_WRITTEN", "Device", "DeviceArray", "Error", "Event", "Explanation", "HOST", "Instance",
+           "LEGACY", "MULTILINK", "NO_KERNELS", "PER_THREAD", "PinnedArray", "Prepared", "SOURCE_READ", "Status",
+           "Stream", "Ticket", "UNKNOWN", "URGENT", "View", "memory", "native", "open", "register", "view"]
 
 
 def open(*, software: bool = False, **options: Any) -> Instance:

@@ -7,19 +7,15 @@ from typing import Final
 from . import native
 
 
-def _names(prefix: str) -> dict[int, str]:
-    return {value: name[len(prefix):].lower() for name, value in vars(native).items()
-            if name.startswith(prefix) and isinstance(value, int)}
-
-
-SIDES: Final = _names("FERRY_SIDE_")
-FIELDS: Final = _names("FERRY_FIELD_")
+SIDES: Final = {side.value: side.name.lower() for side in native.Side}
+FIELDS: Final = {field.value: field.name.lower() for field in native.Field}
+_STATUSES: Final = {status.value: status for status in native.Status}
 
 
 class Error(Exception):
-    """A call failed. `side` and `field` name what is wrong, such as "destination" and "row_pitch"; "none" if nothing
-    in particular is. `value` is the offending value and `limit` the bound that it missed; `index` counts the copies of
-    a batch."""
+    """A call failed. `status` is a ferry.Status, or a plain number for a status of the driver. `side` and `field` name
+    what is wrong, such as "destination" and "row_pitch"; "none" if nothing in particular is. `value` is the offending
+    value and `limit` the bound that it missed; `index` counts the copies of a batch."""
 
     def __init__(self, text: str, *, status: int = 0, side: str = "none", field: str = "none", index: int = 0,
                  value: int = 0, limit: int = 0) -> None:
@@ -51,5 +47,5 @@ def failed(library: CDLL, status: int, info: native.ferry_error_info | None = No
         info.status = status
     line = create_string_buffer(library.ferry_error_format(byref(info), None, 0) + 1)
     library.ferry_error_format(byref(info), line, len(line))
-    return Error(line.value.decode(), status=status, side=SIDES.get(info.side, "none"),
+    return Error(line.value.decode(), status=_STATUSES.get(status, status), side=SIDES.get(info.side, "none"),
                  field=FIELDS.get(info.field, "none"), index=info.index, value=info.value, limit=info.limit)

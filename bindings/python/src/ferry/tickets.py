@@ -13,8 +13,7 @@ from .errors import failed
 if TYPE_CHECKING:
     from .instance import Instance
 
-_ROUTES: Final = {value: name.removeprefix("FERRY_ROUTE_").lower() for name, value in vars(native).items()
-                  if name.startswith("FERRY_ROUTE_")}
+_ROUTES: Final = {route.value: route.name.lower() for route in native.Route}
 
 
 def route_name(number: int) -> str:
