@@ -15,30 +15,54 @@ DESCRIPTION = HERE.parent.parent / "include/ferry/ferry.json"
 GENERATED = HERE / "ferry-sys/src/generated.rs"
 NAMES = {"int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "uint8_t": "u8", "float": "f32",
          "char": "c_char", "void": "c_void"}
+# The types of groups whose prefix says too little, or too much.
+GROUP_NAMES = {"FERRY_ERROR": "Status", "FERRY_STATUS": "Traits", "FERRY_LOG": "LogLevel", "FERRY_MEMORY": "MemoryKind",
+               "FERRY_IPC": "IpcKind", "FERRY_HANDLE": "HandleTypes", "FERRY_EXTERNAL": "ExternalType",
+               "FERRY_EXTERNAL_DEDICATED": "ExternalFlags", "FERRY_STREAM_NON_BLOCKING": "StreamFlags"}
 
 
-def rust_type(text):
-    """The Rust type of a C type; of `T (*)(A, B)`, a function that may be NULL."""
-    text = text.strip()
-    function = re.fullmatch(r"(.*?)\(\*\)\((.*)\)", text)
-    if function:
-        arguments = ", ".join(rust_type(one) for one in split_arguments(function[2]))
-        return f'Option<unsafe extern "C" fn({arguments}){arrow(function[1])}>'
-    if text.endswith("*"):
-        target = text[:-1].strip()
-        const = target.startswith("const ") and not target.endswith("*")
-        return f"*{'const' if const else 'mut'} {rust_type(target[6:] if const else target)}"
-    text = text.replace("struct ", "")
-    return NAMES.get(text, text)
+def group_name(group):
+    """The type of a group's constants; None for numbers that stand alone."""
+    if group["kind"] == "number":
+        return None
+    words = group["group"].removeprefix("FERRY_").split("_")
+    return GROUP_NAMES.get(group["group"]) or "".join(map(str.capitalize, words)) + "Flags" * (group["kind"] == "flags")
 
 
-def split_arguments(text):
-    """Splits at the commas that are not inside parentheses."""
-    return re.findall(r"(?:[^,()]|\((?:[^()]|\([^()]*\))*\))+", text)
+def of_group(group):
+    """The name for all constants of a group; a single constant may have the group's name."""
+    name = group["group"]
+    return name if any(one["name"] == name for one in group["values"]) else f"{name}_*"
 
 
-def arrow(returned):
-    return "" if returned.strip() == "void" else f" -> {rust_type(returned)}"
+class Types:
+    """What the types of C are in Rust: those of values that are described, and of functions of the program."""
+
+    def __init__(self, described):
+        self.groups = {one["group"]: group_name(one) for one in described["constants"]}
+        self.callbacks = {one["name"]: one for one in described["callbacks"]}
+
+    def of(self, text, constants=None):
+        text = text.strip()
+        if text.endswith("*"):
+            target = text[:-1].strip()
+            const = target.startswith("const ") and not target.endswith("*")
+            return f"*{'const' if const else 'mut'} {self.of(target[6:] if const else target, constants)}"
+        text = text.replace("struct ", "")
+        return self.groups.get(constants) or NAMES.get(text, text)
+
+    def of_value(self, one):
+        """Of a field or a parameter; a function may be NULL."""
+        if "callback" in one:
+            function = self.callbacks[one["callback"]]
+            arguments = ", ".join(map(self.of_value, function["parameters"]))
+            return f'Option<unsafe extern "C" fn({arguments}){self.arrow(function)}>'
+        kind = self.of(one["type"], None if one.get("is") == "bits" else one.get("constants"))
+        return f"[{kind}; {one['count']}]" if isinstance(one.get("count"), int) and "*" not in kind else kind
+
+    def arrow(self, function):
+        return "" if function["returns"] == "void" else \
+            f" -> {self.of(function['returns'], function.get('returns_constants'))}"
 
 
 def comment(text, indent=""):
@@ -52,31 +76,30 @@ def comment(text, indent=""):
 
 
 def generate(described):
+    types = Types(described)
     opaque = described["opaque"] + [one["type"].split()[1] for one in described["handles"]]
     parts = ["// Made by generate.py from include/ferry/ferry.json: do not edit.\n\n",
              "use std::ffi::c_void;\nuse std::marker::{PhantomData, PhantomPinned};\nuse std::os::raw::c_char;\n"]
     for group in described["constants"]:
-        parts.append("\n")
+        kind, name = NAMES[group["type"]], group_name(group)
+        parts.append(f"\n{group['kind']}!({name}, {kind}, \"`{of_group(group)}`\");\n" if name else "\n")
         for one in group["values"]:
-            kind = NAMES[one["type"]]
-            parts.append(comment(one["comment"]) + f"pub const {one['name']}: {kind} = {one['value']};\n")
+            value = f"{name}({one['value']})" if name else one["value"]
+            parts.append(comment(one["comment"]) + f"pub const {one['name']}: {name or kind} = {value};\n")
     for name in opaque:
         parts.append(f"\n/// Opaque: only pointers to it are passed.\n#[repr(C)]\npub struct {name} {{\n    bytes: [u8; 0],\n"
                      "    marker: PhantomData<(*mut u8, PhantomPinned)>,\n}\n")
     for one in described["structs"]:
-        parts.append("\n" + struct(one))
-    parts.append('\nextern "C" {\n' + "\n".join(function(one) for one in described["functions"]) + "}\n")
+        parts.append("\n" + struct(one, types))
+    parts.append('\nextern "C" {\n' + "\n".join(function(one, types) for one in described["functions"]) + "}\n")
     parts.append("\n" + layout_test(described["structs"]))
     return "".join(parts)
 
 
-def struct(one):
+def struct(one, types):
     name, fields = one["name"], ""
     for field in one["fields"]:
-        kind = rust_type(field["type"])
-        if "count" in field:
-            kind = f"[{kind}; {field['count']}]"
-        fields += comment(field["comment"], "    ") + f"    pub {field['name']}: {kind},\n"
+        fields += comment(field["comment"], "    ") + f"    pub {field['name']}: {types.of_value(field)},\n"
     size = "\n        value.struct_size = std::mem::size_of::<Self>() as u32;" if one["has_struct_size"] else ""
     about = "All zero, but `struct_size` set." if size else "All zero."
     mutable = "mut " if size else ""
@@ -86,14 +109,14 @@ def struct(one):
             f"        let {mutable}value: Self = unsafe {{ std::mem::zeroed() }};{size}\n        value\n    }}\n}}\n")
 
 
-def function(one):
-    parameters = ", ".join(f"{p['name']}: {rust_type(p['type'])}" for p in one["parameters"])
-    labels = [("Thread-safety", "thread_safety"), ("Blocking", "blocking"), ("Ownership", "ownership"),
+def function(one, types):
+    parameters = ", ".join(f"{p['name']}: {types.of_value(p)}" for p in one["parameters"])
+    labels = [("Values", "values"), ("Thread-safety", "thread_safety"), ("Blocking", "blocking"), ("Ownership", "ownership"),
               ("Errors", "errors"), ("Driver", "driver")]
     nullable = [f"`{p['name']}`" for p in one["parameters"] if p.get("nullable")]
     text = one["comment"] + f"\n\n* NULL: {', '.join(nullable) or 'none'}.\n"
     text += "\n".join(f"* {label}: {one[key]}" for label, key in labels)
-    return comment(text, "    ") + f"    pub fn {one['name']}({parameters}){arrow(one['returns'])};\n"
+    return comment(text, "    ") + f"    pub fn {one['name']}({parameters}){types.arrow(one)};\n"
 
 
 def layout_test(structs):

@@ -8,511 +8,553 @@ pub const FERRY_VERSION_MAJOR: i32 = 0;
 pub const FERRY_VERSION_MINOR: i32 = 6;
 pub const FERRY_VERSION_PATCH: i32 = 0;
 
-pub const FERRY_SUCCESS: i32 = 0;
-
+choice!(Status, i32, "`FERRY_ERROR_*`");
+/// counts as one of FERRY_ERROR_*
+pub const FERRY_SUCCESS: Status = Status(0);
 /// a required pointer is NULL, or a value is outside its documented range
-pub const FERRY_ERROR_INVALID_ARGUMENT: i32 = -1;
+pub const FERRY_ERROR_INVALID_ARGUMENT: Status = Status(-1);
 /// host memory for ferry's own use; device memory is a driver status
-pub const FERRY_ERROR_OUT_OF_MEMORY: i32 = -2;
+pub const FERRY_ERROR_OUT_OF_MEMORY: Status = Status(-2);
 /// struct_size is out of range, or covers unknown bytes that are not zero
-pub const FERRY_ERROR_ABI_MISMATCH: i32 = -3;
+pub const FERRY_ERROR_ABI_MISMATCH: Status = Status(-3);
 /// a reserved field is not zero
-pub const FERRY_ERROR_RESERVED: i32 = -4;
+pub const FERRY_ERROR_RESERVED: Status = Status(-4);
 /// an unknown flag is set
-pub const FERRY_ERROR_FLAGS: i32 = -5;
+pub const FERRY_ERROR_FLAGS: Status = Status(-5);
 /// unknown kind; full checks: not the kind stated; a fill of pageable memory
-pub const FERRY_ERROR_KIND: i32 = -6;
+pub const FERRY_ERROR_KIND: Status = Status(-6);
 /// no such device; full checks: the memory is not on the stated device
-pub const FERRY_ERROR_DEVICE: i32 = -7;
+pub const FERRY_ERROR_DEVICE: Status = Status(-7);
 /// null address or array; full checks: a freed or foreign address
-pub const FERRY_ERROR_ADDRESS: i32 = -8;
+pub const FERRY_ERROR_ADDRESS: Status = Status(-8);
 /// row pitch below x + width or above the device's limit, slice height below y + height
-pub const FERRY_ERROR_PITCH: i32 = -9;
+pub const FERRY_ERROR_PITCH: Status = Status(-9);
 /// offsets and extent do not fit 64 bits
-pub const FERRY_ERROR_OVERFLOW: i32 = -10;
+pub const FERRY_ERROR_OVERFLOW: Status = Status(-10);
 /// the box reaches past the array; full checks: past the allocation
-pub const FERRY_ERROR_OUT_OF_BOUNDS: i32 = -11;
+pub const FERRY_ERROR_OUT_OF_BOUNDS: Status = Status(-11);
 /// source and destination share bytes
-pub const FERRY_ERROR_OVERLAP: i32 = -12;
+pub const FERRY_ERROR_OVERLAP: Status = Status(-12);
 /// element sizes differ, x or width is no whole number of elements, no such format
-pub const FERRY_ERROR_ARRAY_FORMAT: i32 = -13;
+pub const FERRY_ERROR_ARRAY_FORMAT: Status = Status(-13);
 /// no NVIDIA driver on this machine
-pub const FERRY_ERROR_NO_DRIVER: i32 = -14;
+pub const FERRY_ERROR_NO_DRIVER: Status = Status(-14);
 /// a driver older than CUDA 12.0, or one that lacks a required entry point
-pub const FERRY_ERROR_DRIVER_TOO_OLD: i32 = -15;
+pub const FERRY_ERROR_DRIVER_TOO_OLD: Status = Status(-15);
 /// a driver without a usable device
-pub const FERRY_ERROR_NO_DEVICE: i32 = -16;
+pub const FERRY_ERROR_NO_DEVICE: Status = Status(-16);
 /// this build or this driver has no such feature
-pub const FERRY_ERROR_UNSUPPORTED: i32 = -17;
+pub const FERRY_ERROR_UNSUPPORTED: Status = Status(-17);
 /// the software driver already runs with other settings
-pub const FERRY_ERROR_SOFTWARE_CONFIG: i32 = -18;
+pub const FERRY_ERROR_SOFTWARE_CONFIG: Status = Status(-18);
 /// no context to pop, or the call cannot use the context
-pub const FERRY_ERROR_NO_CONTEXT: i32 = -19;
+pub const FERRY_ERROR_NO_CONTEXT: Status = Status(-19);
 /// no access between the two devices, or the probe lost data
-pub const FERRY_ERROR_PEER_ACCESS: i32 = -20;
+pub const FERRY_ERROR_PEER_ACCESS: Status = Status(-20);
 /// an address, pitch or width is no multiple of the pattern's size
-pub const FERRY_ERROR_ALIGNMENT: i32 = -21;
+pub const FERRY_ERROR_ALIGNMENT: Status = Status(-21);
 /// the stream is being captured, and a graph cannot hold this call
-pub const FERRY_ERROR_CAPTURE: i32 = -22;
+pub const FERRY_ERROR_CAPTURE: Status = Status(-22);
 /// a pinned pool is at its limit, or the staging buffer has no free slot
-pub const FERRY_ERROR_LIMIT: i32 = -23;
+pub const FERRY_ERROR_LIMIT: Status = Status(-23);
 /// memory of the pool is still allocated or imported
-pub const FERRY_ERROR_IN_USE: i32 = -24;
+pub const FERRY_ERROR_IN_USE: Status = Status(-24);
 /// not a handle for this call, or damaged, or its object no longer exists
-pub const FERRY_ERROR_HANDLE: i32 = -25;
+pub const FERRY_ERROR_HANDLE: Status = Status(-25);
 /// the handle was made on another machine, or before the last reboot
-pub const FERRY_ERROR_MACHINE: i32 = -26;
+pub const FERRY_ERROR_MACHINE: Status = Status(-26);
 /// the pool of this memory is not imported, or this is no imported pool
-pub const FERRY_ERROR_POOL: i32 = -27;
+pub const FERRY_ERROR_POOL: Status = Status(-27);
 /// imported: it cannot be freed, changed or allocated from, and ends with its import
-pub const FERRY_ERROR_IMPORTED: i32 = -28;
+pub const FERRY_ERROR_IMPORTED: Status = Status(-28);
 /// this memory, pool, event or semaphore cannot be shared
-pub const FERRY_ERROR_NOT_SHAREABLE: i32 = -29;
+pub const FERRY_ERROR_NOT_SHAREABLE: Status = Status(-29);
 /// the profile is damaged, old, or of another device or driver
-pub const FERRY_ERROR_PROFILE: i32 = -30;
+pub const FERRY_ERROR_PROFILE: Status = Status(-30);
 /// the route that the flags force cannot take this copy: see value
-pub const FERRY_ERROR_ROUTE: i32 = -31;
+pub const FERRY_ERROR_ROUTE: Status = Status(-31);
 
 pub const FERRY_STATUS_DRIVER_BASE: i32 = -1000;
+
+flags!(Traits, u32, "`FERRY_STATUS_*`");
 /// the context (or the driver) is lost: every later call on it will fail too
-pub const FERRY_STATUS_CONTEXT_DEAD: u32 = 1;
+pub const FERRY_STATUS_CONTEXT_DEAD: Traits = Traits(1);
 /// the same call may succeed later, or once memory has been freed
-pub const FERRY_STATUS_RETRY: u32 = 2;
+pub const FERRY_STATUS_RETRY: Traits = Traits(2);
 
-pub const FERRY_SIDE_NONE: i32 = 0;
-pub const FERRY_SIDE_SOURCE: i32 = 1;
-pub const FERRY_SIDE_DESTINATION: i32 = 2;
-pub const FERRY_SIDE_EXTENT: i32 = 3;
+choice!(Side, i32, "`FERRY_SIDE_*`");
+pub const FERRY_SIDE_NONE: Side = Side(0);
+pub const FERRY_SIDE_SOURCE: Side = Side(1);
+pub const FERRY_SIDE_DESTINATION: Side = Side(2);
+pub const FERRY_SIDE_EXTENT: Side = Side(3);
 /// the descriptor's own flags and reserved fields
-pub const FERRY_SIDE_DESCRIPTOR: i32 = 4;
+pub const FERRY_SIDE_DESCRIPTOR: Side = Side(4);
 /// the options or the description that a call was given
-pub const FERRY_SIDE_OPTIONS: i32 = 5;
+pub const FERRY_SIDE_OPTIONS: Side = Side(5);
 
-pub const FERRY_FIELD_NONE: i32 = 0;
-pub const FERRY_FIELD_KIND: i32 = 1;
-pub const FERRY_FIELD_DEVICE: i32 = 2;
-pub const FERRY_FIELD_ADDRESS: i32 = 3;
-pub const FERRY_FIELD_ARRAY: i32 = 4;
-pub const FERRY_FIELD_ROW_PITCH: i32 = 5;
-pub const FERRY_FIELD_SLICE_HEIGHT: i32 = 6;
-pub const FERRY_FIELD_X: i32 = 7;
-pub const FERRY_FIELD_Y: i32 = 8;
-pub const FERRY_FIELD_Z: i32 = 9;
-pub const FERRY_FIELD_WIDTH: i32 = 10;
-pub const FERRY_FIELD_HEIGHT: i32 = 11;
-pub const FERRY_FIELD_DEPTH: i32 = 12;
-pub const FERRY_FIELD_FLAGS: i32 = 13;
-pub const FERRY_FIELD_RESERVED: i32 = 14;
-pub const FERRY_FIELD_STRUCT_SIZE: i32 = 15;
-pub const FERRY_FIELD_DRIVER: i32 = 16;
-pub const FERRY_FIELD_CHECKS: i32 = 17;
+choice!(Field, i32, "`FERRY_FIELD_*`");
+pub const FERRY_FIELD_NONE: Field = Field(0);
+pub const FERRY_FIELD_KIND: Field = Field(1);
+pub const FERRY_FIELD_DEVICE: Field = Field(2);
+pub const FERRY_FIELD_ADDRESS: Field = Field(3);
+pub const FERRY_FIELD_ARRAY: Field = Field(4);
+pub const FERRY_FIELD_ROW_PITCH: Field = Field(5);
+pub const FERRY_FIELD_SLICE_HEIGHT: Field = Field(6);
+pub const FERRY_FIELD_X: Field = Field(7);
+pub const FERRY_FIELD_Y: Field = Field(8);
+pub const FERRY_FIELD_Z: Field = Field(9);
+pub const FERRY_FIELD_WIDTH: Field = Field(10);
+pub const FERRY_FIELD_HEIGHT: Field = Field(11);
+pub const FERRY_FIELD_DEPTH: Field = Field(12);
+pub const FERRY_FIELD_FLAGS: Field = Field(13);
+pub const FERRY_FIELD_RESERVED: Field = Field(14);
+pub const FERRY_FIELD_STRUCT_SIZE: Field = Field(15);
+pub const FERRY_FIELD_DRIVER: Field = Field(16);
+pub const FERRY_FIELD_CHECKS: Field = Field(17);
 /// allocate without deallocate, or the reverse
-pub const FERRY_FIELD_CALLBACKS: i32 = 18;
+pub const FERRY_FIELD_CALLBACKS: Field = Field(18);
 /// software_* options that differ from those of the running software driver
-pub const FERRY_FIELD_SOFTWARE: i32 = 19;
+pub const FERRY_FIELD_SOFTWARE: Field = Field(19);
 /// pattern_size
-pub const FERRY_FIELD_PATTERN: i32 = 20;
-pub const FERRY_FIELD_NUMA: i32 = 21;
-pub const FERRY_FIELD_NUMA_NODE: i32 = 22;
-pub const FERRY_FIELD_THREADS: i32 = 23;
-pub const FERRY_FIELD_SIZE: i32 = 24;
-pub const FERRY_FIELD_LOCATION: i32 = 25;
-pub const FERRY_FIELD_INDEX: i32 = 26;
-pub const FERRY_FIELD_HANDLE_TYPES: i32 = 27;
+pub const FERRY_FIELD_PATTERN: Field = Field(20);
+pub const FERRY_FIELD_NUMA: Field = Field(21);
+pub const FERRY_FIELD_NUMA_NODE: Field = Field(22);
+pub const FERRY_FIELD_THREADS: Field = Field(23);
+pub const FERRY_FIELD_SIZE: Field = Field(24);
+pub const FERRY_FIELD_LOCATION: Field = Field(25);
+pub const FERRY_FIELD_INDEX: Field = Field(26);
+pub const FERRY_FIELD_HANDLE_TYPES: Field = Field(27);
 /// the bytes of a ferry_ipc_handle
-pub const FERRY_FIELD_HANDLE: i32 = 28;
-pub const FERRY_FIELD_OS_HANDLE: i32 = 29;
-pub const FERRY_FIELD_POOL: i32 = 30;
-pub const FERRY_FIELD_EVENT: i32 = 31;
-pub const FERRY_FIELD_REGISTER_CHUNK: i32 = 32;
+pub const FERRY_FIELD_HANDLE: Field = Field(28);
+pub const FERRY_FIELD_OS_HANDLE: Field = Field(29);
+pub const FERRY_FIELD_POOL: Field = Field(30);
+pub const FERRY_FIELD_EVENT: Field = Field(31);
+pub const FERRY_FIELD_REGISTER_CHUNK: Field = Field(32);
 /// of a profile
-pub const FERRY_FIELD_VERSION: i32 = 33;
+pub const FERRY_FIELD_VERSION: Field = Field(33);
 /// of a profile: its number is the value
-pub const FERRY_FIELD_LINE: i32 = 34;
-pub const FERRY_FIELD_KERNELS: i32 = 35;
-pub const FERRY_FIELD_STAGING: i32 = 36;
+pub const FERRY_FIELD_LINE: Field = Field(34);
+pub const FERRY_FIELD_KERNELS: Field = Field(35);
+pub const FERRY_FIELD_STAGING: Field = Field(36);
 /// staging_cpus or staging_cpu_count
-pub const FERRY_FIELD_STAGING_CPUS: i32 = 37;
-pub const FERRY_FIELD_STAGING_PRIORITY: i32 = 38;
-pub const FERRY_FIELD_STAGING_BYTES: i32 = 39;
-pub const FERRY_FIELD_SOFTWARE_DEVICES: i32 = 40;
-pub const FERRY_FIELD_SOFTWARE_QUEUES: i32 = 41;
+pub const FERRY_FIELD_STAGING_CPUS: Field = Field(37);
+pub const FERRY_FIELD_STAGING_PRIORITY: Field = Field(38);
+pub const FERRY_FIELD_STAGING_BYTES: Field = Field(39);
+pub const FERRY_FIELD_SOFTWARE_DEVICES: Field = Field(40);
+pub const FERRY_FIELD_SOFTWARE_QUEUES: Field = Field(41);
 /// of an array
-pub const FERRY_FIELD_FORMAT: i32 = 42;
+pub const FERRY_FIELD_FORMAT: Field = Field(42);
 /// of an array
-pub const FERRY_FIELD_CHANNELS: i32 = 43;
-pub const FERRY_FIELD_SOFTWARE_LINKS: i32 = 44;
-pub const FERRY_FIELD_HELPERS: i32 = 45;
+pub const FERRY_FIELD_CHANNELS: Field = Field(43);
+pub const FERRY_FIELD_SOFTWARE_LINKS: Field = Field(44);
+pub const FERRY_FIELD_HELPERS: Field = Field(45);
 
+choice!(Kind, i32, "`FERRY_KIND_*`");
 /// `address` decides; memory unknown to the driver is host memory
-pub const FERRY_KIND_ANY: i32 = 0;
+pub const FERRY_KIND_ANY: Kind = Kind(0);
 /// `address` is host memory, pageable or pinned
-pub const FERRY_KIND_HOST: i32 = 1;
+pub const FERRY_KIND_HOST: Kind = Kind(1);
 /// `address` is device (or managed) memory on `device`
-pub const FERRY_KIND_DEVICE: i32 = 2;
+pub const FERRY_KIND_DEVICE: Kind = Kind(2);
 /// `array` is a CUDA array on `device`
-pub const FERRY_KIND_ARRAY: i32 = 3;
+pub const FERRY_KIND_ARRAY: Kind = Kind(3);
 
 pub const FERRY_DEVICE_UNKNOWN: i32 = -1;
 
-pub const FERRY_COPY_URGENT: u32 = 1;
-pub const FERRY_COPY_NO_KERNELS: u32 = 2;
-pub const FERRY_COPY_SOURCE_READ: u32 = 4;
-pub const FERRY_COPY_MULTILINK: u32 = 8;
-pub const FERRY_COPY_DESTINATION_WRITTEN: u32 = 16;
-pub const FERRY_COPY_BY_DRIVER: u32 = 256;
-pub const FERRY_COPY_BY_KERNEL: u32 = 512;
-pub const FERRY_COPY_BY_STAGING: u32 = 1024;
-pub const FERRY_COPY_BY_RELAY: u32 = 2048;
-pub const FERRY_COPY_MAX_SMS_SHIFT: i32 = 16;
+flags!(CopyFlags, u32, "`FERRY_COPY_*`");
+pub const FERRY_COPY_URGENT: CopyFlags = CopyFlags(1);
+pub const FERRY_COPY_NO_KERNELS: CopyFlags = CopyFlags(2);
+pub const FERRY_COPY_SOURCE_READ: CopyFlags = CopyFlags(4);
+pub const FERRY_COPY_MULTILINK: CopyFlags = CopyFlags(8);
+pub const FERRY_COPY_DESTINATION_WRITTEN: CopyFlags = CopyFlags(16);
+pub const FERRY_COPY_BY_DRIVER: CopyFlags = CopyFlags(256);
+pub const FERRY_COPY_BY_KERNEL: CopyFlags = CopyFlags(512);
+pub const FERRY_COPY_BY_STAGING: CopyFlags = CopyFlags(1024);
+pub const FERRY_COPY_BY_RELAY: CopyFlags = CopyFlags(2048);
 /// a maximum of 65535 SMs, which limits nothing
-pub const FERRY_COPY_DEFAULT: u32 = 4294901760;
+pub const FERRY_COPY_DEFAULT: CopyFlags = CopyFlags(4294901760);
 
+pub const FERRY_COPY_MAX_SMS_SHIFT: i32 = 16;
+
+flags!(BatchFlags, u32, "`FERRY_BATCH_*`");
 /// refuse a batch if a copy writes bytes that another one reads or writes
-pub const FERRY_BATCH_CHECK_OVERLAP: u32 = 4096;
+pub const FERRY_BATCH_CHECK_OVERLAP: BatchFlags = BatchFlags(4096);
 /// prepared pieces only: allows ferry_prepared_set_addresses
-pub const FERRY_BATCH_UPDATABLE: u32 = 8192;
+pub const FERRY_BATCH_UPDATABLE: BatchFlags = BatchFlags(8192);
 
+choice!(Route, i32, "`FERRY_ROUTE_*`");
 /// not at all: its width is 0
-pub const FERRY_ROUTE_NONE: i32 = 0;
+pub const FERRY_ROUTE_NONE: Route = Route(0);
 /// by the driver's own calls: one, or more if host memory is registered in pieces
-pub const FERRY_ROUTE_DRIVER: i32 = 1;
+pub const FERRY_ROUTE_DRIVER: Route = Route(1);
 /// by a kernel of ferry's on the copy's stream
-pub const FERRY_ROUTE_KERNEL: i32 = 2;
+pub const FERRY_ROUTE_KERNEL: Route = Route(2);
 /// by CPU threads and a kernel or copies on the stream, through pinned memory
-pub const FERRY_ROUTE_STAGED: i32 = 3;
+pub const FERRY_ROUTE_STAGED: Route = Route(3);
 /// the calling thread reads the source into pinned memory, the driver copies that
-pub const FERRY_ROUTE_BUFFERED: i32 = 4;
+pub const FERRY_ROUTE_BUFFERED: Route = Route(4);
 /// between devices, through pinned memory, by the driver's calls on ferry's own streams
-pub const FERRY_ROUTE_RELAYED: i32 = 5;
+pub const FERRY_ROUTE_RELAYED: Route = Route(5);
 /// by kernels of several devices, each over its own host link: ferry_multilink_set
-pub const FERRY_ROUTE_MULTILINK: i32 = 6;
+pub const FERRY_ROUTE_MULTILINK: Route = Route(6);
 
-pub const FERRY_OBSTACLE_NONE: i32 = 0;
+choice!(Obstacle, i32, "`FERRY_OBSTACLE_*`");
+pub const FERRY_OBSTACLE_NONE: Obstacle = Obstacle(0);
 /// the instance's flags are BY_STAGING, and pieces of a batch cannot be staged
-pub const FERRY_OBSTACLE_NO_ROUTE: i32 = 1;
+pub const FERRY_OBSTACLE_NO_ROUTE: Obstacle = Obstacle(1);
 /// FERRY_COPY_NO_KERNELS
-pub const FERRY_OBSTACLE_FORBIDDEN: i32 = 2;
+pub const FERRY_OBSTACLE_FORBIDDEN: Obstacle = Obstacle(2);
 /// the driver refused ferry's kernels, or the options exclude them
-pub const FERRY_OBSTACLE_NOT_LOADED: i32 = 3;
+pub const FERRY_OBSTACLE_NOT_LOADED: Obstacle = Obstacle(3);
 /// both ends are host memory
-pub const FERRY_OBSTACLE_HOST_TO_HOST: i32 = 4;
+pub const FERRY_OBSTACLE_HOST_TO_HOST: Obstacle = Obstacle(4);
 /// an end is pageable or host pool memory that the device does not reach
-pub const FERRY_OBSTACLE_PAGEABLE: i32 = 5;
+pub const FERRY_OBSTACLE_PAGEABLE: Obstacle = Obstacle(5);
 /// an end is managed memory: kernels by BY_KERNEL or URGENT, staging never
-pub const FERRY_OBSTACLE_MANAGED: i32 = 6;
+pub const FERRY_OBSTACLE_MANAGED: Obstacle = Obstacle(6);
 /// an end is an array that kernels do not take: see ferry_array_create
-pub const FERRY_OBSTACLE_ARRAY: i32 = 7;
+pub const FERRY_OBSTACLE_ARRAY: Obstacle = Obstacle(7);
 /// the copy's context has no access to an end
-pub const FERRY_OBSTACLE_NO_ACCESS: i32 = 8;
+pub const FERRY_OBSTACLE_NO_ACCESS: Obstacle = Obstacle(8);
 /// an end reaches past its allocation or registration
-pub const FERRY_OBSTACLE_BEYOND: i32 = 9;
+pub const FERRY_OBSTACLE_BEYOND: Obstacle = Obstacle(9);
 /// the destination is memory that the device may only read
-pub const FERRY_OBSTACLE_READ_ONLY: i32 = 10;
+pub const FERRY_OBSTACLE_READ_ONLY: Obstacle = Obstacle(10);
 /// no end is pageable memory, and no narrow rows need staging
-pub const FERRY_OBSTACLE_NOT_PAGEABLE: i32 = 11;
+pub const FERRY_OBSTACLE_NOT_PAGEABLE: Obstacle = Obstacle(11);
 /// the options exclude staging, it has no threads or pinned memory, or the host memory cannot be read
-pub const FERRY_OBSTACLE_NO_STAGING: i32 = 12;
+pub const FERRY_OBSTACLE_NO_STAGING: Obstacle = Obstacle(12);
 /// an end lies on another device than the one of the stream
-pub const FERRY_OBSTACLE_OTHER_DEVICE: i32 = 13;
+pub const FERRY_OBSTACLE_OTHER_DEVICE: Obstacle = Obstacle(13);
 /// the device takes pageable memory itself (pageable_uses_host_page_tables)
-pub const FERRY_OBSTACLE_DIRECT: i32 = 14;
+pub const FERRY_OBSTACLE_DIRECT: Obstacle = Obstacle(14);
 /// the ends are not on two devices, or the copy becomes part of a graph
-pub const FERRY_OBSTACLE_NOT_BETWEEN_DEVICES: i32 = 15;
+pub const FERRY_OBSTACLE_NOT_BETWEEN_DEVICES: Obstacle = Obstacle(15);
 /// one of the two devices has access to the memory of the other
-pub const FERRY_OBSTACLE_DIRECT_ACCESS: i32 = 16;
+pub const FERRY_OBSTACLE_DIRECT_ACCESS: Obstacle = Obstacle(16);
 /// ferry_multilink_set names none for this device, in this context
-pub const FERRY_OBSTACLE_NO_HELPERS: i32 = 17;
+pub const FERRY_OBSTACLE_NO_HELPERS: Obstacle = Obstacle(17);
 /// rows below 64 KiB, or addresses or pitches that differ modulo 16
-pub const FERRY_OBSTACLE_NOT_CUT: i32 = 18;
+pub const FERRY_OBSTACLE_NOT_CUT: Obstacle = Obstacle(18);
 /// too small to gain by it
-pub const FERRY_OBSTACLE_SMALL: i32 = 19;
+pub const FERRY_OBSTACLE_SMALL: Obstacle = Obstacle(19);
 
+choice!(Reason, i32, "`FERRY_REASON_*`");
 /// there is nothing to copy
-pub const FERRY_REASON_NONE: i32 = 0;
+pub const FERRY_REASON_NONE: Reason = Reason(0);
 /// one line without pageable memory: the driver is as fast
-pub const FERRY_REASON_LINE: i32 = 1;
+pub const FERRY_REASON_LINE: Reason = Reason(1);
 /// no other route can take it: see the obstacles
-pub const FERRY_REASON_ONLY: i32 = 2;
+pub const FERRY_REASON_ONLY: Reason = Reason(2);
 /// it is predicted to be the fastest, from the profile in force
-pub const FERRY_REASON_PREDICTED: i32 = 3;
+pub const FERRY_REASON_PREDICTED: Reason = Reason(3);
 /// the driver would make the caller wait
-pub const FERRY_REASON_NO_WAIT: i32 = 4;
+pub const FERRY_REASON_NO_WAIT: Reason = Reason(4);
 /// the flags force it
-pub const FERRY_REASON_FORCED: i32 = 5;
+pub const FERRY_REASON_FORCED: Reason = Reason(5);
 /// FERRY_COPY_URGENT
-pub const FERRY_REASON_URGENT: i32 = 6;
+pub const FERRY_REASON_URGENT: Reason = Reason(6);
 /// FERRY_COPY_SOURCE_READ: the source is read in the call
-pub const FERRY_REASON_SOURCE_READ: i32 = 7;
+pub const FERRY_REASON_SOURCE_READ: Reason = Reason(7);
 /// FERRY_COPY_MULTILINK
-pub const FERRY_REASON_MULTILINK: i32 = 8;
+pub const FERRY_REASON_MULTILINK: Reason = Reason(8);
 
-pub const FERRY_PROFILE_NONE: i32 = 0;
+choice!(Profile, i32, "`FERRY_PROFILE_*`");
+pub const FERRY_PROFILE_NONE: Profile = Profile(0);
 /// measured on other devices of this kind
-pub const FERRY_PROFILE_BUILT_IN: i32 = 1;
+pub const FERRY_PROFILE_BUILT_IN: Profile = Profile(1);
 /// of no device: ferry_device_calibrate measures this one
-pub const FERRY_PROFILE_CAUTIOUS: i32 = 2;
+pub const FERRY_PROFILE_CAUTIOUS: Profile = Profile(2);
 /// by ferry_device_calibrate, now or before ferry_profile_load
-pub const FERRY_PROFILE_MEASURED: i32 = 3;
+pub const FERRY_PROFILE_MEASURED: Profile = Profile(3);
 
+choice!(Blocks, i32, "`FERRY_BLOCKS_*`");
 /// nothing: the call enqueues and returns
-pub const FERRY_BLOCKS_NO: i32 = 0;
+pub const FERRY_BLOCKS_NO: Blocks = Blocks(0);
 /// until pageable source memory has been read, and for earlier work on the stream
-pub const FERRY_BLOCKS_UNTIL_STAGED: i32 = 1;
+pub const FERRY_BLOCKS_UNTIL_STAGED: Blocks = Blocks(1);
 /// until the copy is complete
-pub const FERRY_BLOCKS_UNTIL_DONE: i32 = 2;
+pub const FERRY_BLOCKS_UNTIL_DONE: Blocks = Blocks(2);
 
+choice!(Driver, i32, "`FERRY_DRIVER_*`");
 /// the default: the NVIDIA driver or an error
-pub const FERRY_DRIVER_CUDA: i32 = 0;
+pub const FERRY_DRIVER_CUDA: Driver = Driver(0);
 /// the NVIDIA driver if it has a usable device, else the software driver
-pub const FERRY_DRIVER_AUTO: i32 = 1;
+pub const FERRY_DRIVER_AUTO: Driver = Driver(1);
 /// the software driver
-pub const FERRY_DRIVER_SOFTWARE: i32 = 2;
+pub const FERRY_DRIVER_SOFTWARE: Driver = Driver(2);
 
+choice!(Checks, i32, "`FERRY_CHECKS_*`");
 /// arithmetic, pitches, array bounds and formats, overlap; resolves ANY
-pub const FERRY_CHECKS_BASIC: i32 = 0;
+pub const FERRY_CHECKS_BASIC: Checks = Checks(0);
 /// also each address: its kind and device as stated, inside its allocation
-pub const FERRY_CHECKS_FULL: i32 = 1;
+pub const FERRY_CHECKS_FULL: Checks = Checks(1);
 
+choice!(Kernels, i32, "`FERRY_KERNELS_*`");
 /// in each context, with its first copy by a kernel
-pub const FERRY_KERNELS_LAZY: i32 = 0;
+pub const FERRY_KERNELS_LAZY: Kernels = Kernels(0);
 /// in ferry_open, which makes all primary contexts; LAZY in other contexts
-pub const FERRY_KERNELS_AT_OPEN: i32 = 1;
+pub const FERRY_KERNELS_AT_OPEN: Kernels = Kernels(1);
 /// never: the driver makes every copy
-pub const FERRY_KERNELS_NONE: i32 = 2;
+pub const FERRY_KERNELS_NONE: Kernels = Kernels(2);
 
+choice!(Staging, i32, "`FERRY_STAGING_*`");
 /// for each device with its first such copy
-pub const FERRY_STAGING_LAZY: i32 = 0;
+pub const FERRY_STAGING_LAZY: Staging = Staging(0);
 /// in ferry_open, for all devices; loads kernels like FERRY_KERNELS_AT_OPEN
-pub const FERRY_STAGING_AT_OPEN: i32 = 1;
+pub const FERRY_STAGING_AT_OPEN: Staging = Staging(1);
 /// never: the driver makes such copies, and they block
-pub const FERRY_STAGING_NONE: i32 = 2;
+pub const FERRY_STAGING_NONE: Staging = Staging(2);
 
+choice!(Numa, i32, "`FERRY_NUMA_*`");
 /// where the system puts it
-pub const FERRY_NUMA_ANY: i32 = 0;
+pub const FERRY_NUMA_ANY: Numa = Numa(0);
 /// near `device`: on its node in ferry_device_info; as ANY if that is not known
-pub const FERRY_NUMA_DEVICE: i32 = 1;
+pub const FERRY_NUMA_DEVICE: Numa = Numa(1);
 /// on node number `numa_node`
-pub const FERRY_NUMA_NODE: i32 = 2;
+pub const FERRY_NUMA_NODE: Numa = Numa(2);
 
 pub const FERRY_PRIORITY_OF_PROCESS: i32 = 20;
 
+choice!(SoftwareLinks, i32, "`FERRY_SOFTWARE_LINKS_*`");
 /// as the software driver runs already, or else ALL
-pub const FERRY_SOFTWARE_LINKS_DEFAULT: i32 = 0;
+pub const FERRY_SOFTWARE_LINKS_DEFAULT: SoftwareLinks = SoftwareLinks(0);
 /// every pair
-pub const FERRY_SOFTWARE_LINKS_ALL: i32 = 1;
+pub const FERRY_SOFTWARE_LINKS_ALL: SoftwareLinks = SoftwareLinks(1);
 /// no pair
-pub const FERRY_SOFTWARE_LINKS_NONE: i32 = 2;
+pub const FERRY_SOFTWARE_LINKS_NONE: SoftwareLinks = SoftwareLinks(2);
 /// devices 2k and 2k + 1
-pub const FERRY_SOFTWARE_LINKS_PAIRS: i32 = 3;
+pub const FERRY_SOFTWARE_LINKS_PAIRS: SoftwareLinks = SoftwareLinks(3);
 /// every pair, but its access moves no bytes
-pub const FERRY_SOFTWARE_LINKS_LOSSY: i32 = 4;
+pub const FERRY_SOFTWARE_LINKS_LOSSY: SoftwareLinks = SoftwareLinks(4);
 
-pub const FERRY_LOG_ERROR: i32 = 0;
-pub const FERRY_LOG_WARNING: i32 = 1;
-pub const FERRY_LOG_INFO: i32 = 2;
+choice!(LogLevel, i32, "`FERRY_LOG_*`");
+pub const FERRY_LOG_ERROR: LogLevel = LogLevel(0);
+pub const FERRY_LOG_WARNING: LogLevel = LogLevel(1);
+pub const FERRY_LOG_INFO: LogLevel = LogLevel(2);
 
+choice!(Trace, i32, "`FERRY_TRACE_*`");
 /// a single copy
-pub const FERRY_TRACE_COPY: i32 = 1;
+pub const FERRY_TRACE_COPY: Trace = Trace(1);
 /// a batch of copies or pieces
-pub const FERRY_TRACE_BATCH: i32 = 2;
+pub const FERRY_TRACE_BATCH: Trace = Trace(2);
 /// the launch of a prepared batch; bytes and count are 0
-pub const FERRY_TRACE_PREPARED: i32 = 3;
-pub const FERRY_TRACE_FILL: i32 = 4;
+pub const FERRY_TRACE_PREPARED: Trace = Trace(3);
+pub const FERRY_TRACE_FILL: Trace = Trace(4);
 
+choice!(CopyOverlap, i32, "`FERRY_COPY_OVERLAP_*`");
 /// no engine: copies and kernels take turns
-pub const FERRY_COPY_OVERLAP_NONE: i32 = 0;
+pub const FERRY_COPY_OVERLAP_NONE: CopyOverlap = CopyOverlap(0);
 /// one engine: a copy in one direction at a time runs beside kernels
-pub const FERRY_COPY_OVERLAP_ONE_WAY: i32 = 1;
+pub const FERRY_COPY_OVERLAP_ONE_WAY: CopyOverlap = CopyOverlap(1);
 /// two: one copy in each direction runs beside kernels
-pub const FERRY_COPY_OVERLAP_BOTH_WAYS: i32 = 2;
+pub const FERRY_COPY_OVERLAP_BOTH_WAYS: CopyOverlap = CopyOverlap(2);
 /// more: also copies to peers or within the device beside those
-pub const FERRY_COPY_OVERLAP_BOTH_AND_MORE: i32 = 3;
+pub const FERRY_COPY_OVERLAP_BOTH_AND_MORE: CopyOverlap = CopyOverlap(3);
 
-pub const FERRY_HANDLE_POSIX_FD: u32 = 1;
-pub const FERRY_HANDLE_WIN32: u32 = 2;
-pub const FERRY_HANDLE_WIN32_KMT: u32 = 4;
-pub const FERRY_HANDLE_FABRIC: u32 = 8;
+flags!(HandleTypes, u32, "`FERRY_HANDLE_*`");
+pub const FERRY_HANDLE_POSIX_FD: HandleTypes = HandleTypes(1);
+pub const FERRY_HANDLE_WIN32: HandleTypes = HandleTypes(2);
+pub const FERRY_HANDLE_WIN32_KMT: HandleTypes = HandleTypes(4);
+pub const FERRY_HANDLE_FABRIC: HandleTypes = HandleTypes(8);
 
 pub const FERRY_STREAM_LEGACY: i32 = 1;
 pub const FERRY_STREAM_PER_THREAD: i32 = 2;
+
+flags!(StreamFlags, u32, "`FERRY_STREAM_NON_BLOCKING`");
 /// not ordered with the legacy default stream (CU_STREAM_NON_BLOCKING)
-pub const FERRY_STREAM_NON_BLOCKING: u32 = 1;
+pub const FERRY_STREAM_NON_BLOCKING: StreamFlags = StreamFlags(1);
 
+flags!(EventFlags, u32, "`FERRY_EVENT_*`");
 /// ferry_event_synchronize sleeps instead of spinning
-pub const FERRY_EVENT_BLOCKING_SYNC: u32 = 1;
+pub const FERRY_EVENT_BLOCKING_SYNC: EventFlags = EventFlags(1);
 /// cheaper; ferry_event_elapsed_time does not take it
-pub const FERRY_EVENT_DISABLE_TIMING: u32 = 2;
+pub const FERRY_EVENT_DISABLE_TIMING: EventFlags = EventFlags(2);
 /// for ferry_ipc_export_event; needs FERRY_EVENT_DISABLE_TIMING as well
-pub const FERRY_EVENT_INTERPROCESS: u32 = 4;
+pub const FERRY_EVENT_INTERPROCESS: EventFlags = EventFlags(4);
 
+flags!(HostFlags, u32, "`FERRY_HOST_*`");
 /// fast to write, very slow to read for the CPU
-pub const FERRY_HOST_WRITE_COMBINED: u32 = 1;
+pub const FERRY_HOST_WRITE_COMBINED: HostFlags = HostFlags(1);
 /// by cuMemHostAlloc: slower to allocate, and cuMemFreeHost takes it too
-pub const FERRY_HOST_BY_DRIVER: u32 = 2;
+pub const FERRY_HOST_BY_DRIVER: HostFlags = HostFlags(2);
 /// not pinned for other contexts; with unified addressing pinned anyway
-pub const FERRY_HOST_NOT_PORTABLE: u32 = 4;
+pub const FERRY_HOST_NOT_PORTABLE: HostFlags = HostFlags(4);
 /// not mapped into devices; with unified addressing mapped anyway
-pub const FERRY_HOST_NOT_MAPPED: u32 = 8;
+pub const FERRY_HOST_NOT_MAPPED: HostFlags = HostFlags(8);
 /// a smaller block instead of an error: see min_size
-pub const FERRY_HOST_ALLOW_SMALLER: u32 = 16;
+pub const FERRY_HOST_ALLOW_SMALLER: HostFlags = HostFlags(16);
 /// a pageable block instead of an error
-pub const FERRY_HOST_ALLOW_PAGEABLE: u32 = 32;
+pub const FERRY_HOST_ALLOW_PAGEABLE: HostFlags = HostFlags(32);
 /// the children of a fork share the memory; on Linux usually in small pages
-pub const FERRY_HOST_SHARED: u32 = 64;
+pub const FERRY_HOST_SHARED: HostFlags = HostFlags(64);
 
+choice!(HostFrom, i32, "`FERRY_HOST_FROM_*`");
 /// mapped by ferry, registered with the driver
-pub const FERRY_HOST_FROM_MAPPING: i32 = 1;
+pub const FERRY_HOST_FROM_MAPPING: HostFrom = HostFrom(1);
 /// cuMemHostAlloc
-pub const FERRY_HOST_FROM_DRIVER: i32 = 2;
+pub const FERRY_HOST_FROM_DRIVER: HostFrom = HostFrom(2);
 /// mapped by ferry and pageable: FERRY_HOST_ALLOW_PAGEABLE
-pub const FERRY_HOST_FROM_SYSTEM: i32 = 3;
+pub const FERRY_HOST_FROM_SYSTEM: HostFrom = HostFrom(3);
 
-/// the devices only read it; for memory the process itself may only read
-pub const FERRY_REGISTER_READ_ONLY: u32 = 1;
+flags!(RegisterFlags, u32, "`FERRY_REGISTER_*`");
+/// the devices only read it; for anonymous memory that the process may only read
+pub const FERRY_REGISTER_READ_ONLY: RegisterFlags = RegisterFlags(1);
 
+choice!(MemoryKind, i32, "`FERRY_MEMORY_*`");
 /// ordinary host memory or none at all; a host pool's without access to the pool
-pub const FERRY_MEMORY_PAGEABLE: i32 = 0;
+pub const FERRY_MEMORY_PAGEABLE: MemoryKind = MemoryKind(0);
 /// allocated pinned, or registered
-pub const FERRY_MEMORY_PINNED: i32 = 1;
-pub const FERRY_MEMORY_DEVICE: i32 = 2;
-pub const FERRY_MEMORY_MANAGED: i32 = 3;
+pub const FERRY_MEMORY_PINNED: MemoryKind = MemoryKind(1);
+pub const FERRY_MEMORY_DEVICE: MemoryKind = MemoryKind(2);
+pub const FERRY_MEMORY_MANAGED: MemoryKind = MemoryKind(3);
 /// in ferry_explanation only
-pub const FERRY_MEMORY_ARRAY: i32 = 4;
+pub const FERRY_MEMORY_ARRAY: MemoryKind = MemoryKind(4);
 
-pub const FERRY_FORMAT_UINT8: i32 = 1;
-pub const FERRY_FORMAT_UINT16: i32 = 2;
-pub const FERRY_FORMAT_UINT32: i32 = 3;
-pub const FERRY_FORMAT_SINT8: i32 = 8;
-pub const FERRY_FORMAT_SINT16: i32 = 9;
-pub const FERRY_FORMAT_SINT32: i32 = 10;
-pub const FERRY_FORMAT_HALF: i32 = 16;
-pub const FERRY_FORMAT_FLOAT: i32 = 32;
-pub const FERRY_FORMAT_UNORM_INT8X1: i32 = 192;
-pub const FERRY_FORMAT_UNORM_INT8X2: i32 = 193;
-pub const FERRY_FORMAT_UNORM_INT8X4: i32 = 194;
-pub const FERRY_FORMAT_UNORM_INT16X1: i32 = 195;
-pub const FERRY_FORMAT_UNORM_INT16X2: i32 = 196;
-pub const FERRY_FORMAT_UNORM_INT16X4: i32 = 197;
-pub const FERRY_FORMAT_SNORM_INT8X1: i32 = 198;
-pub const FERRY_FORMAT_SNORM_INT8X2: i32 = 199;
-pub const FERRY_FORMAT_SNORM_INT8X4: i32 = 200;
-pub const FERRY_FORMAT_SNORM_INT16X1: i32 = 201;
-pub const FERRY_FORMAT_SNORM_INT16X2: i32 = 202;
-pub const FERRY_FORMAT_SNORM_INT16X4: i32 = 203;
+choice!(Format, i32, "`FERRY_FORMAT_*`");
+pub const FERRY_FORMAT_UINT8: Format = Format(1);
+pub const FERRY_FORMAT_UINT16: Format = Format(2);
+pub const FERRY_FORMAT_UINT32: Format = Format(3);
+pub const FERRY_FORMAT_SINT8: Format = Format(8);
+pub const FERRY_FORMAT_SINT16: Format = Format(9);
+pub const FERRY_FORMAT_SINT32: Format = Format(10);
+pub const FERRY_FORMAT_HALF: Format = Format(16);
+pub const FERRY_FORMAT_FLOAT: Format = Format(32);
+pub const FERRY_FORMAT_UNORM_INT8X1: Format = Format(192);
+pub const FERRY_FORMAT_UNORM_INT8X2: Format = Format(193);
+pub const FERRY_FORMAT_UNORM_INT8X4: Format = Format(194);
+pub const FERRY_FORMAT_UNORM_INT16X1: Format = Format(195);
+pub const FERRY_FORMAT_UNORM_INT16X2: Format = Format(196);
+pub const FERRY_FORMAT_UNORM_INT16X4: Format = Format(197);
+pub const FERRY_FORMAT_SNORM_INT8X1: Format = Format(198);
+pub const FERRY_FORMAT_SNORM_INT8X2: Format = Format(199);
+pub const FERRY_FORMAT_SNORM_INT8X4: Format = Format(200);
+pub const FERRY_FORMAT_SNORM_INT16X1: Format = Format(201);
+pub const FERRY_FORMAT_SNORM_INT16X2: Format = Format(202);
+pub const FERRY_FORMAT_SNORM_INT16X4: Format = Format(203);
 /// 4 channels in 32 bits
-pub const FERRY_FORMAT_UNORM_INT_101010_2: i32 = 80;
-pub const FERRY_FORMAT_BC1_UNORM: i32 = 145;
-pub const FERRY_FORMAT_BC1_UNORM_SRGB: i32 = 146;
-pub const FERRY_FORMAT_BC2_UNORM: i32 = 147;
-pub const FERRY_FORMAT_BC2_UNORM_SRGB: i32 = 148;
-pub const FERRY_FORMAT_BC3_UNORM: i32 = 149;
-pub const FERRY_FORMAT_BC3_UNORM_SRGB: i32 = 150;
-pub const FERRY_FORMAT_BC4_UNORM: i32 = 151;
-pub const FERRY_FORMAT_BC4_SNORM: i32 = 152;
-pub const FERRY_FORMAT_BC5_UNORM: i32 = 153;
-pub const FERRY_FORMAT_BC5_SNORM: i32 = 154;
-pub const FERRY_FORMAT_BC6H_UF16: i32 = 155;
-pub const FERRY_FORMAT_BC6H_SF16: i32 = 156;
-pub const FERRY_FORMAT_BC7_UNORM: i32 = 157;
-pub const FERRY_FORMAT_BC7_UNORM_SRGB: i32 = 158;
+pub const FERRY_FORMAT_UNORM_INT_101010_2: Format = Format(80);
+pub const FERRY_FORMAT_BC1_UNORM: Format = Format(145);
+pub const FERRY_FORMAT_BC1_UNORM_SRGB: Format = Format(146);
+pub const FERRY_FORMAT_BC2_UNORM: Format = Format(147);
+pub const FERRY_FORMAT_BC2_UNORM_SRGB: Format = Format(148);
+pub const FERRY_FORMAT_BC3_UNORM: Format = Format(149);
+pub const FERRY_FORMAT_BC3_UNORM_SRGB: Format = Format(150);
+pub const FERRY_FORMAT_BC4_UNORM: Format = Format(151);
+pub const FERRY_FORMAT_BC4_SNORM: Format = Format(152);
+pub const FERRY_FORMAT_BC5_UNORM: Format = Format(153);
+pub const FERRY_FORMAT_BC5_SNORM: Format = Format(154);
+pub const FERRY_FORMAT_BC6H_UF16: Format = Format(155);
+pub const FERRY_FORMAT_BC6H_SF16: Format = Format(156);
+pub const FERRY_FORMAT_BC7_UNORM: Format = Format(157);
+pub const FERRY_FORMAT_BC7_UNORM_SRGB: Format = Format(158);
 /// planar 4:2:0, 8 bits
-pub const FERRY_FORMAT_NV12: i32 = 176;
+pub const FERRY_FORMAT_NV12: Format = Format(176);
 /// planar 4:2:0, 10 bits
-pub const FERRY_FORMAT_P010: i32 = 159;
+pub const FERRY_FORMAT_P010: Format = Format(159);
 /// planar 4:2:0, 16 bits
-pub const FERRY_FORMAT_P016: i32 = 161;
+pub const FERRY_FORMAT_P016: Format = Format(161);
 /// planar 4:2:2, 8 bits
-pub const FERRY_FORMAT_NV16: i32 = 162;
+pub const FERRY_FORMAT_NV16: Format = Format(162);
 /// planar 4:2:2, 10 bits
-pub const FERRY_FORMAT_P210: i32 = 163;
+pub const FERRY_FORMAT_P210: Format = Format(163);
 /// planar 4:2:2, 16 bits
-pub const FERRY_FORMAT_P216: i32 = 164;
+pub const FERRY_FORMAT_P216: Format = Format(164);
 /// packed 4:2:2, 8 bits; 4 channels
-pub const FERRY_FORMAT_YUY2: i32 = 165;
+pub const FERRY_FORMAT_YUY2: Format = Format(165);
 /// packed 4:2:2, 10 bits; 2 channels
-pub const FERRY_FORMAT_Y210: i32 = 166;
+pub const FERRY_FORMAT_Y210: Format = Format(166);
 /// packed 4:2:2, 16 bits; 2 channels
-pub const FERRY_FORMAT_Y216: i32 = 167;
+pub const FERRY_FORMAT_Y216: Format = Format(167);
 /// packed 4:4:4, 8 bits; 4 channels
-pub const FERRY_FORMAT_AYUV: i32 = 168;
+pub const FERRY_FORMAT_AYUV: Format = Format(168);
 /// packed 4:4:4, 10 bits; 1 channel
-pub const FERRY_FORMAT_Y410: i32 = 169;
+pub const FERRY_FORMAT_Y410: Format = Format(169);
 /// packed 4:4:4, 12 bits; 4 channels
-pub const FERRY_FORMAT_Y416: i32 = 177;
-pub const FERRY_FORMAT_Y444_PLANAR8: i32 = 178;
-pub const FERRY_FORMAT_Y444_PLANAR10: i32 = 179;
-pub const FERRY_FORMAT_YUV444_8BIT_SEMIPLANAR: i32 = 180;
-pub const FERRY_FORMAT_YUV444_16BIT_SEMIPLANAR: i32 = 181;
+pub const FERRY_FORMAT_Y416: Format = Format(177);
+pub const FERRY_FORMAT_Y444_PLANAR8: Format = Format(178);
+pub const FERRY_FORMAT_Y444_PLANAR10: Format = Format(179);
+pub const FERRY_FORMAT_YUV444_8BIT_SEMIPLANAR: Format = Format(180);
+pub const FERRY_FORMAT_YUV444_16BIT_SEMIPLANAR: Format = Format(181);
 
+flags!(ArrayFlags, u32, "`FERRY_ARRAY_*`");
 /// depth counts layers (CUDA_ARRAY3D_LAYERED)
-pub const FERRY_ARRAY_LAYERED: u32 = 1;
+pub const FERRY_ARRAY_LAYERED: ArrayFlags = ArrayFlags(1);
 /// surfaces may be made of it (CUDA_ARRAY3D_SURFACE_LDST)
-pub const FERRY_ARRAY_SURFACE: u32 = 2;
+pub const FERRY_ARRAY_SURFACE: ArrayFlags = ArrayFlags(2);
 /// square, six faces deep; layered: a multiple of six (CUDA_ARRAY3D_CUBEMAP)
-pub const FERRY_ARRAY_CUBEMAP: u32 = 4;
+pub const FERRY_ARRAY_CUBEMAP: ArrayFlags = ArrayFlags(4);
 /// 2D only (CUDA_ARRAY3D_TEXTURE_GATHER)
-pub const FERRY_ARRAY_TEXTURE_GATHER: u32 = 8;
+pub const FERRY_ARRAY_TEXTURE_GATHER: ArrayFlags = ArrayFlags(8);
 /// only of imported images (CUDA_ARRAY3D_COLOR_ATTACHMENT)
-pub const FERRY_ARRAY_COLOR_ATTACHMENT: u32 = 32;
+pub const FERRY_ARRAY_COLOR_ATTACHMENT: ArrayFlags = ArrayFlags(32);
 /// for the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE)
-pub const FERRY_ARRAY_VIDEO: u32 = 256;
+pub const FERRY_ARRAY_VIDEO: ArrayFlags = ArrayFlags(256);
 
+choice!(Location, i32, "`FERRY_LOCATION_*`");
 /// on a device
-pub const FERRY_LOCATION_DEVICE: i32 = 0;
+pub const FERRY_LOCATION_DEVICE: Location = Location(0);
 /// in host memory
-pub const FERRY_LOCATION_HOST: i32 = 1;
+pub const FERRY_LOCATION_HOST: Location = Location(1);
 /// in host memory on a NUMA node
-pub const FERRY_LOCATION_HOST_NUMA: i32 = 2;
+pub const FERRY_LOCATION_HOST_NUMA: Location = Location(2);
 
-pub const FERRY_ACCESS_NONE: i32 = 0;
-pub const FERRY_ACCESS_READ_WRITE: i32 = 3;
+choice!(Access, i32, "`FERRY_ACCESS_*`");
+pub const FERRY_ACCESS_NONE: Access = Access(0);
+pub const FERRY_ACCESS_READ_WRITE: Access = Access(3);
 
 pub const FERRY_IPC_HANDLE_SIZE: i32 = 256;
+
+choice!(IpcKind, i32, "`FERRY_IPC_*`");
 /// memory of ferry_device_alloc, cuMemAlloc or cudaMalloc
-pub const FERRY_IPC_MEMORY: i32 = 1;
+pub const FERRY_IPC_MEMORY: IpcKind = IpcKind(1);
 /// a pool
-pub const FERRY_IPC_POOL: i32 = 2;
+pub const FERRY_IPC_POOL: IpcKind = IpcKind(2);
 /// an allocation from a pool
-pub const FERRY_IPC_POOL_MEMORY: i32 = 3;
+pub const FERRY_IPC_POOL_MEMORY: IpcKind = IpcKind(3);
 /// an event
-pub const FERRY_IPC_EVENT: i32 = 4;
+pub const FERRY_IPC_EVENT: IpcKind = IpcKind(4);
 
-pub const FERRY_PROBE_NOT_RUN: i32 = 0;
-pub const FERRY_PROBE_PASSED: i32 = 1;
+choice!(Probe, i32, "`FERRY_PROBE_*`");
+pub const FERRY_PROBE_NOT_RUN: Probe = Probe(0);
+pub const FERRY_PROBE_PASSED: Probe = Probe(1);
 /// the driver reports access, but bytes do not arrive: the pair counts as having none
-pub const FERRY_PROBE_FAILED: i32 = 2;
+pub const FERRY_PROBE_FAILED: Probe = Probe(2);
 
+choice!(ExternalType, i32, "`FERRY_EXTERNAL_*`");
 /// Vulkan on Linux: a file descriptor
-pub const FERRY_EXTERNAL_OPAQUE_FD: i32 = 1;
+pub const FERRY_EXTERNAL_OPAQUE_FD: ExternalType = ExternalType(1);
 /// Vulkan on Windows: an NT handle, or a name
-pub const FERRY_EXTERNAL_OPAQUE_WIN32: i32 = 2;
+pub const FERRY_EXTERNAL_OPAQUE_WIN32: ExternalType = ExternalType(2);
 /// the same: a KMT handle
-pub const FERRY_EXTERNAL_OPAQUE_WIN32_KMT: i32 = 3;
+pub const FERRY_EXTERNAL_OPAQUE_WIN32_KMT: ExternalType = ExternalType(3);
 /// an NT handle, or a name
-pub const FERRY_EXTERNAL_D3D12_HEAP: i32 = 4;
+pub const FERRY_EXTERNAL_D3D12_HEAP: ExternalType = ExternalType(4);
 /// the same; always dedicated, the flag need not be set
-pub const FERRY_EXTERNAL_D3D12_RESOURCE: i32 = 5;
+pub const FERRY_EXTERNAL_D3D12_RESOURCE: ExternalType = ExternalType(5);
 /// the same
-pub const FERRY_EXTERNAL_D3D11_RESOURCE: i32 = 6;
+pub const FERRY_EXTERNAL_D3D11_RESOURCE: ExternalType = ExternalType(6);
 /// a KMT handle; else the same
-pub const FERRY_EXTERNAL_D3D11_RESOURCE_KMT: i32 = 7;
-pub const FERRY_EXTERNAL_DEDICATED: u32 = 1;
+pub const FERRY_EXTERNAL_D3D11_RESOURCE_KMT: ExternalType = ExternalType(7);
 
+flags!(ExternalFlags, u32, "`FERRY_EXTERNAL_DEDICATED`");
+pub const FERRY_EXTERNAL_DEDICATED: ExternalFlags = ExternalFlags(1);
+
+choice!(Semaphore, i32, "`FERRY_SEMAPHORE_*`");
 /// a binary semaphore of Vulkan on Linux: a file descriptor
-pub const FERRY_SEMAPHORE_OPAQUE_FD: i32 = 1;
+pub const FERRY_SEMAPHORE_OPAQUE_FD: Semaphore = Semaphore(1);
 /// the same on Windows: an NT handle, or a name
-pub const FERRY_SEMAPHORE_OPAQUE_WIN32: i32 = 2;
+pub const FERRY_SEMAPHORE_OPAQUE_WIN32: Semaphore = Semaphore(2);
 /// the same: a KMT handle
-pub const FERRY_SEMAPHORE_OPAQUE_WIN32_KMT: i32 = 3;
-pub const FERRY_SEMAPHORE_D3D12_FENCE: i32 = 4;
-pub const FERRY_SEMAPHORE_D3D11_FENCE: i32 = 5;
-pub const FERRY_SEMAPHORE_D3D11_KEYED_MUTEX: i32 = 7;
-pub const FERRY_SEMAPHORE_D3D11_KEYED_MUTEX_KMT: i32 = 8;
+pub const FERRY_SEMAPHORE_OPAQUE_WIN32_KMT: Semaphore = Semaphore(3);
+pub const FERRY_SEMAPHORE_D3D12_FENCE: Semaphore = Semaphore(4);
+pub const FERRY_SEMAPHORE_D3D11_FENCE: Semaphore = Semaphore(5);
+pub const FERRY_SEMAPHORE_D3D11_KEYED_MUTEX: Semaphore = Semaphore(7);
+pub const FERRY_SEMAPHORE_D3D11_KEYED_MUTEX_KMT: Semaphore = Semaphore(8);
 /// a timeline semaphore of Vulkan on Linux: a file descriptor
-pub const FERRY_SEMAPHORE_TIMELINE_FD: i32 = 9;
+pub const FERRY_SEMAPHORE_TIMELINE_FD: Semaphore = Semaphore(9);
 /// the same on Windows: an NT handle, or a name
-pub const FERRY_SEMAPHORE_TIMELINE_WIN32: i32 = 10;
+pub const FERRY_SEMAPHORE_TIMELINE_WIN32: Semaphore = Semaphore(10);
 
 /// Opaque: only pointers to it are passed.
 #[repr(C)]
@@ -628,11 +670,11 @@ pub struct CUstream_st {
 pub struct ferry_error_info {
     pub struct_size: u32,
     /// as returned
-    pub status: i32,
+    pub status: Status,
     /// FERRY_SIDE_*
-    pub side: i32,
+    pub side: Side,
     /// FERRY_FIELD_*
-    pub field: i32,
+    pub field: Field,
     /// of the copy or piece, if the call takes many and side is not FERRY_SIDE_NONE; else 0
     pub index: u64,
     pub limit: u64,
@@ -666,7 +708,7 @@ impl Default for ferry_error_info {
 #[derive(Clone, Copy, Debug)]
 pub struct ferry_place {
     /// FERRY_KIND_*
-    pub kind: i32,
+    pub kind: Kind,
     /// ordinal, or FERRY_DEVICE_UNKNOWN
     pub device: i32,
     pub address: u64,
@@ -704,7 +746,7 @@ pub struct ferry_copy_desc {
     /// slices
     pub depth: u64,
     /// FERRY_COPY_*; 0: the instance's (ferry_options.copy_flags)
-    pub flags: u32,
+    pub flags: CopyFlags,
     pub reserved0: u32,
     /// must be zero
     pub reserved: [u64; 4],
@@ -727,9 +769,9 @@ pub struct ferry_ticket_info {
     /// 1: the work has ended, with success or not
     pub done: i32,
     /// of the work: 0 while in flight and after success; else what ended it
-    pub status: i32,
+    pub status: Status,
     /// FERRY_ROUTE_* that the copy took; 0 for a stream
-    pub route: i32,
+    pub route: Route,
     /// bytes that have arrived; only staged copies count before the end; 0 for a stream
     pub bytes_done: u64,
     /// of the copy; 0 for a stream
@@ -769,7 +811,7 @@ pub struct ferry_fill_desc {
     /// 1, 2, 4, 8 or 16
     pub pattern_size: u32,
     /// FERRY_COPY_*, as of a copy; 0: the instance's (ferry_options.copy_flags)
-    pub flags: u32,
+    pub flags: CopyFlags,
     /// must be zero
     pub reserved: [u64; 6],
 }
@@ -789,9 +831,9 @@ impl Default for ferry_fill_desc {
 pub struct ferry_explanation {
     pub struct_size: u32,
     /// FERRY_ROUTE_*
-    pub route: i32,
+    pub route: Route,
     /// FERRY_BLOCKS_*
-    pub blocks: i32,
+    pub blocks: Blocks,
     /// 1: ferry itself waits: after the driver's call, if the call returns before the copy is complete; before it,
     /// if the call would read a pageable source too early
     pub synchronises: i32,
@@ -800,11 +842,11 @@ pub struct ferry_explanation {
     /// the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE
     pub context_device: i32,
     /// FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE
-    pub source_memory: i32,
+    pub source_memory: MemoryKind,
     /// where device or array memory lies; -1 otherwise
     pub source_device: i32,
     /// FERRY_MEMORY_*
-    pub destination_memory: i32,
+    pub destination_memory: MemoryKind,
     pub destination_device: i32,
     /// of the driver: 1, or more where host memory is registered in pieces or in part; 0 for none
     pub calls: u32,
@@ -817,13 +859,13 @@ pub struct ferry_explanation {
     /// likewise for a kernel, which is taken where it wins by 5 %, see FERRY_COPY_*
     pub kernel_ns: u64,
     /// FERRY_OBSTACLE_*: why a kernel does not take it, and nothing was predicted for one
-    pub kernel_obstacle: i32,
+    pub kernel_obstacle: Obstacle,
     /// the maximum number of SMs that the route keeps busy; 0 for the driver's
     pub max_sms: u32,
     /// as driver_ns, for FERRY_ROUTE_STAGED
     pub staged_ns: u64,
     /// FERRY_OBSTACLE_*: why that cannot take it
-    pub staged_obstacle: i32,
+    pub staged_obstacle: Obstacle,
     /// the maximum number of CPU threads that the route keeps busy, a waiting caller included
     pub threads: u32,
     /// in staged_ns: how late staged copies lately were because other programs kept the processors busy or other
@@ -833,17 +875,17 @@ pub struct ferry_explanation {
     pub relay_ns: u64,
     /// FERRY_OBSTACLE_*: why that cannot take it, or need not. Copies below 2 MiB are taken only with
     /// FERRY_COPY_BY_RELAY; whether they could be is not looked at without
-    pub relay_obstacle: i32,
+    pub relay_obstacle: Obstacle,
     /// for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0
     pub links: u32,
     /// as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links
     pub multilink_ns: u64,
     /// FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it
-    pub multilink_obstacle: i32,
+    pub multilink_obstacle: Obstacle,
     /// FERRY_REASON_*: why the copy, or one of its parts, takes this route
-    pub reason: i32,
+    pub reason: Reason,
     /// FERRY_PROFILE_*: where the predicted times come from
-    pub profile: i32,
+    pub profile: Profile,
     pub reserved: u32,
 }
 
@@ -919,7 +961,7 @@ impl Default for ferry_batch_explanation {
 pub struct ferry_trace_event {
     pub struct_size: u32,
     /// FERRY_TRACE_*
-    pub kind: i32,
+    pub kind: Trace,
     /// of the call, from 1: the same in both of its events
     pub id: u64,
     /// when the call began
@@ -936,7 +978,7 @@ pub struct ferry_trace_event {
     /// bits 1 \<\< FERRY_ROUTE_*: those taken; 0 if nothing was enqueued
     pub routes: u32,
     /// of the call; in the second event of its work
-    pub status: i32,
+    pub status: Status,
     /// of the context that it ran in; -1 if nothing was enqueued
     pub device: i32,
     /// 1: the call waits for its work
@@ -974,7 +1016,8 @@ impl Default for ferry_trace_event {
 /// of that for each context, and waits for running work in the context. With LAZY the first copy by a
 /// kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that holds
 /// streams back until it has enqueued more.
-/// log  `message` is one line without its end, valid during the callback. ferry writes nowhere else.
+/// log  `level`: FERRY_LOG_*. `message` is one line without its end, valid during the callback. ferry writes
+/// nowhere else.
 /// staging  When staging threads start and staging buffers are pinned, for copies between pageable memory and
 /// devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
 /// never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
@@ -1001,7 +1044,7 @@ impl Default for ferry_trace_event {
 /// submit  Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the program to
 /// run work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
 /// Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
-/// or 0 if not; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
+/// else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
 /// submit from a host function, so neither submit nor work may call the driver or wait for a thread that
 /// does. work calls no driver and returns when nothing is left to do. A copy asks for at most
 /// staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
@@ -1012,12 +1055,12 @@ impl Default for ferry_trace_event {
 /// report access and move nothing: ferry_peer_probe and ferry_peer_enable fail with
 /// FERRY_ERROR_PEER_ACCESS. If the program enables access itself, copies between the two contexts' memory
 /// write nothing and report no error. Fills and kernels then do not change a peer's memory, and kernels
-/// read bytes of 0xff from it. * trace  Called for every copy, batch and fill, also one that fails: when the call
-/// returns, and for one on a stream
-/// again with the same id once the stream has passed, on a thread of ferry's. That thread looks every 0.05
-/// ms; the stream does not wait for it. There is no second event if the call failed, did nothing, or became
-/// part of a graph, nor for what streams have not passed at ferry_close. `event` is valid during the
-/// callback. It costs a call on a stream an event, some microseconds.
+/// read bytes of 0xff from it.
+/// trace  Called for every copy, batch and fill, also one that fails: when the call returns, and for one on a
+/// stream again with the same id once the stream has passed, on a thread of ferry's. That thread looks
+/// every 0.05 ms; the stream does not wait for it. There is no second event if the call failed, did
+/// nothing, or became part of a graph, nor for what streams have not passed at ferry_close. `event` is
+/// valid during the callback. It costs a call on a stream an event, some microseconds.
 ///
 /// Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also
 /// ferry_open and ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and
@@ -1027,9 +1070,9 @@ impl Default for ferry_trace_event {
 pub struct ferry_options {
     pub struct_size: u32,
     /// FERRY_DRIVER_*
-    pub driver: i32,
+    pub driver: Driver,
     /// FERRY_CHECKS_*
-    pub checks: i32,
+    pub checks: Checks,
     /// number of devices of the software driver, 1 to 64; 0 for the default, 2
     pub software_devices: u32,
     /// hardware queues of each, 1 to 128; 0 for the default, 8
@@ -1042,24 +1085,24 @@ pub struct ferry_options {
     pub allocate: Option<unsafe extern "C" fn(*mut c_void, u64, u64) -> *mut c_void>,
     pub deallocate: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, u64)>,
     pub allocate_user: *mut c_void,
-    pub log: Option<unsafe extern "C" fn(*mut c_void, i32, *const c_char)>,
+    pub log: Option<unsafe extern "C" fn(*mut c_void, LogLevel, *const c_char)>,
     pub log_user: *mut c_void,
     /// bytes; 0 for the default, 256 GiB
     pub register_chunk: u64,
     /// FERRY_COPY_*, for copies and fills that have none of their own
-    pub copy_flags: u32,
+    pub copy_flags: CopyFlags,
     /// FERRY_KERNELS_*
-    pub kernels: i32,
+    pub kernels: Kernels,
     /// FERRY_STAGING_*
-    pub staging: i32,
+    pub staging: Staging,
     pub staging_threads: u32,
-    /// NULL: any
+    /// `staging_cpu_count` elements; NULL: any
     pub staging_cpus: *const i32,
     pub staging_cpu_count: u32,
     /// a niceness or FERRY_PRIORITY_OF_PROCESS
     pub staging_priority: i32,
     /// FERRY_NUMA_ANY or FERRY_NUMA_NODE
-    pub staging_numa: i32,
+    pub staging_numa: Numa,
     pub staging_numa_node: i32,
     /// 0: 16 MiB
     pub staging_bytes: u64,
@@ -1068,7 +1111,7 @@ pub struct ferry_options {
     /// 0: a sixteenth of the device's memory
     pub deferred_bytes: u64,
     /// FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access
-    pub software_links: u32,
+    pub software_links: SoftwareLinks,
     pub reserved1: u32,
     pub trace: Option<unsafe extern "C" fn(*mut c_void, *const ferry_trace_event)>,
     pub trace_user: *mut c_void,
@@ -1090,26 +1133,26 @@ impl Default for ferry_options {
 pub struct ferry_report {
     pub struct_size: u32,
     /// FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: the driver in use
-    pub driver: i32,
+    pub driver: Driver,
     /// the CUDA version it supports: 1000 * major + 10 * minor
     pub driver_version: i32,
     pub device_count: i32,
-    /// why AUTO took the software driver: the status of ferry_open with CUDA; or 0
-    pub fallback_reason: i32,
+    /// a status: of ferry_open with CUDA, which is why AUTO took the software driver; or 0
+    pub fallback_reason: Status,
     /// optional entry points that this driver lacks; see ferry_instance_get_missing_entry_point
     pub missing_count: u32,
     /// FERRY_CHECKS_* in force
-    pub checks: i32,
+    pub checks: Checks,
     /// ordered pairs of devices between which a probe has lost data so far
     pub failed_peers: u32,
     /// FERRY_KERNELS_* in force; NONE also if the driver refused them or cannot run them
-    pub kernels: i32,
+    pub kernels: Kernels,
     /// 1: the driver has loaded them
     pub kernels_loaded: i32,
     /// contexts in which they are loaded; 16 at most are counted
     pub kernel_contexts: u32,
     /// FERRY_STAGING_* in force; NONE also if kernels are
-    pub staging: i32,
+    pub staging: Staging,
     /// the maximum that copies of a device keep busy; see ferry_staging_info for all
     pub staging_threads: u32,
     /// 1: those are the program's, by ferry_options.submit
@@ -1128,7 +1171,7 @@ impl Default for ferry_report {
     }
 }
 
-/// The facts of one device. Flags are 0 or 1.
+/// The facts of one device.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ferry_device_info {
@@ -1144,42 +1187,47 @@ pub struct ferry_device_info {
     pub total_memory: u64,
     /// bytes: the largest row pitch a copy may have
     pub max_pitch: u64,
+    /// 1: of the software driver
     pub is_software: i32,
     pub compute_major: i32,
     pub compute_minor: i32,
     pub sm_count: i32,
     pub copy_engine_count: i32,
     /// FERRY_COPY_OVERLAP_*: what that count means
-    pub overlap: i32,
-    /// one address space with the host: kind ANY works
+    pub overlap: CopyOverlap,
+    /// 1: one address space with the host: kind ANY works
     pub unified_addressing: i32,
-    /// kernels may read pageable host memory
+    /// 1: kernels may read pageable host memory
     pub pageable_access: i32,
+    /// 1: they do so by the host's page tables
     pub pageable_uses_host_page_tables: i32,
+    /// 1: pinned memory can be mapped into the device
     pub can_map_host_memory: i32,
-    /// ferry_host_register works
+    /// 1: ferry_host_register works
     pub host_register: i32,
-    /// FERRY_REGISTER_READ_ONLY works
+    /// 1: FERRY_REGISTER_READ_ONLY works
     pub host_register_read_only: i32,
-    /// registered memory has one address for host and device
+    /// 1: registered memory has one address for host and device
     pub registered_address_is_device_address: i32,
+    /// 1: ferry_managed_alloc works
     pub managed_memory: i32,
+    /// 1: the host may use managed memory while the device works
     pub concurrent_managed_access: i32,
-    /// stream-ordered allocation works
+    /// 1: stream-ordered allocation works
     pub memory_pools: i32,
     /// FERRY_HANDLE_*
-    pub pool_handle_types: u32,
+    pub pool_handle_types: HandleTypes,
     /// of the nearest host memory; -1 if the driver does not report it
     pub numa_node: i32,
-    /// shares the host's physical memory
+    /// 1: shares the host's physical memory
     pub integrated: i32,
     /// bytes
     pub texture_pitch_alignment: i32,
-    /// pools of FERRY_LOCATION_HOST work
+    /// 1: pools of FERRY_LOCATION_HOST work
     pub host_memory_pools: i32,
-    /// pools of FERRY_LOCATION_HOST_NUMA work
+    /// 1: pools of FERRY_LOCATION_HOST_NUMA work
     pub host_numa_memory_pools: i32,
-    /// events can be shared between processes
+    /// 1: events can be shared between processes
     pub ipc_events: i32,
     pub reserved: u32,
     /// Windows: of the adapter; zeros elsewhere
@@ -1232,9 +1280,9 @@ impl Default for ferry_deferred_info {
 pub struct ferry_host_options {
     pub struct_size: u32,
     /// FERRY_HOST_*
-    pub flags: u32,
+    pub flags: HostFlags,
     /// FERRY_NUMA_*: a preference; a full node does not make the call fail
-    pub numa: i32,
+    pub numa: Numa,
     /// of FERRY_NUMA_DEVICE
     pub device: i32,
     /// of FERRY_NUMA_NODE
@@ -1261,12 +1309,12 @@ impl Default for ferry_host_options {
 pub struct ferry_host_block {
     pub struct_size: u32,
     /// FERRY_MEMORY_PINNED, or FERRY_MEMORY_PAGEABLE where that was allowed
-    pub memory: i32,
+    pub memory: MemoryKind,
     pub address: *mut c_void,
     /// bytes; less than asked for only where that was allowed
     pub size: u64,
     /// FERRY_HOST_FROM_*
-    pub origin: i32,
+    pub origin: HostFrom,
     /// of its first page; -1 if the system does not report it
     pub numa_node: i32,
 }
@@ -1287,7 +1335,7 @@ impl Default for ferry_host_block {
 pub struct ferry_address_info {
     pub struct_size: u32,
     /// FERRY_MEMORY_*
-    pub memory: i32,
+    pub memory: MemoryKind,
     /// where device memory lies; -1 otherwise
     pub device: i32,
     pub reserved: u32,
@@ -1318,11 +1366,11 @@ impl Default for ferry_address_info {
 pub struct ferry_array_desc {
     pub struct_size: u32,
     /// FERRY_FORMAT_*
-    pub format: i32,
+    pub format: Format,
     /// 1, 2 or 4, or the number that the format has
     pub channels: u32,
     /// FERRY_ARRAY_*
-    pub flags: u32,
+    pub flags: ArrayFlags,
     pub width: u64,
     pub height: u64,
     pub depth: u64,
@@ -1345,9 +1393,9 @@ impl Default for ferry_array_desc {
 pub struct ferry_pinned_pool_options {
     pub struct_size: u32,
     /// FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED
-    pub flags: u32,
+    pub flags: HostFlags,
     /// FERRY_NUMA_*
-    pub numa: i32,
+    pub numa: Numa,
     /// of FERRY_NUMA_DEVICE
     pub device: i32,
     /// of FERRY_NUMA_NODE
@@ -1398,11 +1446,11 @@ impl Default for ferry_pool_stats {
 pub struct ferry_pool_desc {
     pub struct_size: u32,
     /// FERRY_LOCATION_*
-    pub location: i32,
+    pub location: Location,
     /// ordinal of the device, or number of the NUMA node; 0 for FERRY_LOCATION_HOST
     pub index: i32,
     /// FERRY_HANDLE_* in ferry_device_info.pool_handle_types: how to share it; 0: not shared
-    pub handle_types: u32,
+    pub handle_types: HandleTypes,
     /// bytes; 0: no limit of its own
     pub max_size: u64,
 }
@@ -1417,24 +1465,25 @@ impl Default for ferry_pool_desc {
     }
 }
 
-/// The facts of one pool. Flags are 0 or 1.
+/// The facts of one pool.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ferry_pool_info {
     pub struct_size: u32,
     /// FERRY_LOCATION_*
-    pub location: i32,
+    pub location: Location,
     /// ordinal of the device, number of the NUMA node, or 0
     pub index: i32,
     /// FERRY_HANDLE_*; 0 for pools that ferry did not create: the driver does not report them
-    pub handle_types: u32,
+    pub handle_types: HandleTypes,
     /// bytes; 0: no limit of its own, or not created by ferry
     pub max_size: u64,
+    /// 1: the default pool of its location
     pub is_default: i32,
-    /// of another process: serves only to import memory. It cannot allocate, trim, become current or report
+    /// 1: of another process. It serves only to import memory: it cannot allocate, trim, become current or report
     /// statistics or attributes
     pub is_imported: i32,
-    /// ferry_ipc_export_pool may succeed
+    /// 1: ferry_ipc_export_pool may succeed
     pub can_share: i32,
     pub reserved: u32,
 }
@@ -1449,16 +1498,16 @@ impl Default for ferry_pool_info {
     }
 }
 
-/// How a pool keeps and reuses memory. Flags are 0 or 1.
+/// How a pool keeps and reuses memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ferry_pool_attributes {
     pub struct_size: u32,
-    /// reuse what another stream freed if an event orders the two streams
+    /// 1: reuse what another stream freed if an event orders the two streams
     pub reuse_follow_event_dependencies: i32,
-    /// reuse what another stream freed if that free is already complete
+    /// 1: reuse what another stream freed if that free is already complete
     pub reuse_opportunistic: i32,
-    /// reuse what another stream freed, and make this stream wait for it
+    /// 1: reuse what another stream freed, and make this stream wait for it
     pub reuse_internal_dependencies: i32,
     /// bytes kept when a stream, event or context is waited for; at first 0
     pub release_threshold: u64,
@@ -1495,11 +1544,11 @@ impl Default for ferry_ipc_handle {
 pub struct ferry_ipc_info {
     pub struct_size: u32,
     /// FERRY_IPC_*
-    pub kind: i32,
+    pub kind: IpcKind,
     /// its ordinal in this process; -1: not visible here, or not of a device
     pub device: i32,
-    /// of a pool: the FERRY_HANDLE_* it was exported with
-    pub handle_types: u32,
+    /// FERRY_HANDLE_*: with which a pool was exported
+    pub handle_types: HandleTypes,
     /// of memory: bytes from the imported address on
     pub size: u64,
     /// the exporter's process number, in its own namespace
@@ -1529,10 +1578,10 @@ pub struct ferry_peer_info {
     pub peer: i32,
     /// 1: `device` can reach the memory of `peer`: the driver reports access, and no probe failed
     pub can_access: i32,
-    /// what the driver reports
+    /// 1: the driver reports access
     pub driver_can_access: i32,
     /// FERRY_PROBE_*: in this instance
-    pub probe: i32,
+    pub probe: Probe,
     /// the driver's ranking of the links, 0 for the best; -1 if it is not reported
     pub performance_rank: i32,
     /// 1: atomic operations work across the link; 0 also if it is not reported
@@ -1567,7 +1616,7 @@ pub struct ferry_multilink_options {
     pub struct_size: u32,
     /// the maximum number of SMs that a copy may use on each helper; 0: 16, and never more
     pub max_sms: u32,
-    /// `helper_count` devices, read during the call
+    /// `helper_count` elements: devices, read during the call
     pub helpers: *const i32,
     /// at most 29; 0: as without options
     pub helper_count: u32,
@@ -1593,9 +1642,9 @@ pub struct ferry_external_memory_desc {
     /// on which the other API allocated it
     pub device: i32,
     /// FERRY_EXTERNAL_*
-    pub handle_type: i32,
+    pub handle_type: ExternalType,
     /// FERRY_EXTERNAL_DEDICATED
-    pub flags: u32,
+    pub flags: ExternalFlags,
     /// a file descriptor or a handle; 0 with a name
     pub handle: i64,
     /// NULL, or the zero-terminated UTF-16 name of a Windows object
@@ -1621,7 +1670,7 @@ pub struct ferry_external_semaphore_desc {
     pub struct_size: u32,
     pub device: i32,
     /// FERRY_SEMAPHORE_*
-    pub handle_type: i32,
+    pub handle_type: Semaphore,
     pub reserved: u32,
     /// a file descriptor or a handle; 0 with a name
     pub handle: i64,
@@ -1670,6 +1719,7 @@ extern "C" {
     /// Returns the version of the loaded library: major * 10000 + minor * 100 + patch.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -1683,36 +1733,38 @@ extern "C" {
     /// "CUDA_ERROR_UNKNOWN_RESULT". Needs no instance.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
-    pub fn ferry_status_name(status: i32) -> *const c_char;
+    pub fn ferry_status_name(status: Status) -> *const c_char;
 
     /// Returns the meaning of the status in a few English words, also for unknown statuses. Needs no instance.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
-    pub fn ferry_status_text(status: i32) -> *const c_char;
+    pub fn ferry_status_text(status: Status) -> *const c_char;
 
-    /// Returns how to react to a status: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY, or 0, also for unknown
-    /// statuses. Needs no instance.
+    /// Returns how to react to a status; 0 also for unknown statuses. Needs no instance.
     ///
     /// * NULL: none.
+    /// * Values: returned: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY or 0.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
-    pub fn ferry_status_traits(status: i32) -> u32;
+    pub fn ferry_status_traits(status: Status) -> Traits;
 
     /// Writes one readable line about `error` to `buffer`, cut to `size` bytes with its ending zero, such as "copy
     /// 7: destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)" or, if only status is set, "no such
@@ -1720,6 +1772,7 @@ extern "C" {
     /// zero, or 0 for a NULL error. `buffer` may be NULL when size is 0: the call then measures the line.
     ///
     /// * NULL: `error`, `buffer`.
+    /// * Values: `buffer`: `size` bytes.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -1733,6 +1786,7 @@ extern "C" {
     /// refused.
     ///
     /// * NULL: `options`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: while cuInit runs. With FERRY_KERNELS_AT_OPEN or FERRY_STAGING_AT_OPEN also makes each device's
     ///   primary context and waits for its running work, and with the latter starts threads and pins memory;
@@ -1747,7 +1801,7 @@ extern "C" {
     /// * Driver: cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries for ferry_device_info; with
     ///   FERRY_KERNELS_AT_OPEN or FERRY_STAGING_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and the calls
     ///   that get the kernels; with the latter also those of ferry_staging_prepare.
-    pub fn ferry_open(options: *const ferry_options, instance: *mut *mut ferry_instance, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_open(options: *const ferry_options, instance: *mut *mut ferry_instance, error: *mut ferry_error_info) -> Status;
 
     /// Closes an instance: releases the contexts it retained and frees it. First free everything made through the
     /// instance (memory, registrations, arrays, streams, events, contexts, pools, imports, prepared batches).
@@ -1759,6 +1813,7 @@ extern "C" {
     /// with the child.
     ///
     /// * NULL: `instance`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: no other call on this instance may be running or come later.
     /// * Blocking: until staged copies in flight have ended, unless their context is dead; until streams have
     ///   passed large batches, whose pieces are in tables of the instance (ferry_copy_batch_async); until streams
@@ -1779,6 +1834,7 @@ extern "C" {
     /// sets z to it. ferry_copy checks the values. A NULL place is ignored.
     ///
     /// * NULL: `place`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -1792,6 +1848,7 @@ extern "C" {
     /// sets z to it. ferry_copy checks the values. A NULL place is ignored.
     ///
     /// * NULL: `place`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -1805,6 +1862,7 @@ extern "C" {
     /// sets z to it. ferry_copy checks the values. A NULL place is ignored.
     ///
     /// * NULL: `place`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -1818,6 +1876,7 @@ extern "C" {
     /// sets z to it. ferry_copy checks the values. A NULL place is ignored.
     ///
     /// * NULL: `place`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -1831,6 +1890,7 @@ extern "C" {
     /// sets z to it. ferry_copy checks the values. A NULL place is ignored.
     ///
     /// * NULL: `place`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -1844,6 +1904,7 @@ extern "C" {
     /// sets z to it. ferry_copy checks the values. A NULL place is ignored.
     ///
     /// * NULL: `place`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -1857,6 +1918,7 @@ extern "C" {
     /// sets z to it. ferry_copy checks the values. A NULL place is ignored.
     ///
     /// * NULL: `place`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -1869,6 +1931,7 @@ extern "C" {
     /// values. A NULL place leaves that end all zero. A NULL copy is ignored.
     ///
     /// * NULL: `copy`, `source`, `destination`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -1884,6 +1947,7 @@ extern "C" {
     /// current one, else that of the destination's device, else of the source's, else of device 0.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until the copy is complete.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -1899,7 +1963,7 @@ extern "C" {
     ///   part; if one part fails, the parts before it were copied. By a kernel: cuPointerGetAttributes for both
     ///   ends, cuLaunchKernel and cuStreamSynchronize; before the first such copy, see ferry_options.kernels.
     ///   Staged: the same, the calling thread helps, and as ferry_copy_async on an idle stream.
-    pub fn ferry_copy(instance: *mut ferry_instance, copy: *const ferry_copy_desc, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_copy(instance: *mut ferry_instance, copy: *const ferry_copy_desc, error: *mut ferry_error_info) -> Status;
 
     /// Enqueues a copy on `stream`: it starts after earlier work there, and is complete for later work. `stream` is
     /// any CUstream or cudaStream_t. NULL and FERRY_STREAM_LEGACY are the legacy default stream,
@@ -1908,6 +1972,7 @@ extern "C" {
     /// progress.
     ///
     /// * NULL: `stream`, `ticket`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: does not wait for the GPU unless its flags say so (SOURCE_READ, DESTINATION_WRITTEN), with two
     ///   exceptions. The driver's own copies from host memory to host memory wait, and so do its copies of pageable
@@ -1946,46 +2011,50 @@ extern "C" {
     ///   cuStreamCreateWithPriority, cuEventCreate and those of ferry_host_alloc for new streams and slots. Over
     ///   several links: cuLaunchKernel for each device, cuMemcpy3DAsync, and for streams and events as relayed.
     ///   With a ticket cuEventCreate before the copy and cuEventRecord behind it.
-    pub fn ferry_copy_async(instance: *mut ferry_instance, copy: *const ferry_copy_desc, stream: *mut CUstream_st, ticket: *mut *mut ferry_ticket, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_copy_async(instance: *mut ferry_instance, copy: *const ferry_copy_desc, stream: *mut CUstream_st, ticket: *mut *mut ferry_ticket, error: *mut ferry_error_info) -> Status;
 
     /// Copies `size` bytes from address to address, both of kind ANY, otherwise as ferry_copy. Pass host addresses
     /// as integers: (uint64_t)(uintptr_t)pointer.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until the copy is complete.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP; as ferry_copy.
     /// * Driver: as ferry_copy, after cuPointerGetAttributes for each address.
-    pub fn ferry_copy_bytes(instance: *mut ferry_instance, destination: u64, source: u64, size: u64, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_copy_bytes(instance: *mut ferry_instance, destination: u64, source: u64, size: u64, error: *mut ferry_error_info) -> Status;
 
     /// ferry_copy_bytes on a stream, as ferry_copy_async.
     ///
     /// * NULL: `stream`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_copy_async.
     /// * Ownership: the memory must live until the stream has passed the copy.
     /// * Errors: the common errors; as ferry_copy_async.
     /// * Driver: as ferry_copy_async, after cuPointerGetAttributes for each address.
-    pub fn ferry_copy_bytes_async(instance: *mut ferry_instance, destination: u64, source: u64, size: u64, stream: *mut CUstream_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_copy_bytes_async(instance: *mut ferry_instance, destination: u64, source: u64, size: u64, stream: *mut CUstream_st, error: *mut ferry_error_info) -> Status;
 
     /// Makes a ticket for the work enqueued on `stream` so far. Default streams as for ferry_stream_synchronize.
     ///
     /// * NULL: `stream`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
     /// * Errors: the common errors; FERRY_ERROR_CAPTURE on a stream that is being captured;
     ///   FERRY_ERROR_OUT_OF_MEMORY.
     /// * Driver: cuEventCreate, cuEventRecord.
-    pub fn ferry_ticket_create(instance: *mut ferry_instance, stream: *mut CUstream_st, ticket: *mut *mut ferry_ticket, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_ticket_create(instance: *mut ferry_instance, stream: *mut CUstream_st, ticket: *mut *mut ferry_ticket, error: *mut ferry_error_info) -> Status;
 
     /// Fills `info`. A staged copy is done when its last byte has arrived, which may be a moment before its stream
     /// continues. The call also detects a dead context: for a staged copy, no later than at the first query before
     /// which no bytes have arrived since the previous one.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -1993,11 +2062,12 @@ extern "C" {
     /// * Errors: the common errors; info-\>status is the copy's own result; a copy that failed is no error of this
     ///   call.
     /// * Driver: cuEventQuery; for a staged copy none while bytes arrive or once it is done.
-    pub fn ferry_ticket_get_info(ticket: *mut ferry_ticket, info: *mut ferry_ticket_info) -> i32;
+    pub fn ferry_ticket_get_info(ticket: *mut ferry_ticket, info: *mut ferry_ticket_info) -> Status;
 
     /// Waits until the copy is done, and returns its status. The calling thread helps with staged copies meanwhile.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: as ferry_ticket_get_info.
     /// * Blocking: until the copy is done, or its context has died.
     /// * Ownership: the ticket stays the caller's.
@@ -2005,18 +2075,19 @@ extern "C" {
     ///   FERRY_ERROR_INVALID_ARGUMENT for NULL. For the copy's own status alone see ferry_ticket_info.status.
     /// * Driver: cuEventSynchronize; for staged copies none, except cuCtxGetId and cuEventQuery when there is no
     ///   progress.
-    pub fn ferry_ticket_wait(ticket: *mut ferry_ticket) -> i32;
+    pub fn ferry_ticket_wait(ticket: *mut ferry_ticket) -> Status;
 
     /// Releases a ticket, at any time; the copy continues.
     ///
     /// * NULL: `ticket`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: not beside another call on the same ticket.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuEventDestroy.
-    pub fn ferry_ticket_release(ticket: *mut ferry_ticket) -> i32;
+    pub fn ferry_ticket_release(ticket: *mut ferry_ticket) -> Status;
 
     /// Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among
     /// themselves and must not overlap: no destination with another copy's source or destination. The result is
@@ -2041,6 +2112,7 @@ extern "C" {
     /// ferry_peer_probe, take chunks in turn and pass them on (docs/devices.md).
     ///
     /// * NULL: `copies`, `error`.
+    /// * Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until all copies are complete.
     /// * Ownership: `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
@@ -2052,12 +2124,13 @@ extern "C" {
     ///   Linux 6.11 and later some copies in each mapping) and cuArray3DGetDescriptor for each array;
     ///   cuSurfObjectCreate for the first batch that reads an array; then for each group the fastest of
     ///   cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each copy; and cuStreamSynchronize.
-    pub fn ferry_copy_batch(instance: *mut ferry_instance, copies: *const ferry_copy_desc, count: u64, flags: u32, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_copy_batch(instance: *mut ferry_instance, copies: *const ferry_copy_desc, count: u64, flags: BatchFlags, error: *mut ferry_error_info) -> Status;
 
     /// Enqueues a batch on `stream`, as for ferry_copy_async: all of it starts after earlier work there, and is
     /// complete for later work.
     ///
     /// * NULL: `copies`, `stream`, `error`.
+    /// * Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: does not wait for the GPU, except for copies that wait in ferry_copy_async too; for pieces that
     ///   are staged together while the instance's flags have SOURCE_READ or DESTINATION_WRITTEN, until their
@@ -2072,36 +2145,38 @@ extern "C" {
     ///   streams other than the legacy one that are not being captured. A launch of more than 169 pieces, or 46
     ///   boxes, keeps them in a table in pinned memory of the instance: cuMemHostAlloc or cuMemHostRegister to grow
     ///   it, and cuEventRecord.
-    pub fn ferry_copy_batch_async(instance: *mut ferry_instance, copies: *const ferry_copy_desc, count: u64, flags: u32, stream: *mut CUstream_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_copy_batch_async(instance: *mut ferry_instance, copies: *const ferry_copy_desc, count: u64, flags: BatchFlags, stream: *mut CUstream_st, error: *mut ferry_error_info) -> Status;
 
     /// Copies a batch of `count` plain pieces: sizes\[i\] bytes from sources\[i\] to destinations\[i\], both of
     /// kind ANY, as ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever
     /// its addresses.
     ///
     /// * NULL: `destinations`, `sources`, `sizes`, `error`.
+    /// * Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until all pieces are complete.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_copy_batch.
     /// * Driver: as ferry_copy_batch.
-    pub fn ferry_copy_pieces(instance: *mut ferry_instance, destinations: *const u64, sources: *const u64, sizes: *const u64, count: u64, flags: u32, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_copy_pieces(instance: *mut ferry_instance, destinations: *const u64, sources: *const u64, sizes: *const u64, count: u64, flags: BatchFlags, error: *mut ferry_error_info) -> Status;
 
     /// ferry_copy_pieces on a stream, as ferry_copy_batch_async.
     ///
     /// * NULL: `destinations`, `sources`, `sizes`, `stream`, `error`.
+    /// * Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_copy_batch_async.
     /// * Ownership: the arrays are read before return; the memory must live until the stream has passed the batch.
     /// * Errors: the common errors; as ferry_copy_batch_async.
     /// * Driver: as ferry_copy_batch_async.
-    pub fn ferry_copy_pieces_async(instance: *mut ferry_instance, destinations: *const u64, sources: *const u64, sizes: *const u64, count: u64, flags: u32, stream: *mut CUstream_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_copy_pieces_async(instance: *mut ferry_instance, destinations: *const u64, sources: *const u64, sizes: *const u64, count: u64, flags: BatchFlags, stream: *mut CUstream_st, error: *mut ferry_error_info) -> Status;
 
     /// Prepares a batch for streams of the device of `stream`, whose context is found as for
-    /// ferry_copy_batch_async. The plan keeps the current profile and instance flags. `count` 0 is fine. The only
-    /// flag is FERRY_BATCH_CHECK_OVERLAP.
+    /// ferry_copy_batch_async. The plan keeps the current profile and instance flags. `count` 0 is fine.
     ///
     /// * NULL: `copies`, `stream`, `error`.
+    /// * Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: while a table of the pieces is sent to the device, if kernels read one; cuMemAlloc may wait for
     ///   the device.
@@ -2111,19 +2186,20 @@ extern "C" {
     /// * Errors: the common errors; as ferry_copy_batch.
     /// * Driver: the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
     ///   created, waited for and destroyed.
-    pub fn ferry_prepared_create(instance: *mut ferry_instance, copies: *const ferry_copy_desc, count: u64, flags: u32, stream: *mut CUstream_st, prepared: *mut *mut ferry_prepared, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_prepared_create(instance: *mut ferry_instance, copies: *const ferry_copy_desc, count: u64, flags: BatchFlags, stream: *mut CUstream_st, prepared: *mut *mut ferry_prepared, error: *mut ferry_error_info) -> Status;
 
     /// Prepares a batch of pieces, as ferry_prepared_create. With FERRY_BATCH_UPDATABLE their addresses can be
-    /// changed, and pieces are not merged. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_UPDATABLE.
+    /// changed, and pieces are not merged.
     ///
     /// * NULL: `destinations`, `sources`, `sizes`, `stream`, `error`.
+    /// * Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_*.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_prepared_create.
     /// * Ownership: as ferry_prepared_create; the arrays are read before return.
     /// * Errors: the common errors; as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece
     ///   that does not lie in one allocation at either end.
     /// * Driver: as ferry_prepared_create.
-    pub fn ferry_prepared_create_pieces(instance: *mut ferry_instance, destinations: *const u64, sources: *const u64, sizes: *const u64, count: u64, flags: u32, stream: *mut CUstream_st, prepared: *mut *mut ferry_prepared, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_prepared_create_pieces(instance: *mut ferry_instance, destinations: *const u64, sources: *const u64, sizes: *const u64, count: u64, flags: BatchFlags, stream: *mut CUstream_st, prepared: *mut *mut ferry_prepared, error: *mut ferry_error_info) -> Status;
 
     /// Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as
     /// ferry_copy_batch_async would. A default stream is that of the current context, else of ferry's context for
@@ -2132,6 +2208,7 @@ extern "C" {
     /// first, the driver makes the copies instead of kernels.
     ///
     /// * NULL: `stream`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe, but not beside ferry_prepared_set_addresses on the same batch.
     /// * Blocking: as ferry_copy_batch_async.
     /// * Ownership: as ferry_copy_batch_async.
@@ -2139,7 +2216,7 @@ extern "C" {
     ///   _UNSUPPORTED in another context, and _CAPTURE if the graph would hold parts of it by their addresses.
     ///   `error` has no index.
     /// * Driver: as ferry_copy_batch_async, without the look-ups.
-    pub fn ferry_prepared_launch(prepared: *mut ferry_prepared, stream: *mut CUstream_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_prepared_launch(prepared: *mut ferry_prepared, stream: *mut CUstream_st, error: *mut ferry_error_info) -> Status;
 
     /// Gives all pieces of an updatable batch new addresses; NULL keeps the sources or the destinations. Addresses
     /// of pieces of size 0 are not read. The change is ordered on `stream`: earlier launches use the old addresses;
@@ -2149,6 +2226,7 @@ extern "C" {
     /// the context that the batch was prepared in.
     ///
     /// * NULL: `destinations`, `sources`, `stream`, `error`.
+    /// * Values: `destinations`, `sources`: as many elements as `prepared` has pieces, those of size 0 included.
     /// * Thread-safety: safe, but not beside another call on the same prepared batch.
     /// * Blocking: does not wait for the GPU.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -2158,23 +2236,25 @@ extern "C" {
     ///   updatable; _DEVICE for a stream of another device; _CAPTURE on a stream that is being captured. The
     ///   addresses are unchanged after an error.
     /// * Driver: the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
-    pub fn ferry_prepared_set_addresses(prepared: *mut ferry_prepared, destinations: *const u64, sources: *const u64, stream: *mut CUstream_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_prepared_set_addresses(prepared: *mut ferry_prepared, destinations: *const u64, sources: *const u64, stream: *mut CUstream_st, error: *mut ferry_error_info) -> Status;
 
     /// Destroys a prepared batch. Launches of it may be in flight; graphs that hold it may not run any more.
     ///
     /// * NULL: `prepared`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: not beside another call on the same batch.
     /// * Blocking: if the batch has a table on the device, for the device's running work, as cuMemFree does.
     /// * Ownership: the batch is gone, whatever is returned, except in the child of a fork.
     /// * Errors: the common errors; the driver's own may be those of earlier work.
     /// * Driver: cuMemFree for the table.
-    pub fn ferry_prepared_destroy(prepared: *mut ferry_prepared) -> i32;
+    pub fn ferry_prepared_destroy(prepared: *mut ferry_prepared) -> Status;
 
     /// Sets a descriptor from a place, which may be the one inside *fill, an extent and `pattern_size` bytes of
     /// pattern (at most 16 are taken). ferry_fill checks the values. A NULL place leaves the destination all zero;
     /// a NULL pattern means zero bytes. A NULL fill is ignored.
     ///
     /// * NULL: `fill`, `destination`, `pattern`.
+    /// * Values: `pattern`: `pattern_size` bytes.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -2189,6 +2269,7 @@ extern "C" {
     /// as another process's, uses that context.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until the fill is complete.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -2205,13 +2286,14 @@ extern "C" {
     ///   registered pieces is split as copies are, if all of the memory is registered. A kernel fills what needs
     ///   one and, in memory of the context's device, rows so narrow and many that the driver's call is slower:
     ///   cuPointerGetAttributes and cuLaunchKernel; on first need cuLibraryLoadData.
-    pub fn ferry_fill(instance: *mut ferry_instance, fill: *const ferry_fill_desc, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_fill(instance: *mut ferry_instance, fill: *const ferry_fill_desc, error: *mut ferry_error_info) -> Status;
 
     /// Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the memory's device, or
     /// on one with peer access to it; for pinned and managed memory any stream will do. The NULL, legacy and
     /// per-thread streams are those of the context found as for ferry_fill.
     ///
     /// * NULL: `stream`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: does not wait for the GPU, except while kernels are loaded (ferry_options.kernels).
     /// * Ownership: `fill` is read before return. The memory must live until the stream has passed the fill.
@@ -2220,23 +2302,25 @@ extern "C" {
     ///   process's memory on a stream of a context other than the one that opened it.
     /// * Driver: as ferry_fill, without the wait. The driver does not know memory that a capture itself has
     ///   allocated, and no kernel fills it.
-    pub fn ferry_fill_async(instance: *mut ferry_instance, fill: *const ferry_fill_desc, stream: *mut CUstream_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_fill_async(instance: *mut ferry_instance, fill: *const ferry_fill_desc, stream: *mut CUstream_st, error: *mut ferry_error_info) -> Status;
 
     /// Returns a text such as "pageable memory"; "?" for an unknown number.
     ///
     /// * NULL: none.
+    /// * Values: `obstacle`: FERRY_OBSTACLE_*.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: none.
     /// * Driver: none.
-    pub fn ferry_obstacle_text(obstacle: i32) -> *const c_char;
+    pub fn ferry_obstacle_text(obstacle: Obstacle) -> *const c_char;
 
     /// Reports what ferry_copy would do with `copy`, without doing it. Fills `explanation`. The explanation does
     /// not cover whether a copy between two devices uses the link between them: that depends on peer access.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never, except on first need as ferry_context_retain_primary, and while kernels are loaded as
     ///   ferry_copy.
@@ -2244,11 +2328,12 @@ extern "C" {
     ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_copy.
     /// * Driver: the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
-    pub fn ferry_copy_explain(instance: *mut ferry_instance, copy: *const ferry_copy_desc, explanation: *mut ferry_explanation, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_copy_explain(instance: *mut ferry_instance, copy: *const ferry_copy_desc, explanation: *mut ferry_explanation, error: *mut ferry_error_info) -> Status;
 
     /// Reports what ferry_copy_async would do, as ferry_copy_explain.
     ///
     /// * NULL: `stream`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_copy_explain; for a copy to be staged also while threads start and memory is pinned, as
     ///   ferry_copy_async.
@@ -2256,7 +2341,7 @@ extern "C" {
     ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_copy_async.
     /// * Driver: as ferry_copy_explain.
-    pub fn ferry_copy_explain_async(instance: *mut ferry_instance, copy: *const ferry_copy_desc, stream: *mut CUstream_st, explanation: *mut ferry_explanation, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_copy_explain_async(instance: *mut ferry_instance, copy: *const ferry_copy_desc, stream: *mut CUstream_st, explanation: *mut ferry_explanation, error: *mut ferry_error_info) -> Status;
 
     /// Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to
     /// device 0, 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel; because it
@@ -2265,6 +2350,7 @@ extern "C" {
     /// a bad struct_size. `buffer` may be NULL when size is 0.
     ///
     /// * NULL: `explanation`, `buffer`.
+    /// * Values: `buffer`: `size` bytes.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -2279,30 +2365,33 @@ extern "C" {
     /// read sources early (Blocking of ferry_copy_batch_async).
     ///
     /// * NULL: `copies`, `stream`, `error`.
+    /// * Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_copy_explain_async.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_copy_batch_async.
     /// * Driver: the look-ups of ferry_copy_batch_async.
-    pub fn ferry_copy_batch_explain_async(instance: *mut ferry_instance, copies: *const ferry_copy_desc, count: u64, flags: u32, stream: *mut CUstream_st, explanation: *mut ferry_batch_explanation, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_copy_batch_explain_async(instance: *mut ferry_instance, copies: *const ferry_copy_desc, count: u64, flags: BatchFlags, stream: *mut CUstream_st, explanation: *mut ferry_batch_explanation, error: *mut ferry_error_info) -> Status;
 
     /// Reports what ferry_copy_pieces_async would do, as ferry_copy_batch_explain_async.
     ///
     /// * NULL: `destinations`, `sources`, `sizes`, `stream`, `error`.
+    /// * Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_copy_explain_async.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_copy_pieces_async.
     /// * Driver: the look-ups of ferry_copy_pieces_async.
-    pub fn ferry_copy_pieces_explain_async(instance: *mut ferry_instance, destinations: *const u64, sources: *const u64, sizes: *const u64, count: u64, flags: u32, stream: *mut CUstream_st, explanation: *mut ferry_batch_explanation, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_copy_pieces_explain_async(instance: *mut ferry_instance, destinations: *const u64, sources: *const u64, sizes: *const u64, count: u64, flags: BatchFlags, stream: *mut CUstream_st, explanation: *mut ferry_batch_explanation, error: *mut ferry_error_info) -> Status;
 
     /// Writes one readable line about `explanation` to `buffer`, such as "1500 copies staged on 8 SMs and 8
     /// threads, 90.1 MB, 1900.0 us; 3 by a kernel on 8 SMs, 0.1 MB, 12.1 us", or "nothing to copy". The SMs are
     /// max_sms in both parts, and a MB is 10^6 bytes. Size and return value as for ferry_explanation_format.
     ///
     /// * NULL: `explanation`, `buffer`.
+    /// * Values: `buffer`: `size` bytes.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -2315,18 +2404,19 @@ extern "C" {
     /// current.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: none.
-    pub fn ferry_instance_get_report(instance: *const ferry_instance, report: *mut ferry_report) -> i32;
+    pub fn ferry_instance_get_report(instance: *const ferry_instance, report: *mut ferry_report) -> Status;
 
-    /// Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc";
-    /// NULL past the last.
+    /// Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc".
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -2335,11 +2425,12 @@ extern "C" {
     /// * Driver: none.
     pub fn ferry_instance_get_missing_entry_point(instance: *const ferry_instance, index: u32) -> *const c_char;
 
-    /// Returns this instance's driver entry point, or NULL: for the program's own calls to the same driver,
-    /// software or not. `version` is as for cuGetProcAddress, such as 12000. The function's type is
-    /// PFN_\<name\>_v\<version\> in cudaTypedefs.h.
+    /// Returns this instance's driver entry point: for the program's own calls to the same driver, software or not.
+    /// `version` is as for cuGetProcAddress, such as 12000. The function's type is PFN_\<name\>_v\<version\> in
+    /// cudaTypedefs.h.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe if the program's own get_proc is.
     /// * Blocking: never.
     /// * Ownership: valid until ferry_close.
@@ -2350,124 +2441,133 @@ extern "C" {
     /// Fills `info` with the facts of device number `device`. They were queried at ferry_open.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: none.
-    pub fn ferry_device_get_info(instance: *const ferry_instance, device: i32, info: *mut ferry_device_info) -> i32;
+    pub fn ferry_device_get_info(instance: *const ferry_instance, device: i32, info: *mut ferry_device_info) -> Status;
 
     /// Stores the number of the device that another API knows by a UUID (VkPhysicalDeviceIDProperties.deviceUUID)
-    /// or by a LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. `uuid` is 16
-    /// bytes, `luid` 8. One of them may be NULL; the UUID counts if both are given. Linked adapters share a LUID:
-    /// this is the first of them, and ferry_device_info.luid_node_mask tells them apart. *device is -1 after a
-    /// failure.
+    /// or by a LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. One of the two may
+    /// be NULL; the UUID counts if both are given. Linked adapters share a LUID: this is the first of them, and
+    /// ferry_device_info.luid_node_mask tells them apart. *device is -1 after a failure.
     ///
     /// * NULL: `uuid`, `luid`.
+    /// * Values: `uuid`: 16 bytes; `luid`: 8 bytes.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_DEVICE if this instance has no such device.
     /// * Driver: none.
-    pub fn ferry_device_find(instance: *const ferry_instance, uuid: *const u8, luid: *const u8, device: *mut i32) -> i32;
+    pub fn ferry_device_find(instance: *const ferry_instance, uuid: *const u8, luid: *const u8, device: *mut i32) -> Status;
 
     /// Retains the device's primary context for the caller. Each call needs one ferry_context_release_primary.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: while the driver makes the context, on the first retain in the process (up to hundreds of ms).
     /// * Ownership: one reference to *context is the caller's.
     /// * Errors: the common errors.
     /// * Driver: cuDevicePrimaryCtxRetain.
-    pub fn ferry_context_retain_primary(instance: *mut ferry_instance, device: i32, context: *mut *mut CUctx_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_context_retain_primary(instance: *mut ferry_instance, device: i32, context: *mut *mut CUctx_st, error: *mut ferry_error_info) -> Status;
 
     /// Releases one reference to the device's primary context.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as the driver, if this was the last reference in the process.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuDevicePrimaryCtxRelease.
-    pub fn ferry_context_release_primary(instance: *mut ferry_instance, device: i32) -> i32;
+    pub fn ferry_context_release_primary(instance: *mut ferry_instance, device: i32) -> Status;
 
-    /// Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current. `flags`
-    /// are CUctx_flags; 0 is the driver's default.
+    /// Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current.
     ///
     /// * NULL: `error`.
+    /// * Values: `flags`: CUctx_flags; 0 is the driver's default.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: while the driver makes the context.
     /// * Ownership: *context is the caller's until ferry_context_destroy.
     /// * Errors: the common errors.
     /// * Driver: cuCtxCreate (as of CUDA 3.2), cuCtxPopCurrent.
-    pub fn ferry_context_create(instance: *mut ferry_instance, device: i32, flags: u32, context: *mut *mut CUctx_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_context_create(instance: *mut ferry_instance, device: i32, flags: u32, context: *mut *mut CUctx_st, error: *mut ferry_error_info) -> Status;
 
     /// Destroys a context made by ferry_context_create, with everything in it. If it was adopted, ferry returns to
     /// the device's primary context. No thread may have the context current, and no other call may be using it.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until the context's work has ended.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuCtxDestroy.
-    pub fn ferry_context_destroy(instance: *mut ferry_instance, context: *mut CUctx_st) -> i32;
+    pub fn ferry_context_destroy(instance: *mut ferry_instance, context: *mut CUctx_st) -> Status;
 
     /// Makes ferry use the program's `context` for the context's device instead of the primary one, from the next
     /// call on. `device` is read only if `context` is NULL: it then returns to its primary context. The staging
     /// buffer stays in the primary context in any case; the first staged copy retains that.
     ///
     /// * NULL: `context`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe; calls already running on other threads may still use the former context.
     /// * Blocking: never.
     /// * Ownership: the context stays the caller's and must live until another is adopted or the instance is
     ///   closed.
     /// * Errors: the common errors; the driver's own for an invalid context.
     /// * Driver: cuCtxPushCurrent, cuCtxGetDevice, cuCtxPopCurrent.
-    pub fn ferry_context_adopt(instance: *mut ferry_instance, device: i32, context: *mut CUctx_st) -> i32;
+    pub fn ferry_context_adopt(instance: *mut ferry_instance, device: i32, context: *mut CUctx_st) -> Status;
 
     /// Makes `context` current on the calling thread, on top of its current one; `device` is then not read. NULL:
     /// pushes the context that ferry uses for `device`.
     ///
     /// * NULL: `context`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe; affects only the calling thread.
     /// * Blocking: as ferry_context_retain_primary, if `context` is NULL and the primary one was not retained yet.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuCtxPushCurrent.
-    pub fn ferry_context_push(instance: *mut ferry_instance, device: i32, context: *mut CUctx_st) -> i32;
+    pub fn ferry_context_push(instance: *mut ferry_instance, device: i32, context: *mut CUctx_st) -> Status;
 
     /// Pops the calling thread's current context, and stores it in *context unless `context` is NULL.
     ///
     /// * NULL: `context`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe; affects only the calling thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_NO_CONTEXT if there was none.
     /// * Driver: cuCtxPopCurrent.
-    pub fn ferry_context_pop(instance: *mut ferry_instance, context: *mut *mut CUctx_st) -> i32;
+    pub fn ferry_context_pop(instance: *mut ferry_instance, context: *mut *mut CUctx_st) -> Status;
 
     /// Stores the calling thread's current context in *context; NULL if there is none.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuCtxGetCurrent.
-    pub fn ferry_context_get_current(instance: *mut ferry_instance, context: *mut *mut CUctx_st) -> i32;
+    pub fn ferry_context_get_current(instance: *mut ferry_instance, context: *mut *mut CUctx_st) -> Status;
 
     /// Waits until all work of `context` has ended; `device` is then not read. NULL: waits for the context that
     /// ferry uses for `device`, which need not be the thread's current one.
     ///
     /// * NULL: `context`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until the work has ended. Calls for one device take turns, also with those of ferry_pool_destroy
     ///   and others that wait for a context: CUDA 13.0 can deadlock when two threads do so at once.
@@ -2475,60 +2575,65 @@ extern "C" {
     ///   the call ends is gone.
     /// * Errors: the common errors; late errors of earlier work.
     /// * Driver: cuCtxSynchronize.
-    pub fn ferry_context_synchronize(instance: *mut ferry_instance, device: i32, context: *mut CUctx_st) -> i32;
+    pub fn ferry_context_synchronize(instance: *mut ferry_instance, device: i32, context: *mut CUctx_st) -> Status;
 
-    /// Creates a stream on `device`. `flags`: 0 or FERRY_STREAM_NON_BLOCKING. `priority`: 0 is the lowest, negative
-    /// numbers are more urgent, down to a limit that the driver applies; copies ignore it.
+    /// Creates a stream on `device`. `priority`: 0 is the lowest, negative numbers are more urgent, down to a limit
+    /// that the driver applies; copies ignore it.
     ///
     /// * NULL: `error`.
+    /// * Values: `flags`: FERRY_STREAM_NON_BLOCKING or 0.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device.
     /// * Ownership: *stream, a CUstream, is the caller's until ferry_stream_destroy.
     /// * Errors: the common errors; FERRY_ERROR_FLAGS.
     /// * Driver: cuStreamCreateWithPriority.
-    pub fn ferry_stream_create(instance: *mut ferry_instance, device: i32, flags: u32, priority: i32, stream: *mut *mut CUstream_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_stream_create(instance: *mut ferry_instance, device: i32, flags: StreamFlags, priority: i32, stream: *mut *mut CUstream_st, error: *mut ferry_error_info) -> Status;
 
     /// Destroys a stream; work enqueued on it still completes. NULL does nothing. FERRY_STREAM_LEGACY and
     /// FERRY_STREAM_PER_THREAD are FERRY_ERROR_INVALID_ARGUMENT.
     ///
     /// * NULL: `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe; no other call may be using the stream.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuStreamDestroy.
-    pub fn ferry_stream_destroy(instance: *mut ferry_instance, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_stream_destroy(instance: *mut ferry_instance, stream: *mut CUstream_st) -> Status;
 
     /// Waits until all work enqueued on `stream` has ended. Default streams are those of the current context, else
     /// device 0's.
     ///
     /// * NULL: `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until the work has ended.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; late errors of earlier work.
     /// * Driver: cuStreamSynchronize.
-    pub fn ferry_stream_synchronize(instance: *mut ferry_instance, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_stream_synchronize(instance: *mut ferry_instance, stream: *mut CUstream_st) -> Status;
 
     /// Sets *done to 1 if all work enqueued on `stream` has ended, else to 0. A failure also sets 0, so a loop must
     /// check the status. Default streams as for ferry_stream_synchronize.
     ///
     /// * NULL: `stream`.
+    /// * Values: `done`: 0 or 1.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; late errors of earlier work.
     /// * Driver: cuStreamQuery.
-    pub fn ferry_stream_query(instance: *mut ferry_instance, stream: *mut CUstream_st, done: *mut i32) -> i32;
+    pub fn ferry_stream_query(instance: *mut ferry_instance, stream: *mut CUstream_st, done: *mut i32) -> Status;
 
     /// Calls done(user, status) once the work enqueued on `stream` so far has ended, on a thread of the driver's,
     /// which holds back later work on the stream until `done` returns. `status` is 0, or what ended the work: a
     /// broken context calls `done` too, a destroyed one may not. Default streams as for ferry_stream_synchronize.
     ///
     /// * NULL: `stream`, `user`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: none. `done` must not call ferry or the driver, nor wait for a thread that does. It may be
     ///   called before this call returns, and after ferry_close.
@@ -2536,83 +2641,89 @@ extern "C" {
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT for NULL `done`; FERRY_ERROR_CAPTURE on a stream
     ///   that is being captured; FERRY_ERROR_OUT_OF_MEMORY.
     /// * Driver: cuStreamAddCallback.
-    pub fn ferry_stream_notify(instance: *mut ferry_instance, stream: *mut CUstream_st, done: Option<unsafe extern "C" fn(*mut c_void, i32)>, user: *mut c_void, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_stream_notify(instance: *mut ferry_instance, stream: *mut CUstream_st, done: Option<unsafe extern "C" fn(*mut c_void, Status)>, user: *mut c_void, error: *mut ferry_error_info) -> Status;
 
     /// Makes later work on `stream` wait for the last record of `event`, on any device. It does not wait for an
     /// event that was never recorded. The event may be destroyed or recorded again at once. Default streams as for
     /// ferry_stream_synchronize.
     ///
     /// * NULL: `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuStreamWaitEvent.
-    pub fn ferry_stream_wait_event(instance: *mut ferry_instance, stream: *mut CUstream_st, event: *mut CUevent_st) -> i32;
+    pub fn ferry_stream_wait_event(instance: *mut ferry_instance, stream: *mut CUstream_st, event: *mut CUevent_st) -> Status;
 
-    /// Creates an event on `device`; it can be recorded on streams of that device. `flags`: 0 or FERRY_EVENT_*
-    /// bits.
+    /// Creates an event on `device`; it can be recorded on streams of that device.
     ///
     /// * NULL: `error`.
+    /// * Values: `flags`: FERRY_EVENT_*.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never, except on first need as ferry_context_retain_primary.
     /// * Ownership: *event, a CUevent, is the caller's until ferry_event_destroy.
     /// * Errors: the common errors; FERRY_ERROR_FLAGS; _UNSUPPORTED for FERRY_EVENT_INTERPROCESS where the driver
     ///   shares no events (ferry_device_info.ipc_events).
     /// * Driver: cuEventCreate.
-    pub fn ferry_event_create(instance: *mut ferry_instance, device: i32, flags: u32, event: *mut *mut CUevent_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_event_create(instance: *mut ferry_instance, device: i32, flags: EventFlags, event: *mut *mut CUevent_st, error: *mut ferry_error_info) -> Status;
 
     /// Destroys an event; calls and streams that already wait for it are not affected.
     ///
     /// * NULL: `event`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe; no other call may be using the event.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_IMPORTED for an event of another process (ferry_ipc_close_event).
     /// * Driver: cuEventDestroy.
-    pub fn ferry_event_destroy(instance: *mut ferry_instance, event: *mut CUevent_st) -> i32;
+    pub fn ferry_event_destroy(instance: *mut ferry_instance, event: *mut CUevent_st) -> Status;
 
     /// Records `event` after the work enqueued on `stream` so far. The stream must belong to the event's context.
     /// Default streams as for ferry_stream_synchronize: for an event of another device, name a stream.
     ///
     /// * NULL: `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; the driver's -1400 for a stream of another context.
     /// * Driver: cuEventRecord.
-    pub fn ferry_event_record(instance: *mut ferry_instance, event: *mut CUevent_st, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_event_record(instance: *mut ferry_instance, event: *mut CUevent_st, stream: *mut CUstream_st) -> Status;
 
     /// Waits until the work before the event's last record has ended; returns at once if it was never recorded.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until that work has ended.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; late errors of earlier work.
     /// * Driver: cuEventSynchronize.
-    pub fn ferry_event_synchronize(instance: *mut ferry_instance, event: *mut CUevent_st) -> i32;
+    pub fn ferry_event_synchronize(instance: *mut ferry_instance, event: *mut CUevent_st) -> Status;
 
     /// Sets *done to 1 if the work before the event's last record has ended or the event was never recorded, else
     /// to 0. A failure also sets 0, so a loop must check the status.
     ///
     /// * NULL: none.
+    /// * Values: `done`: 0 or 1.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; late errors of earlier work.
     /// * Driver: cuEventQuery.
-    pub fn ferry_event_query(instance: *mut ferry_instance, event: *mut CUevent_st, done: *mut i32) -> i32;
+    pub fn ferry_event_query(instance: *mut ferry_instance, event: *mut CUevent_st, done: *mut i32) -> Status;
 
     /// Stores the time from `start` to `end` in milliseconds, to about half a microsecond; negative if `end` passed
     /// first. Both events belong to one context and must have passed.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -2620,47 +2731,51 @@ extern "C" {
     /// * Errors: the common errors; the driver's -1600 if an event has not passed yet, and -1400 if one was never
     ///   recorded or has no timing, or if the two are of two contexts.
     /// * Driver: cuEventElapsedTime.
-    pub fn ferry_event_elapsed_time(instance: *mut ferry_instance, start: *mut CUevent_st, end: *mut CUevent_st, milliseconds: *mut f32) -> i32;
+    pub fn ferry_event_elapsed_time(instance: *mut ferry_instance, start: *mut CUevent_st, end: *mut CUevent_st, milliseconds: *mut f32) -> Status;
 
     /// Allocates `size` bytes on `device`, aligned to 256 bytes or more. Size 0 is an error.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device, as cuMemAlloc may. Waits for running work if deferred frees keep more
     ///   than ferry_options.deferred_bytes, or if the device has no memory left and deferred frees keep some.
     /// * Ownership: *address is the caller's until ferry_device_free.
     /// * Errors: the common errors; the driver's -1002 if it is out of memory.
     /// * Driver: cuMemAlloc; before it, or before it is called again, as ferry_deferred_trim.
-    pub fn ferry_device_alloc(instance: *mut ferry_instance, device: i32, size: u64, address: *mut u64, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_device_alloc(instance: *mut ferry_instance, device: i32, size: u64, address: *mut u64, error: *mut ferry_error_info) -> Status;
 
     /// Allocates `height` rows of `width` bytes on `device`, each row aligned well for elements of `element_size`
     /// bytes (4, 8 or 16; 0 counts as 4). *row_pitch is the bytes from one row to the next. A width or height of 0
     /// is an error.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device, as ferry_device_alloc.
     /// * Ownership: *address is the caller's until ferry_device_free.
     /// * Errors: the common errors; the driver's own for other element sizes.
     /// * Driver: cuMemAllocPitch, otherwise as ferry_device_alloc.
-    pub fn ferry_device_alloc_pitched(instance: *mut ferry_instance, device: i32, width: u64, height: u64, element_size: u32, address: *mut u64, row_pitch: *mut u64, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_device_alloc_pitched(instance: *mut ferry_instance, device: i32, width: u64, height: u64, element_size: u32, address: *mut u64, row_pitch: *mut u64, error: *mut ferry_error_info) -> Status;
 
     /// Allocates `size` bytes of managed memory: one address for the host and every device, between which the
     /// driver moves the pages. The context of `device` allocates it. If ferry_device_info.concurrent_managed_access
     /// is 0, the host must not touch managed memory while any device has work. Size 0 is an error.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device.
     /// * Ownership: *address is the caller's until ferry_device_free.
     /// * Errors: the common errors; the driver's -1002 if it is out of memory.
     /// * Driver: cuMemAllocManaged, attached globally.
-    pub fn ferry_managed_alloc(instance: *mut ferry_instance, device: i32, size: u64, address: *mut u64, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_managed_alloc(instance: *mut ferry_instance, device: i32, size: u64, address: *mut u64, error: *mut ferry_error_info) -> Status;
 
     /// Frees memory of ferry_device_alloc, ferry_device_alloc_pitched, ferry_managed_alloc,
     /// ferry_device_alloc_async or ferry_pool_alloc_async. 0 is allowed.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the device has ended, as cuMemFree does.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -2669,7 +2784,7 @@ extern "C" {
     ///   or was given to ferry_device_free_deferred; _IMPORTED for memory of another process
     ///   (ferry_ipc_close_memory) and of another API (ferry_external_memory_release).
     /// * Driver: cuPointerGetAttributes, cuMemFree.
-    pub fn ferry_device_free(instance: *mut ferry_instance, address: u64) -> i32;
+    pub fn ferry_device_free(instance: *mut ferry_instance, address: u64) -> Status;
 
     /// A deferred free: frees memory of ferry_device_alloc or ferry_device_alloc_pitched in the order of `stream`,
     /// and waits for no work. The instance keeps the memory until the stream has passed. Then ferry_deferred_trim,
@@ -2678,6 +2793,7 @@ extern "C" {
     /// allowed. Default streams are those of the memory's device.
     ///
     /// * NULL: `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: does not wait for the GPU, only for the driver's lock while another thread frees.
     /// * Ownership: the memory is gone, though ferry_address_get_info knows it until the driver has it back.
@@ -2685,25 +2801,27 @@ extern "C" {
     ///   freed already; _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the
     ///   memory is still the caller's.
     /// * Driver: cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
-    pub fn ferry_device_free_deferred(instance: *mut ferry_instance, address: u64, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_device_free_deferred(instance: *mut ferry_instance, address: u64, stream: *mut CUstream_st) -> Status;
 
     /// Fills `info` with what is kept on `device`; for FERRY_DEVICE_UNKNOWN on all devices and in the host's
     /// memory.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: none.
-    pub fn ferry_deferred_get_info(instance: *mut ferry_instance, device: i32, info: *mut ferry_deferred_info) -> i32;
+    pub fn ferry_deferred_get_info(instance: *mut ferry_instance, device: i32, info: *mut ferry_deferred_info) -> Status;
 
     /// Returns memory and arrays kept on `device` to the driver, oldest first, until at most `keep` bytes are left
     /// there. For FERRY_DEVICE_UNKNOWN on each device, and in the host's memory. Anything that its stream has not
     /// passed yet stays.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the device has ended, as ferry_device_free, if there is anything to
     ///   return.
@@ -2712,7 +2830,7 @@ extern "C" {
     /// * Errors: the common errors; the driver's own: whatever it refused to free stays.
     /// * Driver: cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree, cuDestroyExternalMemory,
     ///   cuDestroyExternalSemaphore; as ferry_host_free.
-    pub fn ferry_deferred_trim(instance: *mut ferry_instance, device: i32, keep: u64) -> i32;
+    pub fn ferry_deferred_trim(instance: *mut ferry_instance, device: i32, keep: u64) -> Status;
 
     /// Allocates `size` bytes of pinned host memory, usable and mapped on every device, aligned to a page, with
     /// undefined contents. Size 0 is an error. NULL `options` are the defaults; fields whose flag or mode is not
@@ -2728,6 +2846,7 @@ extern "C" {
     /// shares the driver's; ferry's own then takes longer, but still less than the driver's.
     ///
     /// * NULL: `options`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends
     ///   threads. Waits for running work if ferry_host_free_deferred keeps more than ferry_options.deferred_bytes,
@@ -2739,11 +2858,12 @@ extern "C" {
     ///   `error` (a node that does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's -1002 if
     ///   it is out of memory.
     /// * Driver: cuMemHostRegister, else cuMemHostAlloc, with PORTABLE and DEVICEMAP.
-    pub fn ferry_host_alloc(instance: *mut ferry_instance, size: u64, options: *const ferry_host_options, block: *mut ferry_host_block, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_host_alloc(instance: *mut ferry_instance, size: u64, options: *const ferry_host_options, block: *mut ferry_host_block, error: *mut ferry_error_info) -> Status;
 
     /// Frees memory that ferry_host_alloc of the same instance returned.
     ///
     /// * NULL: `address`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the devices has ended.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -2752,7 +2872,7 @@ extern "C" {
     ///   memory given to ferry_host_free_deferred; the driver's own for an unknown address (freed twice, for
     ///   example).
     /// * Driver: cuMemHostUnregister or cuMemFreeHost.
-    pub fn ferry_host_free(instance: *mut ferry_instance, address: *mut c_void) -> i32;
+    pub fn ferry_host_free(instance: *mut ferry_instance, address: *mut c_void) -> Status;
 
     /// A deferred free: frees memory of ferry_host_alloc in the order of `stream`, and waits for no work. The
     /// instance keeps the memory until the stream has passed. Then ferry_deferred_trim for FERRY_DEVICE_UNKNOWN, a
@@ -2761,6 +2881,7 @@ extern "C" {
     /// it may be destroyed at once. The host must not use the memory any more.
     ///
     /// * NULL: `address`, `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_device_free_deferred.
     /// * Ownership: the memory is gone, though ferry_address_get_info knows it until it is freed.
@@ -2768,16 +2889,16 @@ extern "C" {
     ///   already, and as for ferry_host_free; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an
     ///   error the memory is still the caller's.
     /// * Driver: cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
-    pub fn ferry_host_free_deferred(instance: *mut ferry_instance, address: *mut c_void, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_host_free_deferred(instance: *mut ferry_instance, address: *mut c_void, stream: *mut CUstream_st) -> Status;
 
     /// Pins `size` bytes of the caller's own memory in place, for every device. Size 0 is an error. Memory larger
     /// than ferry_options.register_chunk is registered in pieces of that size: all of them or, on failure, none.
     /// Copies and fills on the same instance may cross from one piece or registration into the next, and copies may
     /// leave them for pageable memory. The driver refuses such a call; ferry then makes one call for each part (see
-    /// ferry_copy). The program's own calls of the driver must stay within one piece. `flags`: 0 or
-    /// FERRY_REGISTER_READ_ONLY (for anonymous memory; the driver refuses files).
+    /// ferry_copy). The program's own calls of the driver must stay within one piece.
     ///
     /// * NULL: `error`.
+    /// * Values: `flags`: FERRY_REGISTER_READ_ONLY, which the driver refuses for memory of files, or 0.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: yes: pages are faulted in and pinned.
     /// * Ownership: the memory stays the caller's and must stay mapped until ferry_host_unregister; the
@@ -2785,11 +2906,12 @@ extern "C" {
     /// * Errors: the common errors; FERRY_ERROR_FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's -1712 if any part is
     ///   already registered. Nothing is registered then.
     /// * Driver: cuMemHostRegister with PORTABLE and DEVICEMAP, once for each piece.
-    pub fn ferry_host_register(instance: *mut ferry_instance, address: *mut c_void, size: u64, flags: u32, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_host_register(instance: *mut ferry_instance, address: *mut c_void, size: u64, flags: RegisterFlags, error: *mut ferry_error_info) -> Status;
 
     /// Undoes ferry_host_register; `address` is the one given there.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the devices has ended.
     /// * Ownership: the memory is the caller's as before.
@@ -2797,20 +2919,21 @@ extern "C" {
     ///   that); the driver's -1713 if it is not registered. If the driver refuses one piece, ferry unregisters the
     ///   others and returns the first error: there is nothing left to try again.
     /// * Driver: cuMemHostUnregister, once for each piece.
-    pub fn ferry_host_unregister(instance: *mut ferry_instance, address: *mut c_void) -> i32;
+    pub fn ferry_host_unregister(instance: *mut ferry_instance, address: *mut c_void) -> Status;
 
     /// Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a
     /// host pool is pinned for devices that have access to the pool, and pageable for the others. The call reports
     /// the kind for the current context's device, else for device 0.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuPointerGetAttributes.
-    pub fn ferry_address_get_info(instance: *mut ferry_instance, address: u64, info: *mut ferry_address_info) -> i32;
+    pub fn ferry_address_get_info(instance: *mut ferry_instance, address: u64, info: *mut ferry_address_info) -> Status;
 
     /// Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. Copies take any other CUarray too.
     ///
@@ -2826,24 +2949,26 @@ extern "C" {
     /// stream has passed. Its contents are undefined, as in a new array.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device, as ferry_device_alloc; never if an array is reused.
     /// * Ownership: *array, a CUarray, is the caller's until ferry_array_destroy or ferry_array_destroy_async.
     /// * Errors: the common errors; FERRY_ERROR_FLAGS; _ARRAY_FORMAT for a format that the driver does not have, or
     ///   a number of channels that the format does not have; the driver's own for unsupported sizes.
     /// * Driver: cuArray3DCreate, or cuEventQuery if an array is reused; and as ferry_device_alloc.
-    pub fn ferry_array_create(instance: *mut ferry_instance, device: i32, desc: *const ferry_array_desc, array: *mut *mut CUarray_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_array_create(instance: *mut ferry_instance, device: i32, desc: *const ferry_array_desc, array: *mut *mut CUarray_st, error: *mut ferry_error_info) -> Status;
 
     /// Destroys an array.
     ///
     /// * NULL: `array`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the device has ended.
     /// * Ownership: the array is gone. Graphs that copy from it may not run any more.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT also for an array given to
     ///   ferry_array_destroy_async.
     /// * Driver: cuArrayDestroy; cuSurfObjectDestroy after it, if a kernel has read the array.
-    pub fn ferry_array_destroy(instance: *mut ferry_instance, array: *mut CUarray_st) -> i32;
+    pub fn ferry_array_destroy(instance: *mut ferry_instance, array: *mut CUarray_st) -> Status;
 
     /// Destroys an array of ferry_array_create in the order of `stream`, and waits for no work. CUDA has no such
     /// call, so the instance keeps the array. Once the stream has passed, ferry_array_create reuses it for an equal
@@ -2852,6 +2977,7 @@ extern "C" {
     /// array; it may be destroyed at once. Default streams are those of the array's device.
     ///
     /// * NULL: `array`, `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_device_free_deferred.
     /// * Ownership: the array and its planes are gone. First destroy its texture and surface objects: they would
@@ -2860,7 +2986,7 @@ extern "C" {
     ///   driver made, for a level, and for an array already destroyed in this way; _CAPTURE on a stream that is
     ///   being captured; _OUT_OF_MEMORY. After an error the array is still the caller's.
     /// * Driver: cuEventRecord; the first times cuEventCreate.
-    pub fn ferry_array_destroy_async(instance: *mut ferry_instance, array: *mut CUarray_st, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_array_destroy_async(instance: *mut ferry_instance, array: *mut CUarray_st, stream: *mut CUstream_st) -> Status;
 
     /// Creates a mipmapped array: `levels` arrays, each of half the width, height and depth of the one before,
     /// rounded down and at least 1; layers and faces are not halved. `levels` of 0, or above the maximum, creates
@@ -2869,71 +2995,77 @@ extern "C" {
     /// levels are equal.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_array_create.
     /// * Ownership: *mipmapped, a CUmipmappedArray, is the caller's until ferry_mipmapped_array_destroy or
     ///   ferry_mipmapped_array_destroy_async.
     /// * Errors: the common errors; as ferry_array_create.
     /// * Driver: cuMipmappedArrayCreate, otherwise as ferry_array_create.
-    pub fn ferry_mipmapped_array_create(instance: *mut ferry_instance, device: i32, desc: *const ferry_array_desc, levels: u32, mipmapped: *mut *mut CUmipmappedArray_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_mipmapped_array_create(instance: *mut ferry_instance, device: i32, desc: *const ferry_array_desc, levels: u32, mipmapped: *mut *mut CUmipmappedArray_st, error: *mut ferry_error_info) -> Status;
 
     /// Stores level number `level` of a mipmapped array in *array. Copies take it like any other array. Level 0 is
     /// the largest.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: *array belongs to the mipmapped array and ends with it; it must not be destroyed by itself.
     /// * Errors: the common errors; the driver's -1001 if there is no such level.
     /// * Driver: cuMipmappedArrayGetLevel.
-    pub fn ferry_mipmapped_array_get_level(instance: *mut ferry_instance, mipmapped: *mut CUmipmappedArray_st, level: u32, array: *mut *mut CUarray_st) -> i32;
+    pub fn ferry_mipmapped_array_get_level(instance: *mut ferry_instance, mipmapped: *mut CUmipmappedArray_st, level: u32, array: *mut *mut CUarray_st) -> Status;
 
     /// Destroys a mipmapped array with all its levels, also one of ferry_external_memory_get_array.
     ///
     /// * NULL: `mipmapped`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the device has ended.
     /// * Ownership: the arrays are gone. Graphs that copy from them may not run any more.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT also for an array given to
     ///   ferry_mipmapped_array_destroy_async.
     /// * Driver: cuMipmappedArrayDestroy; cuSurfObjectDestroy after it, for each level that a kernel has read.
-    pub fn ferry_mipmapped_array_destroy(instance: *mut ferry_instance, mipmapped: *mut CUmipmappedArray_st) -> i32;
+    pub fn ferry_mipmapped_array_destroy(instance: *mut ferry_instance, mipmapped: *mut CUmipmappedArray_st) -> Status;
 
     /// ferry_array_destroy_async for a mipmapped array with all its levels. An array of
     /// ferry_external_memory_get_array is never reused: ferry_deferred_trim, a later allocation, ferry_close and
     /// the release of its memory destroy it.
     ///
     /// * NULL: `mipmapped`, `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_device_free_deferred.
     /// * Ownership: as ferry_array_destroy_async.
     /// * Errors: the common errors; as ferry_array_destroy_async.
     /// * Driver: as ferry_array_destroy_async.
-    pub fn ferry_mipmapped_array_destroy_async(instance: *mut ferry_instance, mipmapped: *mut CUmipmappedArray_st, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_mipmapped_array_destroy_async(instance: *mut ferry_instance, mipmapped: *mut CUmipmappedArray_st, stream: *mut CUstream_st) -> Status;
 
     /// Stores plane number `plane` of an array in a planar video format in *plane_array. Copies take it like any
     /// other array. Luma is plane 0; the chroma planes follow, smaller where the format subsamples them.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: *plane_array belongs to `array` and ends with it; it must not be destroyed by itself.
     /// * Errors: the common errors; the driver's -1001 if there is no such plane or the format is not planar.
     /// * Driver: cuArrayGetPlane.
-    pub fn ferry_array_get_plane(instance: *mut ferry_instance, array: *mut CUarray_st, plane: u32, plane_array: *mut *mut CUarray_st) -> i32;
+    pub fn ferry_array_get_plane(instance: *mut ferry_instance, array: *mut CUarray_st, plane: u32, plane_array: *mut *mut CUarray_st) -> Status;
 
     /// Fills `desc` from any CUarray. *element_size, unless NULL, is the size of one element in bytes: for
     /// block-compressed formats, whose copies count blocks, of a block of 4 x 4 texels; 0 for planar formats, which
     /// have no such size.
     ///
     /// * NULL: `element_size`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never, except on a thread without a context as ferry_context_retain_primary.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; the driver's own for a handle that is no array, if the driver detects it.
     /// * Driver: cuArray3DGetDescriptor.
-    pub fn ferry_array_get_info(instance: *mut ferry_instance, array: *mut CUarray_st, desc: *mut ferry_array_desc, element_size: *mut u32) -> i32;
+    pub fn ferry_array_get_info(instance: *mut ferry_instance, array: *mut CUarray_st, desc: *mut ferry_array_desc, element_size: *mut u32) -> Status;
 
     /// Creates a pool. The pool takes memory from the system as needed and keeps it until ferry_pinned_pool_trim or
     /// _destroy. For each size of blocks it takes 64 KiB or more at once, in larger pieces as it holds more of
@@ -2942,17 +3074,19 @@ extern "C" {
     /// pool.
     ///
     /// * NULL: `options`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: *pool is the caller's until ferry_pinned_pool_destroy, which must come before ferry_close.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE, _RESERVED name
     ///   the option in `error`; _OUT_OF_MEMORY.
     /// * Driver: none.
-    pub fn ferry_pinned_pool_create(instance: *mut ferry_instance, options: *const ferry_pinned_pool_options, pool: *mut *mut ferry_pinned_pool, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_pinned_pool_create(instance: *mut ferry_instance, options: *const ferry_pinned_pool_options, pool: *mut *mut ferry_pinned_pool, error: *mut ferry_error_info) -> Status;
 
     /// Destroys a pool and releases its memory.
     ///
     /// * NULL: `pool`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: no other call on this pool may run meanwhile, nor later unless this one returned
     ///   FERRY_ERROR_IN_USE.
     /// * Blocking: until the streams have passed the frees, as ferry_host_free.
@@ -2962,7 +3096,7 @@ extern "C" {
     ///   pool still in use at ferry_close is leaked. After an error of the driver's own the pool is gone all the
     ///   same, and memory that the driver did not take back is lost.
     /// * Driver: cuEventSynchronize, cuEventDestroy; as ferry_host_free.
-    pub fn ferry_pinned_pool_destroy(pool: *mut ferry_pinned_pool) -> i32;
+    pub fn ferry_pinned_pool_destroy(pool: *mut ferry_pinned_pool) -> Status;
 
     /// Allocates `size` bytes that the host may use at once: no stream uses them any more. Aligned to 256 bytes,
     /// and to 4096 if `size` is a multiple of 4096 or more than 30 KiB. Sizes are rounded up to classes, eight to
@@ -2970,6 +3104,7 @@ extern "C" {
     /// 0 is an error.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: only if the pool has to grow, as ferry_host_alloc; and, as ferry_host_free, if its limit makes
     ///   it release free blocks of other sizes first.
@@ -2978,13 +3113,14 @@ extern "C" {
     ///   call may succeed, once streams have passed their frees, unless `size` itself exceeds the limit; as
     ///   ferry_host_alloc.
     /// * Driver: cuEventQuery for blocks that were freed on a stream; as ferry_host_alloc.
-    pub fn ferry_pinned_pool_alloc(pool: *mut ferry_pinned_pool, size: u64, address: *mut *mut c_void, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_pinned_pool_alloc(pool: *mut ferry_pinned_pool, size: u64, address: *mut *mut c_void, error: *mut ferry_error_info) -> Status;
 
     /// Allocates `size` bytes for later work on `stream`. The host must wait until the stream has reached this
     /// point before using them. A block that was freed on the same stream is reused at once. If the pool is at its
     /// limit or cannot grow, `stream` waits for a block that was freed on another stream.
     ///
     /// * NULL: `stream`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_pinned_pool_alloc; it does not wait for streams.
     /// * Ownership: as ferry_pinned_pool_alloc. If the block is freed on another stream, that stream must come
@@ -2993,66 +3129,71 @@ extern "C" {
     ///   captured.
     /// * Driver: cuCtxGetId, cuStreamGetId, cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in
     ///   use; cuEventQuery; as ferry_host_alloc.
-    pub fn ferry_pinned_pool_alloc_async(pool: *mut ferry_pinned_pool, size: u64, stream: *mut CUstream_st, address: *mut *mut c_void, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_pinned_pool_alloc_async(pool: *mut ferry_pinned_pool, size: u64, stream: *mut CUstream_st, address: *mut *mut c_void, error: *mut ferry_error_info) -> Status;
 
     /// Frees a block that none of the caller's work uses any more. If ferry_pinned_pool_alloc_async made its stream
     /// wait for the block, the pool does not reuse the block before that earlier work has ended. May also be called
     /// from a host function of a stream.
     ///
     /// * NULL: `address`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never, not even while other threads are in the driver.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS if it is no block of this pool, or was freed already.
     /// * Driver: none.
-    pub fn ferry_pinned_pool_free(pool: *mut ferry_pinned_pool, address: *mut c_void) -> i32;
+    pub fn ferry_pinned_pool_free(pool: *mut ferry_pinned_pool, address: *mut c_void) -> Status;
 
     /// Frees a block in stream order: once `stream` has passed the work enqueued on it so far. NULL for `address`
     /// is allowed. Default streams as for ferry_stream_synchronize.
     ///
     /// * NULL: `address`, `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: the block is gone; the stream may be destroyed at once.
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that
     ///   is being captured; _OUT_OF_MEMORY. After an error the block is still the caller's.
     /// * Driver: cuCtxGetId, cuStreamGetId, cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
-    pub fn ferry_pinned_pool_free_async(pool: *mut ferry_pinned_pool, address: *mut c_void, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_pinned_pool_free_async(pool: *mut ferry_pinned_pool, address: *mut c_void, stream: *mut CUstream_st) -> Status;
 
     /// Releases memory to the system until the pool holds at most `keep` bytes. Memory with a block that is
     /// allocated or waits for its stream stays.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_host_free, if there is memory to release.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuEventQuery; as ferry_host_free.
-    pub fn ferry_pinned_pool_trim(pool: *mut ferry_pinned_pool, keep: u64) -> i32;
+    pub fn ferry_pinned_pool_trim(pool: *mut ferry_pinned_pool, keep: u64) -> Status;
 
     /// Fills `stats`.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuEventQuery.
-    pub fn ferry_pinned_pool_get_stats(pool: *mut ferry_pinned_pool, stats: *mut ferry_pool_stats) -> i32;
+    pub fn ferry_pinned_pool_get_stats(pool: *mut ferry_pinned_pool, stats: *mut ferry_pool_stats) -> Status;
 
     /// Resets both high-water marks to the current values.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuEventQuery.
-    pub fn ferry_pinned_pool_reset_stats(pool: *mut ferry_pinned_pool) -> i32;
+    pub fn ferry_pinned_pool_reset_stats(pool: *mut ferry_pinned_pool) -> Status;
 
     /// Allocates `size` bytes from the current pool of `device`, in the order of `stream`: work enqueued there from
     /// now on may use the memory, and so may work elsewhere after an event. FERRY_DEVICE_UNKNOWN means the stream's
@@ -3063,19 +3204,21 @@ extern "C" {
     /// the address, so copies and fills of it must state kind DEVICE and the device.
     ///
     /// * NULL: `stream`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: does not wait for the GPU; while a pool grows, tens of microseconds to milliseconds.
     /// * Ownership: *address is the caller's until ferry_device_free_async or ferry_device_free.
     /// * Errors: the common errors; the driver's -1002 if it is out of memory.
     /// * Driver: cuMemAllocAsync; cuDeviceGetMemPool and cuMemAllocFromPoolAsync for another device than the
     ///   stream's.
-    pub fn ferry_device_alloc_async(instance: *mut ferry_instance, device: i32, size: u64, stream: *mut CUstream_st, address: *mut u64, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_device_alloc_async(instance: *mut ferry_instance, device: i32, size: u64, stream: *mut CUstream_st, address: *mut u64, error: *mut ferry_error_info) -> Status;
 
     /// Frees memory of ferry_device_alloc_async, ferry_pool_alloc_async or ferry_device_alloc in the order of
     /// `stream`. The stream must come after all work that uses the memory. 0 is allowed. Default streams are those
     /// of the memory's device. ferry_device_free takes stream-ordered memory too, and waits.
     ///
     /// * NULL: `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: does not wait for the GPU, except that the driver may for memory of ferry_device_alloc.
     /// * Ownership: the memory is gone, also for ferry_address_get_info and full checks, from this call on.
@@ -3084,25 +3227,27 @@ extern "C" {
     ///   ferry_device_alloc that is freed twice in stream order is not detected: the process may crash, as with the
     ///   driver.
     /// * Driver: cuMemFreeAsync.
-    pub fn ferry_device_free_async(instance: *mut ferry_instance, address: u64, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_device_free_async(instance: *mut ferry_instance, address: u64, stream: *mut CUstream_st) -> Status;
 
     /// Creates a pool. Devices have no access to a pool in host memory before ferry_pool_set_access; without access
     /// copies work, but as slowly as with pageable memory. A pool of FERRY_LOCATION_HOST cannot be shared.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device.
     /// * Ownership: *pool, a CUmemoryPool, is the caller's until ferry_pool_destroy.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _UNSUPPORTED name the
     ///   field in `error` (a node that does not exist: _INVALID_ARGUMENT, index).
     /// * Driver: cuMemPoolCreate.
-    pub fn ferry_pool_create(instance: *mut ferry_instance, desc: *const ferry_pool_desc, pool: *mut *mut CUmemPoolHandle_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_pool_create(instance: *mut ferry_instance, desc: *const ferry_pool_desc, pool: *mut *mut CUmemPoolHandle_st, error: *mut ferry_error_info) -> Status;
 
     /// Destroys a pool. All of its memory must have been freed: the driver would accept a pool in use, and end the
     /// process some time later (CUDA 13.0). If the pool was current for its location, the default pool is current
     /// again.
     ///
     /// * NULL: `pool`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe; no other call may be using the pool.
     /// * Blocking: until the streams have passed the frees of its memory. If some have not, the call waits for all
     ///   work of the current context, of the contexts that ferry uses and of the primary contexts, so it may wait
@@ -3114,56 +3259,61 @@ extern "C" {
     ///   unchanged; _INVALID_ARGUMENT for the default pool; _IMPORTED for a pool of another process
     ///   (ferry_ipc_close_pool).
     /// * Driver: cuMemPoolGetAttribute, cuMemPoolTrimTo, cuCtxSynchronize, cuMemPoolDestroy.
-    pub fn ferry_pool_destroy(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st) -> i32;
+    pub fn ferry_pool_destroy(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st) -> Status;
 
     /// Stores the default pool of a location in *pool. It can be neither destroyed nor shared. `index` is as in
     /// ferry_pool_desc.
     ///
     /// * NULL: none.
+    /// * Values: `location`: FERRY_LOCATION_*.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: *pool is the driver's.
     /// * Errors: the common errors; FERRY_ERROR_UNSUPPORTED for locations other than devices before CUDA 13.0.
     /// * Driver: cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool.
-    pub fn ferry_pool_get_default(instance: *mut ferry_instance, location: i32, index: i32, pool: *mut *mut CUmemPoolHandle_st) -> i32;
+    pub fn ferry_pool_get_default(instance: *mut ferry_instance, location: Location, index: i32, pool: *mut *mut CUmemPoolHandle_st) -> Status;
 
     /// Stores the current pool of a location in *pool: ferry_device_alloc_async allocates from it. Until another
     /// pool is set, it is the default pool. It is the same for the whole process.
     ///
     /// * NULL: none.
+    /// * Values: `location`: FERRY_LOCATION_*.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: *pool belongs to its owner as before.
     /// * Errors: the common errors; as ferry_pool_get_default.
     /// * Driver: cuDeviceGetMemPool, cuMemGetMemPool.
-    pub fn ferry_pool_get_current(instance: *mut ferry_instance, location: i32, index: i32, pool: *mut *mut CUmemPoolHandle_st) -> i32;
+    pub fn ferry_pool_get_current(instance: *mut ferry_instance, location: Location, index: i32, pool: *mut *mut CUmemPoolHandle_st) -> Status;
 
     /// Makes `pool` the current one of a location, for the whole process. The pool must be of that location.
     ///
     /// * NULL: none.
+    /// * Values: `location`: FERRY_LOCATION_*.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: the pool stays the caller's.
     /// * Errors: the common errors; as ferry_pool_get_default; FERRY_ERROR_IMPORTED for a pool of another process.
     /// * Driver: cuDeviceSetMemPool, cuMemSetMemPool.
-    pub fn ferry_pool_set_current(instance: *mut ferry_instance, location: i32, index: i32, pool: *mut CUmemPoolHandle_st) -> i32;
+    pub fn ferry_pool_set_current(instance: *mut ferry_instance, location: Location, index: i32, pool: *mut CUmemPoolHandle_st) -> Status;
 
     /// Allocates `size` bytes from `pool` in the order of `stream`, which may be of another device than the pool.
     /// Default streams are those of the pool's device; for pools in host memory, of the current context, else of
     /// device 0. The host may use the address of memory from a pool in host memory too.
     ///
     /// * NULL: `stream`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_device_alloc_async.
     /// * Ownership: as ferry_device_alloc_async.
     /// * Errors: the common errors; FERRY_ERROR_IMPORTED for a pool of another process, which cannot allocate; the
     ///   driver's -1002 if it is out of memory or the pool is at its max_size.
     /// * Driver: cuMemAllocFromPoolAsync.
-    pub fn ferry_pool_alloc_async(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, size: u64, stream: *mut CUstream_st, address: *mut u64, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_pool_alloc_async(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, size: u64, stream: *mut CUstream_st, address: *mut u64, error: *mut ferry_error_info) -> Status;
 
     /// Fills `info`.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never, except for a pool that ferry did not create and that is not current: it allocates a byte
     ///   there.
@@ -3172,23 +3322,25 @@ extern "C" {
     /// * Errors: the common errors.
     /// * Driver: none, or cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuMemAllocFromPoolAsync,
     ///   cuPointerGetAttributes, cuMemFreeAsync.
-    pub fn ferry_pool_get_info(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, info: *mut ferry_pool_info) -> i32;
+    pub fn ferry_pool_get_info(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, info: *mut ferry_pool_info) -> Status;
 
     /// Fills `attributes`.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_IMPORTED for a pool of another process.
     /// * Driver: cuMemPoolGetAttribute.
-    pub fn ferry_pool_get_attributes(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, attributes: *mut ferry_pool_attributes) -> i32;
+    pub fn ferry_pool_get_attributes(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, attributes: *mut ferry_pool_attributes) -> Status;
 
     /// Sets all attributes; to change some, get all of them first. Attributes beyond the end of a shorter struct
     /// keep their values.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -3196,41 +3348,44 @@ extern "C" {
     /// * Errors: the common errors; as ferry_pool_get_attributes; FERRY_ERROR_INVALID_ARGUMENT for flags that are
     ///   neither 0 nor 1. If the driver refuses an attribute, others may already be set.
     /// * Driver: cuMemPoolSetAttribute.
-    pub fn ferry_pool_set_attributes(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, attributes: *const ferry_pool_attributes) -> i32;
+    pub fn ferry_pool_set_attributes(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, attributes: *const ferry_pool_attributes) -> Status;
 
     /// Fills `stats` with this process's share.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe; the numbers are read one after the other.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_pool_get_attributes.
     /// * Driver: cuMemPoolGetAttribute.
-    pub fn ferry_pool_get_stats(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, stats: *mut ferry_pool_stats) -> i32;
+    pub fn ferry_pool_get_stats(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, stats: *mut ferry_pool_stats) -> Status;
 
     /// Resets both high-water marks to the current values.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_pool_get_attributes.
     /// * Driver: cuMemPoolSetAttribute.
-    pub fn ferry_pool_reset_stats(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st) -> i32;
+    pub fn ferry_pool_reset_stats(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st) -> Status;
 
     /// Releases memory that is not allocated, until the pool holds at most `keep` bytes or nothing more can be
     /// released.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; as ferry_pool_get_attributes.
     /// * Driver: cuMemPoolTrimTo.
-    pub fn ferry_pool_trim(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, keep: u64) -> i32;
+    pub fn ferry_pool_trim(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, keep: u64) -> Status;
 
     /// Gives `device` access to all memory of `pool`, or removes that access. Before it removes access, the call
     /// waits for the work of ferry's context for `device`; the program must wait for other work on the device
@@ -3240,6 +3395,7 @@ extern "C" {
     /// without that test, since nothing can be allocated from it.
     ///
     /// * NULL: none.
+    /// * Values: `access`: FERRY_ACCESS_*.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: while the driver maps the memory, milliseconds; FERRY_ACCESS_NONE also as
     ///   ferry_context_synchronize.
@@ -3251,22 +3407,24 @@ extern "C" {
     /// * Driver: cuDeviceCanAccessPeer, cuMemPoolSetAccess, cuMemPoolGetAccess; the first time
     ///   cuStreamCreateWithPriority, cuMemAlloc, cuMemAllocFromPoolAsync, cuMemcpy3DAsync, cuStreamSynchronize,
     ///   cuMemFreeAsync, cuMemFree, cuStreamDestroy.
-    pub fn ferry_pool_set_access(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, device: i32, access: i32) -> i32;
+    pub fn ferry_pool_set_access(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, device: i32, access: Access) -> Status;
 
-    /// Sets *access to FERRY_ACCESS_*: the access of `device` to memory of `pool`.
+    /// Sets *access to the access of `device` to memory of `pool`.
     ///
     /// * NULL: none.
+    /// * Values: `access`: FERRY_ACCESS_*.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: cuMemPoolGetAccess.
-    pub fn ferry_pool_get_access(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, device: i32, access: *mut i32) -> i32;
+    pub fn ferry_pool_get_access(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, device: i32, access: *mut Access) -> Status;
 
     /// Fills `info` from a handle, without importing it.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -3274,12 +3432,13 @@ extern "C" {
     /// * Errors: the common errors; FERRY_ERROR_HANDLE for bytes that are no handle, are cut off or have changed,
     ///   and for a handle of a later version.
     /// * Driver: none.
-    pub fn ferry_ipc_get_info(instance: *mut ferry_instance, handle: *const ferry_ipc_handle, info: *mut ferry_ipc_info) -> i32;
+    pub fn ferry_ipc_get_info(instance: *mut ferry_instance, handle: *const ferry_ipc_handle, info: *mut ferry_ipc_info) -> Status;
 
     /// Makes a handle for `size` bytes from `address` on; 0: to the end of the allocation. The importer maps the
     /// whole allocation. For memory from a pool, first export the pool through the same instance.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: the memory stays the caller's and must live until the importer has closed it.
@@ -3287,7 +3446,7 @@ extern "C" {
     ///   _OUT_OF_BOUNDS; _NOT_SHAREABLE for other kinds of memory, for memory of a pool that was not exported, and
     ///   for imported memory.
     /// * Driver: cuPointerGetAttributes, cuIpcGetMemHandle or cuMemPoolExportPointer.
-    pub fn ferry_ipc_export_memory(instance: *mut ferry_instance, address: u64, size: u64, handle: *mut ferry_ipc_handle, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_ipc_export_memory(instance: *mut ferry_instance, address: u64, size: u64, handle: *mut ferry_ipc_handle, error: *mut ferry_error_info) -> Status;
 
     /// Makes a handle for a pool, with one of the handle types it was created with. With FERRY_HANDLE_POSIX_FD,
     /// *os_handle is a file descriptor that must be sent too, over a Unix socket; with FERRY_HANDLE_WIN32 it is a
@@ -3295,24 +3454,26 @@ extern "C" {
     /// too.
     ///
     /// * NULL: `error`.
+    /// * Values: `handle_type`: FERRY_HANDLE_*, one of them.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: *os_handle is the caller's to close; the pool stays the caller's.
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT for a handle_type that is not one of the four;
     ///   _NOT_SHAREABLE for the default pool, for a pool without that handle type and for an imported pool.
     /// * Driver: cuMemPoolExportToShareableHandle; as ferry_pool_get_info to find the pool's location.
-    pub fn ferry_ipc_export_pool(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, handle_type: u32, handle: *mut ferry_ipc_handle, os_handle: *mut i64, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_ipc_export_pool(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st, handle_type: HandleTypes, handle: *mut ferry_ipc_handle, os_handle: *mut i64, error: *mut ferry_error_info) -> Status;
 
     /// Makes a handle for an event created with FERRY_EVENT_INTERPROCESS. For an event of ferry_event_create the
     /// handle names the device. For any other event it does not, because the driver does not report the device.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: the event stays the caller's.
     /// * Errors: the common errors; FERRY_ERROR_NOT_SHAREABLE for other events, and for imported ones.
     /// * Driver: cuIpcGetEventHandle.
-    pub fn ferry_ipc_export_event(instance: *mut ferry_instance, event: *mut CUevent_st, handle: *mut ferry_ipc_handle, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_ipc_export_event(instance: *mut ferry_instance, event: *mut CUevent_st, handle: *mut ferry_ipc_handle, error: *mut ferry_error_info) -> Status;
 
     /// Maps memory of another process. *address is the address here of the first exported byte, on the device that
     /// the handle names, in the context that ferry uses for that device. Handles into one allocation share one
@@ -3321,6 +3482,7 @@ extern "C" {
     /// any instance, maps nothing: *address is the exported address.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: while the driver maps the memory, tens of microseconds.
     /// * Ownership: *address is the caller's until ferry_ipc_close_memory; it must not be freed.
@@ -3330,7 +3492,7 @@ extern "C" {
     ///   _DEVICE for a device that this process does not see; _POOL if the pool was not imported. Nothing has been
     ///   mapped.
     /// * Driver: cuIpcOpenMemHandle or cuMemPoolImportPointer.
-    pub fn ferry_ipc_import_memory(instance: *mut ferry_instance, handle: *const ferry_ipc_handle, address: *mut u64, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_ipc_import_memory(instance: *mut ferry_instance, handle: *const ferry_ipc_handle, address: *mut u64, error: *mut ferry_error_info) -> Status;
 
     /// Imports a pool of another process, from its handle and the os_handle that was sent with it. An imported pool
     /// serves only to import memory (see ferry_pool_info.is_imported). Its own device has access; for others this
@@ -3339,6 +3501,7 @@ extern "C" {
     /// of this process exported is imported like that of another process.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: milliseconds.
     /// * Ownership: os_handle stays the caller's, who may close it at once. *pool is the caller's until
@@ -3346,7 +3509,7 @@ extern "C" {
     /// * Errors: the common errors; as ferry_ipc_import_memory; FERRY_ERROR_HANDLE also for an os_handle that is
     ///   not a pool's.
     /// * Driver: cuMemPoolImportFromShareableHandle.
-    pub fn ferry_ipc_import_pool(instance: *mut ferry_instance, handle: *const ferry_ipc_handle, os_handle: i64, pool: *mut *mut CUmemPoolHandle_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_ipc_import_pool(instance: *mut ferry_instance, handle: *const ferry_ipc_handle, os_handle: i64, pool: *mut *mut CUmemPoolHandle_st, error: *mut ferry_error_info) -> Status;
 
     /// Imports an event of another process. Streams and calls can wait for it, query it and record it like any
     /// other; it has no timing. Each import makes a new event, in the context that ferry uses for the device that
@@ -3357,13 +3520,14 @@ extern "C" {
     /// must not hang polls with ferry_event_query.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: on first need as ferry_context_retain_primary.
     /// * Ownership: *event is the caller's until ferry_ipc_close_event.
     /// * Errors: the common errors; as ferry_ipc_import_memory; FERRY_ERROR_HANDLE for an event of another instance
     ///   of this process. An event that its exporter has destroyed, while it still runs, is not detected.
     /// * Driver: cuIpcOpenEventHandle.
-    pub fn ferry_ipc_import_event(instance: *mut ferry_instance, handle: *const ferry_ipc_handle, event: *mut *mut CUevent_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_ipc_import_event(instance: *mut ferry_instance, handle: *const ferry_ipc_handle, event: *mut *mut CUevent_st, error: *mut ferry_error_info) -> Status;
 
     /// Closes one import of memory; `address` is the imported address, or any within the memory. The last close
     /// unmaps it. Memory of a pool is unmapped in the order of `stream`, as by ferry_device_free_async: that stream
@@ -3371,6 +3535,7 @@ extern "C" {
     /// ended; `stream` is then not read. 0 is allowed.
     ///
     /// * NULL: `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the device has ended, if this is the last close of memory that is not from
     ///   a pool; else never.
@@ -3378,11 +3543,12 @@ extern "C" {
     /// * Errors: the common errors; FERRY_ERROR_ADDRESS for an address that this instance has not imported;
     ///   _CAPTURE for memory of a pool and a stream that is being captured.
     /// * Driver: cuIpcCloseMemHandle or cuMemFreeAsync.
-    pub fn ferry_ipc_close_memory(instance: *mut ferry_instance, address: u64, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_ipc_close_memory(instance: *mut ferry_instance, address: u64, stream: *mut CUstream_st) -> Status;
 
     /// Closes one import of a pool. The last close destroys the imported pool.
     ///
     /// * NULL: `pool`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -3391,11 +3557,12 @@ extern "C" {
     ///   memory from the pool is imported, also through another instance of this process, and possibly until the
     ///   stream has passed the close of such memory.
     /// * Driver: cuMemPoolDestroy.
-    pub fn ferry_ipc_close_pool(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st) -> i32;
+    pub fn ferry_ipc_close_pool(instance: *mut ferry_instance, pool: *mut CUmemPoolHandle_st) -> Status;
 
     /// Closes one import of an event.
     ///
     /// * NULL: `event`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe; no other call may be using the event.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -3403,18 +3570,19 @@ extern "C" {
     /// * Errors: the common errors; FERRY_ERROR_INVALID_ARGUMENT also for an event that this instance has not
     ///   imported.
     /// * Driver: cuEventDestroy.
-    pub fn ferry_ipc_close_event(instance: *mut ferry_instance, event: *mut CUevent_st) -> i32;
+    pub fn ferry_ipc_close_event(instance: *mut ferry_instance, event: *mut CUevent_st) -> Status;
 
     /// Fills `info` for access by `device` to the memory of `peer`. Runs no probe.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_DEVICE also for a device and itself.
     /// * Driver: cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute.
-    pub fn ferry_peer_get_info(instance: *mut ferry_instance, device: i32, peer: i32, info: *mut ferry_peer_info) -> i32;
+    pub fn ferry_peer_get_info(instance: *mut ferry_instance, device: i32, peer: i32, info: *mut ferry_peer_info) -> Status;
 
     /// Tests whether bytes arrive when `device` accesses the memory of `peer`: some machines report peer access and
     /// move nothing. Reads 64 KiB from the peer, writes as much to it and compares, in a context made for this on
@@ -3422,6 +3590,7 @@ extern "C" {
     /// instance; later calls return the first result. Access between other contexts is unchanged.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: the first time, as ferry_context_create and ferry_context_retain_primary.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -3432,7 +3601,7 @@ extern "C" {
     /// * Driver: cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxCreate, cuCtxEnablePeerAccess,
     ///   cuStreamCreateWithPriority, cuMemAlloc, cuMemcpy3DPeerAsync, cuStreamSynchronize, cuMemFree,
     ///   cuStreamDestroy, cuCtxDestroy.
-    pub fn ferry_peer_probe(instance: *mut ferry_instance, device: i32, peer: i32) -> i32;
+    pub fn ferry_peer_probe(instance: *mut ferry_instance, device: i32, peer: i32) -> Status;
 
     /// Gives `device` access to the memory of `peer`, between the contexts that ferry uses for the two. The first
     /// time, test data is then sent between these contexts, and the access is taken back if the data is lost.
@@ -3441,6 +3610,7 @@ extern "C" {
     /// again. Access that is already enabled is a success.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: while the driver maps the peer's memory; the first time also as ferry_peer_probe.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -3448,12 +3618,13 @@ extern "C" {
     /// * Errors: the common errors; as ferry_peer_probe.
     /// * Driver: cuDeviceCanAccessPeer, cuCtxEnablePeerAccess; the first time also the calls of ferry_peer_probe
     ///   but cuCtxCreate and cuCtxDestroy, and cuCtxDisablePeerAccess if the data is lost.
-    pub fn ferry_peer_enable(instance: *mut ferry_instance, device: i32, peer: i32) -> i32;
+    pub fn ferry_peer_enable(instance: *mut ferry_instance, device: i32, peer: i32) -> Status;
 
     /// Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two still work;
     /// graphs and prepared batches made while there was access may not be launched any more.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe. Copies between the two that other threads enqueue meanwhile may fail, and their
     ///   context may be lost.
     /// * Blocking: until the work of both contexts has ended, which the driver's own call does not wait for. Breaks
@@ -3463,7 +3634,7 @@ extern "C" {
     /// * Errors: the common errors; FERRY_ERROR_DEVICE also for a device and itself. After an error access is as
     ///   before.
     /// * Driver: cuCtxSynchronize, cuCtxDisablePeerAccess.
-    pub fn ferry_peer_disable(instance: *mut ferry_instance, device: i32, peer: i32) -> i32;
+    pub fn ferry_peer_disable(instance: *mut ferry_instance, device: i32, peer: i32) -> Status;
 
     /// Measures copies from `device` to `peer` in each way that serves them: with access, if ferry_peer_probe finds
     /// it, which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. ferry_peer_get_info reports
@@ -3473,6 +3644,7 @@ extern "C" {
     /// Access between other contexts is unchanged.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe; two calibrations at once on one machine disturb each other.
     /// * Blocking: for two seconds at most on GPUs that are otherwise idle.
     /// * Ownership: takes up to 64 MiB of each device's memory, at most an eighth of what is free, or 8 MiB if that
@@ -3484,7 +3656,7 @@ extern "C" {
     /// * Driver: as ferry_peer_probe; cuMemGetInfo, cuEventCreate, those of ferry_host_alloc; many times
     ///   cuMemcpy3DPeerAsync, cuMemcpy3DAsync, cuEventQuery, cuEventRecord, cuStreamWaitEvent and
     ///   cuStreamSynchronize; and the calls that release all this.
-    pub fn ferry_peer_calibrate(instance: *mut ferry_instance, device: i32, peer: i32, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_peer_calibrate(instance: *mut ferry_instance, device: i32, peer: i32, error: *mut ferry_error_info) -> Status;
 
     /// Lets copies with FERRY_COPY_MULTILINK between host memory and `device` take the host links of other devices:
     /// each helper runs a kernel on a stream of ferry's own that moves a part of the bytes and accesses the memory
@@ -3503,6 +3675,7 @@ extern "C" {
     /// context of `device` by ferry_context_destroy, which waits for that, not by the driver's call.
     ///
     /// * NULL: `options`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: while kernels are loaded and memory is allocated; else as ferry_peer_enable.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -3515,11 +3688,12 @@ extern "C" {
     ///   keep their access.
     /// * Driver: as ferry_peer_enable; cuDeviceGetP2PAttribute, cuMemAlloc, cuEventCreate, those of
     ///   ferry_host_alloc.
-    pub fn ferry_multilink_set(instance: *mut ferry_instance, device: i32, options: *const ferry_multilink_options, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_multilink_set(instance: *mut ferry_instance, device: i32, options: *const ferry_multilink_options, error: *mut ferry_error_info) -> Status;
 
     /// Imports memory. ferry_external_memory_get_address and ferry_external_memory_get_array make places of it.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device, as ferry_device_alloc.
     /// * Ownership: *memory, a CUexternalMemory, is the caller's until ferry_external_memory_release or
@@ -3533,20 +3707,21 @@ extern "C" {
     ///   _OUT_OF_MEMORY also if the process has no descriptor left. `error` names the field. NVIDIA's driver takes
     ///   the descriptor of a semaphore for memory (CUDA 13.0, Linux); nothing detects that.
     /// * Driver: cuImportExternalMemory, cuExternalMemoryGetMappedBuffer.
-    pub fn ferry_external_memory_import(instance: *mut ferry_instance, desc: *const ferry_external_memory_desc, memory: *mut *mut CUextMemory_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_external_memory_import(instance: *mut ferry_instance, desc: *const ferry_external_memory_desc, memory: *mut *mut CUextMemory_st, error: *mut ferry_error_info) -> Status;
 
     /// Stores the address of imported memory at `offset`, and checks that `size` bytes, or none, follow it. A
     /// buffer begins at the offset that it was bound at. A linear image does too, with the row pitch that the other
     /// API reports.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: the address ends with `memory`. No other call frees it (FERRY_ERROR_IMPORTED).
     /// * Errors: the common errors; FERRY_ERROR_HANDLE if `memory` is not imported by this instance; _OUT_OF_BOUNDS
     ///   for a part that is not within the imported size; _UNSUPPORTED for a D3D texture, which has no addresses.
     /// * Driver: none.
-    pub fn ferry_external_memory_get_address(instance: *mut ferry_instance, memory: *mut CUextMemory_st, offset: u64, size: u64, address: *mut u64, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_external_memory_get_address(instance: *mut ferry_instance, memory: *mut CUextMemory_st, offset: u64, size: u64, address: *mut u64, error: *mut ferry_error_info) -> Status;
 
     /// Stores a mipmapped array whose texels are those of an image of the other API in its optimal layout. The
     /// image was bound at `offset`; `desc` describes its level 0, and it has `levels` levels (0: 1). Copies take
@@ -3555,6 +3730,7 @@ extern "C" {
     /// FERRY_ARRAY_COLOR_ATTACHMENT for one that is rendered to.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: may wait for the device, as ferry_device_alloc.
     /// * Ownership: *mipmapped, a CUmipmappedArray, ends with `memory`. ferry_mipmapped_array_destroy and
@@ -3564,12 +3740,13 @@ extern "C" {
     ///   for texels beyond the imported size; _FLAGS; _ARRAY_FORMAT; the driver's own for an image that it cannot
     ///   map so.
     /// * Driver: cuExternalMemoryGetMappedMipmappedArray.
-    pub fn ferry_external_memory_get_array(instance: *mut ferry_instance, memory: *mut CUextMemory_st, offset: u64, desc: *const ferry_array_desc, levels: u32, mipmapped: *mut *mut CUmipmappedArray_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_external_memory_get_array(instance: *mut ferry_instance, memory: *mut CUextMemory_st, offset: u64, desc: *const ferry_array_desc, levels: u32, mipmapped: *mut *mut CUmipmappedArray_st, error: *mut ferry_error_info) -> Status;
 
     /// Releases imported memory, with all addresses and arrays that were made of it, also arrays given to
     /// ferry_mipmapped_array_destroy_async. The other API's own memory lives on until that API frees it.
     ///
     /// * NULL: `memory`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the device has ended.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -3577,7 +3754,7 @@ extern "C" {
     /// * Errors: the common errors; FERRY_ERROR_HANDLE if it is not imported by this instance, or was released
     ///   already. After an error of the driver's own some of its arrays may be gone: only release it again.
     /// * Driver: cuMemFree, cuMipmappedArrayDestroy, cuDestroyExternalMemory.
-    pub fn ferry_external_memory_release(instance: *mut ferry_instance, memory: *mut CUextMemory_st) -> i32;
+    pub fn ferry_external_memory_release(instance: *mut ferry_instance, memory: *mut CUextMemory_st) -> Status;
 
     /// Releases imported memory in the order of `stream`, and waits for no work. The stream must come after all
     /// work that uses the memory; it may be destroyed at once. Once the stream has passed, ferry_deferred_trim, a
@@ -3587,25 +3764,27 @@ extern "C" {
     /// ferry_deferred_trim. Default streams are those of the memory's device.
     ///
     /// * NULL: `memory`, `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_device_free_deferred.
     /// * Ownership: the memory and all that was made of it are gone.
     /// * Errors: the common errors; FERRY_ERROR_HANDLE as ferry_external_memory_release; _CAPTURE on a stream that
     ///   is being captured; _OUT_OF_MEMORY. After an error the memory is still the caller's.
     /// * Driver: cuEventRecord; the first times cuEventCreate.
-    pub fn ferry_external_memory_release_async(instance: *mut ferry_instance, memory: *mut CUextMemory_st, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_external_memory_release_async(instance: *mut ferry_instance, memory: *mut CUextMemory_st, stream: *mut CUstream_st) -> Status;
 
     /// Imports a semaphore. The driver believes what `handle_type` says (CUDA 13.0): a timeline semaphore imported
     /// as a binary one, or memory imported as a semaphore, is not detected.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: *semaphore, a CUexternalSemaphore, is the caller's until ferry_external_semaphore_release or
     ///   ferry_external_semaphore_release_async. The handle's ownership is as in ferry_external_memory_import.
     /// * Errors: the common errors; as ferry_external_memory_import; FERRY_ERROR_RESERVED.
     /// * Driver: cuImportExternalSemaphore.
-    pub fn ferry_external_semaphore_import(instance: *mut ferry_instance, desc: *const ferry_external_semaphore_desc, semaphore: *mut *mut CUextSemaphore_st, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_external_semaphore_import(instance: *mut ferry_instance, desc: *const ferry_external_semaphore_desc, semaphore: *mut *mut CUextSemaphore_st, error: *mut ferry_error_info) -> Status;
 
     /// Signals a semaphore once the earlier work on `stream` is complete: a timeline semaphore or fence gets
     /// `value`, which must be above its present one; a keyed mutex is released with the key `value`; a binary
@@ -3613,13 +3792,14 @@ extern "C" {
     /// the semaphore's device.
     ///
     /// * NULL: `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
     /// * Driver: cuSignalExternalSemaphoresAsync.
-    pub fn ferry_external_semaphore_signal_async(instance: *mut ferry_instance, semaphore: *mut CUextSemaphore_st, value: u64, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_external_semaphore_signal_async(instance: *mut ferry_instance, semaphore: *mut CUextSemaphore_st, value: u64, stream: *mut CUstream_st) -> Status;
 
     /// Makes later work on `stream` wait for a semaphore: until a timeline semaphore or fence has at least `value`;
     /// until a keyed mutex is acquired with the key `value`, for at most `timeout_ms` milliseconds (UINT32_MAX: for
@@ -3628,17 +3808,19 @@ extern "C" {
     /// Default streams are those of the semaphore's device.
     ///
     /// * NULL: `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
     /// * Driver: cuWaitExternalSemaphoresAsync.
-    pub fn ferry_external_semaphore_wait_async(instance: *mut ferry_instance, semaphore: *mut CUextSemaphore_st, value: u64, timeout_ms: u32, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_external_semaphore_wait_async(instance: *mut ferry_instance, semaphore: *mut CUextSemaphore_st, value: u64, timeout_ms: u32, stream: *mut CUstream_st) -> Status;
 
     /// Releases an imported semaphore. Its signals and waits must have completed.
     ///
     /// * NULL: `semaphore`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
@@ -3646,7 +3828,7 @@ extern "C" {
     /// * Errors: the common errors; FERRY_ERROR_HANDLE if it is not imported by this instance, or was released
     ///   already.
     /// * Driver: cuDestroyExternalSemaphore.
-    pub fn ferry_external_semaphore_release(instance: *mut ferry_instance, semaphore: *mut CUextSemaphore_st) -> i32;
+    pub fn ferry_external_semaphore_release(instance: *mut ferry_instance, semaphore: *mut CUextSemaphore_st) -> Status;
 
     /// Releases an imported semaphore in the order of `stream`, and waits for no work. The stream must come after
     /// all its signals and waits; it may be destroyed at once. Once the stream has passed, ferry_deferred_trim and
@@ -3655,24 +3837,26 @@ extern "C" {
     /// those of the semaphore's device.
     ///
     /// * NULL: `semaphore`, `stream`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: as ferry_device_free_deferred.
     /// * Ownership: the semaphore is gone.
     /// * Errors: the common errors; FERRY_ERROR_HANDLE as ferry_external_semaphore_release; _CAPTURE on a stream
     ///   that is being captured; _OUT_OF_MEMORY. After an error the semaphore is still the caller's.
     /// * Driver: cuEventRecord; the first times cuEventCreate.
-    pub fn ferry_external_semaphore_release_async(instance: *mut ferry_instance, semaphore: *mut CUextSemaphore_st, stream: *mut CUstream_st) -> i32;
+    pub fn ferry_external_semaphore_release_async(instance: *mut ferry_instance, semaphore: *mut CUextSemaphore_st, stream: *mut CUstream_st) -> Status;
 
     /// Fills `info`.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never; takes time that grows with the number of copies in flight.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: none.
-    pub fn ferry_staging_get_info(instance: *mut ferry_instance, info: *mut ferry_staging_info) -> i32;
+    pub fn ferry_staging_get_info(instance: *mut ferry_instance, info: *mut ferry_staging_info) -> Status;
 
     /// Creates what the first staged copy of `device` would otherwise create and wait for: ferry's kernels in the
     /// device's context (the current one if it belongs to the device), threads, and the pinned staging buffer.
@@ -3680,6 +3864,7 @@ extern "C" {
     /// any thread, also beside copies.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: some milliseconds, and until running work in the context has ended.
     /// * Ownership: the instance's; ferry_staging_trim releases the memory.
@@ -3687,20 +3872,21 @@ extern "C" {
     ///   staging, or the driver takes no kernels.
     /// * Driver: cuLibraryLoadData, cuKernelGetFunction, cuMemHostRegister or cuMemHostAlloc, cuEventCreate,
     ///   cuStreamCreateWithPriority.
-    pub fn ferry_staging_prepare(instance: *mut ferry_instance, device: i32) -> i32;
+    pub fn ferry_staging_prepare(instance: *mut ferry_instance, device: i32) -> Status;
 
     /// Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the
     /// part that no copy or graph needs. Also releases the slots of relayed copies that are complete. The next copy
     /// pins it again. Threads stay.
     ///
     /// * NULL: none.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: until running work on the devices has ended, as ferry_host_free.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; the driver's own: memory that it does not take back stays in use.
     /// * Driver: cuMemHostUnregister or cuMemFreeHost.
-    pub fn ferry_staging_trim(instance: *mut ferry_instance) -> i32;
+    pub fn ferry_staging_trim(instance: *mut ferry_instance) -> Status;
 
     /// Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until
     /// ferry_close. Copies between devices are not measured: see ferry_peer_calibrate. Other work on the device or
@@ -3708,6 +3894,7 @@ extern "C" {
     /// calibrates by itself.
     ///
     /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe; two calibrations at once on one machine disturb each other.
     /// * Blocking: for two seconds at most on a GPU that is otherwise idle.
     /// * Ownership: takes up to 512 MiB of the device's memory, at most a quarter of what is free, and half as much
@@ -3720,7 +3907,7 @@ extern "C" {
     ///   cuMemHostAlloc, cuPointerGetAttributes, cuArray3DCreate, cuSurfObjectCreate, many times cuMemcpy3DAsync,
     ///   cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, cuLaunchKernel and cuStreamSynchronize, and the calls that
     ///   release all this. Loads kernels that are not loaded yet; with FERRY_KERNELS_NONE none are measured.
-    pub fn ferry_device_calibrate(instance: *mut ferry_instance, device: i32, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_device_calibrate(instance: *mut ferry_instance, device: i32, error: *mut ferry_error_info) -> Status;
 
     /// Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines
     /// ended by '\n', with an ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also
@@ -3732,18 +3919,20 @@ extern "C" {
     /// to another link: calibrate it again. To return to the built-in profile later, save it first.
     ///
     /// * NULL: `buffer`, `needed`.
+    /// * Values: `buffer`: `size` bytes.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
     /// * Driver: none.
-    pub fn ferry_profile_save(instance: *const ferry_instance, device: i32, buffer: *mut c_char, size: u64, needed: *mut u64) -> i32;
+    pub fn ferry_profile_save(instance: *const ferry_instance, device: i32, buffer: *mut c_char, size: u64, needed: *mut u64) -> Status;
 
     /// Loads a profile: from now on ferry plans with it on every device here that it fits, as after
     /// ferry_device_calibrate. `size` is the length of the text in bytes, with or without an ending zero.
     ///
     /// * NULL: `error`.
+    /// * Values: `text`: `size` bytes.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
     /// * Ownership: `text` is read before return. The instance keeps each different profile that was loaded or
@@ -3753,7 +3942,7 @@ extern "C" {
     ///   FERRY_FIELD_LINE: line number `value` of `limit` was changed or cannot be true. _OUT_OF_MEMORY. After an
     ///   error the profiles are unchanged.
     /// * Driver: none.
-    pub fn ferry_profile_load(instance: *mut ferry_instance, text: *const c_char, size: u64, error: *mut ferry_error_info) -> i32;
+    pub fn ferry_profile_load(instance: *mut ferry_instance, text: *const c_char, size: u64, error: *mut ferry_error_info) -> Status;
 }
 
 #[cfg(all(test, target_pointer_width = "64"))]

@@ -1,6 +1,8 @@
 //! Many copies in one call: pieces, boxes, and a batch that is prepared once and launched with two sources.
 #![forbid(unsafe_code)]
-use ferry::{sys, CopyDesc, DeviceBuffer, Driver, Ferry, Options, Pieces, PinnedBuffer, Result, Stream, ViewMut};
+use ferry::{
+    sys, BatchFlags, CopyDesc, DeviceBuffer, Driver, Ferry, Options, Pieces, PinnedBuffer, Result, Stream, ViewMut,
+};
 
 const COUNT: usize = 1000; // pieces per frame
 const LENGTH: usize = 64; // numbers per piece
@@ -35,7 +37,7 @@ fn main() -> Result<()> {
         CopyDesc::new(rows.sub([0, 0, 0], [20, COUNT, 1]), left)?,
         CopyDesc::new(rows.sub([20, 0, 0], [LENGTH - 20, COUNT, 1]), right)?,
     ];
-    ferry.copy_batch(&halves, 0)?;
+    ferry.copy_batch(&halves, BatchFlags::NONE)?;
     assert!(has_arrived(&received, frames[0]));
 
     let pieces = [pieces_of(frames[0], &device)?, pieces_of(frames[1], &device)?];

@@ -1,6 +1,6 @@
 //! The errors of calls.
 
-use crate::sys;
+use crate::sys::{self, Field, Side, Status};
 use std::ffi::CStr;
 use std::fmt;
 
@@ -12,27 +12,27 @@ pub struct Error(pub(crate) sys::ferry_error_info);
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    pub(crate) fn from_status(status: i32) -> Error {
+    pub(crate) fn from_status(status: Status) -> Error {
         Error(sys::ferry_error_info { status, ..Default::default() })
     }
 
     /// An error that this crate finds before it calls ferry.
-    pub(crate) fn refusal(status: i32, side: i32, field: i32, value: u64, limit: u64) -> Error {
+    pub(crate) fn refusal(status: Status, side: Side, field: Field, value: u64, limit: u64) -> Error {
         Error(sys::ferry_error_info { status, side, field, value, limit, ..Default::default() })
     }
 
     /// `FERRY_ERROR_*`, or -1000 - r for the driver's `CUresult` r.
-    pub fn status(&self) -> i32 {
+    pub fn status(&self) -> Status {
         self.0.status
     }
 
     /// `FERRY_SIDE_*`: the end of the copy, its extent, or the options.
-    pub fn side(&self) -> i32 {
+    pub fn side(&self) -> Side {
         self.0.side
     }
 
     /// `FERRY_FIELD_*`.
-    pub fn field(&self) -> i32 {
+    pub fn field(&self) -> Field {
         self.0.field
     }
 
@@ -71,13 +71,13 @@ impl Error {
     /// Whether the same call may succeed later.
     pub fn can_retry(&self) -> bool {
         // SAFETY: takes any number.
-        unsafe { sys::ferry_status_traits(self.status()) & sys::FERRY_STATUS_RETRY != 0 }
+        unsafe { sys::ferry_status_traits(self.status()).contains(sys::FERRY_STATUS_RETRY) }
     }
 }
 
-pub(crate) fn context_is_dead(status: i32) -> bool {
+pub(crate) fn context_is_dead(status: Status) -> bool {
     // SAFETY: takes any number.
-    unsafe { sys::ferry_status_traits(status) & sys::FERRY_STATUS_CONTEXT_DEAD != 0 }
+    unsafe { sys::ferry_status_traits(status).contains(sys::FERRY_STATUS_CONTEXT_DEAD) }
 }
 
 impl fmt::Display for Error {
@@ -127,7 +127,7 @@ impl<B> fmt::Debug for Failed<B> {
 }
 
 /// The result of a call without details.
-pub(crate) fn check(status: i32) -> Result<()> {
+pub(crate) fn check(status: Status) -> Result<()> {
     if status == sys::FERRY_SUCCESS {
         return Ok(());
     }
@@ -135,7 +135,7 @@ pub(crate) fn check(status: i32) -> Result<()> {
 }
 
 /// The result of a call that fills details of its error.
-pub(crate) fn detailed(call: impl FnOnce(*mut sys::ferry_error_info) -> i32) -> Result<()> {
+pub(crate) fn detailed(call: impl FnOnce(*mut sys::ferry_error_info) -> Status) -> Result<()> {
     let mut info = sys::ferry_error_info::default();
     if call(&mut info) == sys::FERRY_SUCCESS {
         return Ok(());
@@ -144,7 +144,7 @@ pub(crate) fn detailed(call: impl FnOnce(*mut sys::ferry_error_info) -> i32) -> 
 }
 
 /// A struct that a call fills.
-pub(crate) fn filled<T: Default>(call: impl FnOnce(*mut T) -> i32) -> Result<T> {
+pub(crate) fn filled<T: Default>(call: impl FnOnce(*mut T) -> Status) -> Result<T> {
     let mut value = T::default();
     check(call(&mut value))?;
     Ok(value)
@@ -152,9 +152,11 @@ pub(crate) fn filled<T: Default>(call: impl FnOnce(*mut T) -> i32) -> Result<T> 
 
 /// Calls `wait` until it shows that the work has ended, and returns its first error. Memory that was lent to the work
 /// must not go back to the program before that. If ferry cannot tell, the process ends.
-pub(crate) fn wait_for_end(wait: impl Fn() -> i32) -> Result<()> {
-    const NO_DRIVER_IN_CHILD: i32 = sys::FERRY_STATUS_DRIVER_BASE - 3; // after a fork: the parent's memory is not ours
-    let has_ended = |status: i32| status == 0 || status == NO_DRIVER_IN_CHILD || context_is_dead(status);
+pub(crate) fn wait_for_end(wait: impl Fn() -> Status) -> Result<()> {
+    // After a fork: the parent's memory is not ours.
+    const NO_DRIVER_IN_CHILD: Status = Status(sys::FERRY_STATUS_DRIVER_BASE - 3);
+    let has_ended =
+        |status: Status| status == sys::FERRY_SUCCESS || status == NO_DRIVER_IN_CHILD || context_is_dead(status);
     let first = wait();
     // The driver may report the error of earlier work once. Then a second wait succeeds.
     if !has_ended(first) && !has_ended(wait()) {

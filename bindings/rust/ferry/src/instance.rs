@@ -33,7 +33,7 @@ impl Drop for Instance {
 
 /// The driver of the open instances, and their number. Every instance on a driver takes that driver's handles, but the
 /// handles of another driver would crash it. So all open instances are on one driver.
-static OPEN: Mutex<(i32, usize)> = Mutex::new((0, 0));
+static OPEN: Mutex<(sys::Driver, usize)> = Mutex::new((sys::FERRY_DRIVER_CUDA, 0));
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -57,12 +57,12 @@ impl Ferry {
         // SAFETY: the struct has its size.
         let status = unsafe { sys::ferry_instance_get_report(handle.as_ptr(), &mut report) };
         let driver = report.driver;
-        if status != 0 || open.1 > 0 && open.0 != driver {
+        if status != sys::FERRY_SUCCESS || open.1 > 0 && open.0 != driver {
             // SAFETY: nothing was made through the instance.
             unsafe { sys::ferry_close(handle.as_ptr()) };
             check(status)?;
             let (side, field) = (sys::FERRY_SIDE_OPTIONS, sys::FERRY_FIELD_DRIVER);
-            return Err(Error::refusal(sys::FERRY_ERROR_UNSUPPORTED, side, field, driver as u64, open.0 as u64));
+            return Err(Error::refusal(sys::FERRY_ERROR_UNSUPPORTED, side, field, driver.0 as u64, open.0 .0 as u64));
         }
         *open = (driver, open.1 + 1);
         Ok(Ferry(Arc::new(Instance { handle, _log: log })))
@@ -90,7 +90,7 @@ impl Ferry {
     }
 
     /// Makes copies in any order, and returns when all are complete. `flags`: 0 or `FERRY_BATCH_CHECK_OVERLAP`.
-    pub fn copy_batch(&self, copies: &[CopyDesc<'_>], flags: u32) -> Result<()> {
+    pub fn copy_batch(&self, copies: &[CopyDesc<'_>], flags: sys::BatchFlags) -> Result<()> {
         let (first, count) = (copies.as_ptr().cast(), copies.len() as u64);
         // SAFETY: a CopyDesc is a ferry_copy_desc; else as in run().
         let result = detailed(|error| unsafe { sys::ferry_copy_batch(self.as_raw(), first, count, flags, error) });
@@ -98,7 +98,7 @@ impl Ferry {
     }
 
     /// Copies pieces in any order, and returns when all are complete. Flags as for [`Ferry::copy_batch`].
-    pub fn copy_pieces(&self, pieces: &Pieces<'_>, flags: u32) -> Result<()> {
+    pub fn copy_pieces(&self, pieces: &Pieces<'_>, flags: sys::BatchFlags) -> Result<()> {
         let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
         let count = pieces.len() as u64;
         // SAFETY: as in run(); the three lists have one length.
@@ -296,7 +296,7 @@ impl Ferry {
 
 /// Whether a call that failed may have enqueued a part of its work: ferry's own checks come before that.
 pub(crate) fn may_be_in_flight(error: &Error) -> bool {
-    error.status() <= sys::FERRY_STATUS_DRIVER_BASE
+    error.status().0 <= sys::FERRY_STATUS_DRIVER_BASE
         || [sys::FERRY_ERROR_LIMIT, sys::FERRY_ERROR_OUT_OF_MEMORY].contains(&error.status())
 }
 
@@ -326,7 +326,7 @@ pub fn version() -> i32 {
 }
 
 /// What an obstacle of an explanation means.
-pub fn obstacle_text(obstacle: i32) -> &'static str {
+pub fn obstacle_text(obstacle: sys::Obstacle) -> &'static str {
     // SAFETY: the call returns a static string for every number.
     unsafe { std::ffi::CStr::from_ptr(sys::ferry_obstacle_text(obstacle)) }.to_str().unwrap_or("")
 }

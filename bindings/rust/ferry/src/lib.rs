@@ -82,7 +82,7 @@
 //! ```compile_fail,E0506
 //! # use ferry::*;
 //! # fn copy(ferry: &Ferry, stream: &Stream, device: &DeviceBuffer<u8>, mut sent: [u8; 4]) -> Result<()> {
-//! let prepared = stream.prepare(&[CopyDesc::new(&sent, device)?], 0)?;
+//! let prepared = stream.prepare(&[CopyDesc::new(&sent, device)?], ferry::BatchFlags::NONE)?;
 //! sent[0] = 1;
 //! ferry.scope(|scope| scope.launch(&prepared))
 //! # }
@@ -131,6 +131,8 @@ mod view;
 
 pub use error::{Error, Failed, Result};
 pub use ferry_sys as sys;
+pub use ferry_sys::{BatchFlags, CopyFlags, EventFlags, StreamFlags}; // arguments
+pub use ferry_sys::{Field, Kernels, LogLevel, Obstacle, Side, Staging, Status};
 pub use info::{BatchExplanation, DeviceInfo, Explanation};
 pub use instance::{obstacle_text, version, Ferry};
 pub use memory::{Array, DeviceBuffer, HostBuffer, PinnedBuffer, PinnedPool, PoolBlock};

@@ -52,11 +52,11 @@ impl Drop for Owned {
         unsafe {
             match (&self.resource, stream) {
                 (Resource::Memory(address), Some(stream))
-                    if sys::ferry_device_free_deferred(ferry, *address, stream) == 0 => {}
+                    if sys::ferry_device_free_deferred(ferry, *address, stream) == sys::FERRY_SUCCESS => {}
                 (Resource::StreamOrdered(address), Some(stream))
-                    if sys::ferry_device_free_async(ferry, *address, stream) == 0 => {}
+                    if sys::ferry_device_free_async(ferry, *address, stream) == sys::FERRY_SUCCESS => {}
                 (Resource::Array(array), Some(stream))
-                    if sys::ferry_array_destroy_async(ferry, *array, stream) == 0 => {}
+                    if sys::ferry_array_destroy_async(ferry, *array, stream) == sys::FERRY_SUCCESS => {}
                 (Resource::Memory(address) | Resource::StreamOrdered(address), _) => {
                     sys::ferry_device_free(ferry, *address);
                 }
@@ -253,7 +253,8 @@ impl<T> Drop for PinnedBuffer<T> {
         // SAFETY: nothing of ferry's uses the memory. A deferred free that fails leaves it to the other one.
         unsafe {
             match &self.free_after {
-                Some(stream) if sys::ferry_host_free_deferred(ferry, address, stream.as_raw()) == 0 => {}
+                Some(stream)
+                    if sys::ferry_host_free_deferred(ferry, address, stream.as_raw()) == sys::FERRY_SUCCESS => {}
                 _ => drop(sys::ferry_host_free(ferry, address)),
             }
         }
@@ -355,7 +356,8 @@ impl<T> Drop for PoolBlock<T> {
         // SAFETY: as for PinnedBuffer.
         unsafe {
             match &self.free_after {
-                Some(stream) if sys::ferry_pinned_pool_free_async(pool, address, stream.as_raw()) == 0 => {}
+                Some(stream)
+                    if sys::ferry_pinned_pool_free_async(pool, address, stream.as_raw()) == sys::FERRY_SUCCESS => {}
                 _ => drop(sys::ferry_pinned_pool_free(pool, address)),
             }
         }

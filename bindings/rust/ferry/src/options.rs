@@ -1,6 +1,6 @@
 //! How to open ferry.
 
-use crate::sys;
+use crate::sys::{self, CopyFlags, Kernels, LogLevel, Staging};
 use std::ffi::{c_void, CStr};
 use std::os::raw::c_char;
 use std::sync::mpsc::Sender;
@@ -21,7 +21,7 @@ pub enum Driver {
 #[derive(Clone, Debug)]
 pub struct LogLine {
     /// `FERRY_LOG_*`.
-    pub level: i32,
+    pub level: LogLevel,
     /// The line, without its end.
     pub text: String,
 }
@@ -52,19 +52,19 @@ impl Options {
     }
 
     /// `FERRY_COPY_*` for every copy and fill without flags of its own.
-    pub fn copy_flags(mut self, flags: u32) -> Options {
+    pub fn copy_flags(mut self, flags: CopyFlags) -> Options {
         self.raw.copy_flags = flags;
         self
     }
 
     /// `FERRY_KERNELS_*`: when ferry's kernels are loaded.
-    pub fn kernels(mut self, when: i32) -> Options {
+    pub fn kernels(mut self, when: Kernels) -> Options {
         self.raw.kernels = when;
         self
     }
 
     /// `FERRY_STAGING_*`: when threads and staging buffers for pageable memory are made.
-    pub fn staging(mut self, when: i32) -> Options {
+    pub fn staging(mut self, when: Staging) -> Options {
         self.raw.staging = when;
         self
     }
@@ -100,7 +100,7 @@ impl Options {
 }
 
 /// The callback of ferry's log. `user` is the sender of [`Options::log`].
-pub(crate) unsafe extern "C" fn send_line(user: *mut c_void, level: i32, message: *const c_char) {
+pub(crate) unsafe extern "C" fn send_line(user: *mut c_void, level: LogLevel, message: *const c_char) {
     // SAFETY: the instance owns the sender until ferry_close has returned; the message ends with zero.
     let (lines, text) = unsafe { (&*user.cast::<Mutex<Sender<LogLine>>>(), CStr::from_ptr(message)) };
     let line = LogLine { level, text: text.to_string_lossy().into_owned() };

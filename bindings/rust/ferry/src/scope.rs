@@ -73,7 +73,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 
     /// Enqueues copies that have no order among themselves. `flags`: 0 or `FERRY_BATCH_CHECK_OVERLAP`.
-    pub fn copy_batch(&'scope self, stream: &Stream, copies: &[CopyDesc<'scope>], flags: u32) -> Result<()> {
+    pub fn copy_batch(
+        &'scope self,
+        stream: &Stream,
+        copies: &[CopyDesc<'scope>],
+        flags: sys::BatchFlags,
+    ) -> Result<()> {
         self.note(stream);
         let (ferry, first, count) = (self.ferry.as_raw(), copies.as_ptr().cast(), copies.len() as u64);
         // SAFETY: a CopyDesc is a ferry_copy_desc; else as in run_copy().
@@ -84,7 +89,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 
     /// Enqueues pieces, as [`Scope::copy_batch`].
-    pub fn copy_pieces(&'scope self, stream: &Stream, pieces: &Pieces<'scope>, flags: u32) -> Result<()> {
+    pub fn copy_pieces(&'scope self, stream: &Stream, pieces: &Pieces<'scope>, flags: sys::BatchFlags) -> Result<()> {
         self.note(stream);
         let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
         let (ferry, count) = (self.ferry.as_raw(), pieces.len() as u64);
@@ -140,7 +145,7 @@ impl Drop for Prepared<'_> {
 
 impl Stream {
     /// Prepares a batch for launches on this stream. `flags` as for [`Ferry::copy_batch`].
-    pub fn prepare<'a>(&self, copies: &[CopyDesc<'a>], flags: u32) -> Result<Prepared<'a>> {
+    pub fn prepare<'a>(&self, copies: &[CopyDesc<'a>], flags: sys::BatchFlags) -> Result<Prepared<'a>> {
         let (first, count, mut handle) = (copies.as_ptr().cast(), copies.len() as u64, null_mut());
         // SAFETY: a CopyDesc is a ferry_copy_desc. Nothing is copied yet.
         detailed(|error| unsafe {
@@ -151,7 +156,7 @@ impl Stream {
     }
 
     /// Prepares pieces. With `FERRY_BATCH_UPDATABLE` their addresses can be changed.
-    pub fn prepare_pieces<'a>(&self, pieces: &Pieces<'a>, flags: u32) -> Result<Prepared<'a>> {
+    pub fn prepare_pieces<'a>(&self, pieces: &Pieces<'a>, flags: sys::BatchFlags) -> Result<Prepared<'a>> {
         let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
         let (ferry, stream, count, mut handle) = (self.ferry(), self.as_raw(), pieces.len() as u64, null_mut());
         // SAFETY: the three lists have one length. Nothing is copied yet.

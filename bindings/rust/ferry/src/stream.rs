@@ -43,7 +43,7 @@ impl Stream {
     }
 
     /// Creates a stream with `FERRY_STREAM_*` flags and a priority.
-    pub fn with(ferry: &Ferry, device: i32, flags: u32, priority: i32) -> Result<Stream> {
+    pub fn with(ferry: &Ferry, device: i32, flags: sys::StreamFlags, priority: i32) -> Result<Stream> {
         let mut handle = null_mut();
         // SAFETY: the call writes a handle.
         detailed(|error| unsafe {
@@ -138,7 +138,7 @@ impl Stream {
     }
 
     /// What a batch on the stream would do now.
-    pub fn explain_batch(&self, copies: &[CopyDesc<'_>], flags: u32) -> Result<BatchExplanation> {
+    pub fn explain_batch(&self, copies: &[CopyDesc<'_>], flags: sys::BatchFlags) -> Result<BatchExplanation> {
         let (first, count, mut explained) = (copies.as_ptr().cast(), copies.len() as u64, Default::default());
         let (ferry, stream) = (self.ferry().as_raw(), self.as_raw());
         // SAFETY: nothing is copied.
@@ -149,7 +149,7 @@ impl Stream {
     }
 
     /// What pieces on the stream would do now.
-    pub fn explain_pieces(&self, pieces: &Pieces<'_>, flags: u32) -> Result<BatchExplanation> {
+    pub fn explain_pieces(&self, pieces: &Pieces<'_>, flags: sys::BatchFlags) -> Result<BatchExplanation> {
         let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
         let (ferry, count, stream) = (self.ferry().as_raw(), pieces.len() as u64, self.as_raw());
         let mut explained = Default::default();
@@ -236,7 +236,7 @@ impl Stream {
 }
 
 /// The callback of [`Stream::notify`].
-unsafe extern "C" fn send_result(user: *mut c_void, status: i32) {
+unsafe extern "C" fn send_result(user: *mut c_void, status: sys::Status) {
     // SAFETY: `user` is the sender, which is not used elsewhere.
     let sender = unsafe { Box::from_raw(user.cast::<Sender<Result<()>>>()) };
     let _ = sender.send(check(status)); // nobody waits for it any more
@@ -261,7 +261,7 @@ impl Drop for Event {
 
 impl Event {
     /// Creates an event of a device. `flags`: 0 or `FERRY_EVENT_*`.
-    pub fn new(ferry: &Ferry, device: i32, flags: u32) -> Result<Event> {
+    pub fn new(ferry: &Ferry, device: i32, flags: sys::EventFlags) -> Result<Event> {
         let mut handle = null_mut();
         // SAFETY: the call writes a handle.
         detailed(|error| unsafe { sys::ferry_event_create(ferry.as_raw(), device, flags, &mut handle, error) })?;

@@ -39,7 +39,7 @@ unsafe impl Send for Shape {}
 unsafe impl Sync for Shape {}
 
 impl Shape {
-    fn line<T: Element>(kind: i32, device: i32, address: u64, length: usize) -> Shape {
+    fn line<T: Element>(kind: sys::Kind, device: i32, address: u64, length: usize) -> Shape {
         assert!(size_of::<T>() > 0, "an element of a copy has at least one byte");
         let place = sys::ferry_place { kind, device, address, ..Default::default() };
         Shape { place, ..Shape::tight::<T>([length, 1, 1]) }
@@ -355,7 +355,7 @@ impl<'a> CopyDesc<'a> {
     }
 
     /// The copy with `FERRY_COPY_*` flags, which replace the instance's.
-    pub fn flags(mut self, flags: u32) -> CopyDesc<'a> {
+    pub fn flags(mut self, flags: sys::CopyFlags) -> CopyDesc<'a> {
         self.raw.flags = flags;
         self
     }

@@ -46,7 +46,7 @@ fn an_error_of_ferry_has_all_its_details_and_one_line() {
     let part = |first| device.view().sub([first, 0, 0], [4, 1, 1]);
     let good = CopyDesc::new(part(0), part(4)).unwrap();
     let overlapping = CopyDesc::new(part(0), part(2)).unwrap();
-    let error = ferry.copy_batch(&[good, overlapping], 0).unwrap_err();
+    let error = ferry.copy_batch(&[good, overlapping], BatchFlags::NONE).unwrap_err();
     assert_eq!((error.status(), error.name()), (sys::FERRY_ERROR_OVERLAP, "FERRY_ERROR_OVERLAP"));
     assert_eq!(error.index(), 1);
     assert!(error.to_string().contains("copy 1") && error.to_string().contains("FERRY_ERROR_OVERLAP"), "{error}");
@@ -57,7 +57,7 @@ fn an_error_of_ferry_has_all_its_details_and_one_line() {
     let error = DeviceBuffer::<u8>::new(&ferry, 99, 4).err().unwrap();
     assert_eq!(error.status(), sys::FERRY_ERROR_DEVICE);
     let error = DeviceBuffer::<u8>::new(&ferry, 0, 1 << 50).err().unwrap();
-    assert_eq!(error.status(), -1002);
+    assert_eq!(error.status(), Status(-1002));
     assert!(error.can_retry());
     let boxed: Box<dyn std::error::Error> = error.into();
     assert!(boxed.to_string().contains("CUDA_ERROR_OUT_OF_MEMORY"));
@@ -86,7 +86,7 @@ fn a_transfer_of_another_size_gives_its_buffer_back() {
 
 #[test]
 fn an_options_error_names_its_field() {
-    let options = unsafe { Options::new(Driver::Software).with_raw(|raw| raw.checks = 77) };
+    let options = unsafe { Options::new(Driver::Software).with_raw(|raw| raw.checks = sys::Checks(77)) };
     let error = Ferry::open(options).err().unwrap();
     assert_eq!((error.side(), error.field()), (sys::FERRY_SIDE_OPTIONS, sys::FERRY_FIELD_CHECKS));
 }
@@ -197,7 +197,7 @@ fn a_ticket_reports_a_copy_and_a_stream() {
             let all = stream.ticket()?;
             ticket.wait()?;
             let info = ticket.info()?;
-            assert_eq!((info.done, info.status, info.route), (1, 0, sys::FERRY_ROUTE_STAGED));
+            assert_eq!((info.done, info.status, info.route), (1, sys::FERRY_SUCCESS, sys::FERRY_ROUTE_STAGED));
             assert_eq!((info.bytes_done, info.bytes_total), (4 << 20, 4 << 20));
             all.wait()
         })
@@ -240,9 +240,9 @@ fn thousands_of_pieces_arrive_at_once_and_in_order_of_a_stream() {
     assert_eq!(contents(&ferry, &device), expected(&sent, 17));
     let later = numbers(3000 * 18)[3000..].to_vec();
     let pieces = reversed(&later, &device, 17);
-    ferry.scope(|scope| scope.copy_pieces(&stream, &pieces, 0)).unwrap();
+    ferry.scope(|scope| scope.copy_pieces(&stream, &pieces, BatchFlags::NONE)).unwrap();
     assert_eq!(contents(&ferry, &device), expected(&later, 17));
-    let explained = stream.explain_pieces(&pieces, 0).unwrap();
+    let explained = stream.explain_pieces(&pieces, BatchFlags::NONE).unwrap();
     assert!(explained.to_string().contains("3000 copies") && explained.context_device == 0, "{explained}");
 }
 
@@ -256,7 +256,7 @@ fn a_piece_must_be_a_line_of_memory() {
     assert_eq!((error.side(), error.field()), (sys::FERRY_SIDE_SOURCE, sys::FERRY_FIELD_ROW_PITCH));
     let rows = device.view().shaped([8, 8, 1]).sub([0, 2, 0], [8, 2, 1]);
     pieces.push(rows, ViewMut::of(&mut host).shaped([8, 2, 1])).unwrap();
-    ferry.copy_pieces(&pieces, 0).unwrap();
+    ferry.copy_pieces(&pieces, BatchFlags::NONE).unwrap();
     assert_eq!((pieces.len(), pieces.is_empty()), (1, false));
     assert_eq!(host, numbers(32)[16..]);
 }
@@ -279,10 +279,10 @@ fn a_prepared_batch_is_launched_often_and_gets_other_sources() {
     let error = prepared.set_addresses(&reversed(&frames[0], &device, 32)).unwrap_err();
     assert_eq!(error.status(), sys::FERRY_ERROR_INVALID_ARGUMENT);
     let boxes = [CopyDesc::new(&frames[0], &device).unwrap()];
-    let prepared = stream.prepare(&boxes, 0).unwrap();
+    let prepared = stream.prepare(&boxes, BatchFlags::NONE).unwrap();
     ferry.scope(|scope| scope.launch(&prepared).and_then(|()| scope.launch(&prepared))).unwrap();
     assert_eq!(contents(&ferry, &device)[..], frames[0][..]);
-    ferry.scope(|scope| scope.copy_batch(&stream, &[CopyDesc::new(&frames[1], &device)?], 0)).unwrap();
+    ferry.scope(|scope| scope.copy_batch(&stream, &[CopyDesc::new(&frames[1], &device)?], BatchFlags::NONE)).unwrap();
     assert_eq!(contents(&ferry, &device)[..], frames[1][..]);
 }
 
@@ -435,7 +435,7 @@ fn the_report_the_device_and_explanations_can_be_read() {
         assert!(explained.to_string().contains("400 B"), "{explained}");
         assert!(explained.driver_call().starts_with("cu"));
     }
-    assert!(!stream.explain_batch(&[copy], 0).unwrap().to_string().is_empty());
+    assert!(!stream.explain_batch(&[copy], BatchFlags::NONE).unwrap().to_string().is_empty());
     assert_eq!(obstacle_text(sys::FERRY_OBSTACLE_PAGEABLE), "pageable memory");
 }
 
@@ -466,7 +466,7 @@ fn the_log_goes_to_a_channel() {
 fn events_measure_time() {
     let ferry = open();
     let stream = Stream::new(&ferry, 0).unwrap();
-    let [start, end] = [0, 1].map(|_| Event::new(&ferry, 0, 0).unwrap());
+    let [start, end] = [0, 1].map(|_| Event::new(&ferry, 0, EventFlags::NONE).unwrap());
     start.record(&stream).unwrap();
     end.record(&stream).unwrap();
     end.synchronize().unwrap();
