@@ -435,7 +435,7 @@ namespace Ferry
         Fabric = 0x8,
     }
 
-    /// <summary>FERRY_STREAM_NON_BLOCKING_*</summary>
+    /// <summary>FERRY_STREAM_NON_BLOCKING</summary>
     [Flags] public enum StreamFlags : uint
     {
         None = 0,
@@ -653,7 +653,7 @@ namespace Ferry
         D3d11ResourceKmt = 7,
     }
 
-    /// <summary>FERRY_EXTERNAL_DEDICATED_*</summary>
+    /// <summary>FERRY_EXTERNAL_DEDICATED</summary>
     [Flags] public enum ExternalFlags : uint
     {
         None = 0,

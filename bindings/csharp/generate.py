@@ -81,7 +81,8 @@ def write_constants():
     yield "    }\n"
     for group, (name, one) in ENUMS.items():
         are_flags = one["kind"] == "flags"
-        yield f"    /// <summary>{group}_*</summary>"
+        whole = group if one["values"][0]["name"] == group else f"{group}_*"
+        yield f"    /// <summary>{whole}</summary>"
         yield f"    {'[Flags] ' if are_flags else ''}public enum {name} : {SCALARS[one['type']]}\n    {{"
         if are_flags:
             yield "        None = 0,"

@@ -48,7 +48,7 @@ const (
 	ErrorRoute           Status = -31 // the route that the flags force cannot take this copy: see value
 )
 
-// FERRY_STATUS_DRIVER_BASE_*
+// FERRY_STATUS_DRIVER_BASE
 const (
 	StatusDriverBase = -1000
 )
@@ -161,7 +161,7 @@ const (
 	CopyDefault            CopyFlags = 4294901760 // a maximum of 65535 SMs, which limits nothing
 )
 
-// FERRY_COPY_MAX_SMS_SHIFT_*
+// FERRY_COPY_MAX_SMS_SHIFT
 const (
 	CopyMaxSMsShift = 16
 )
@@ -368,10 +368,10 @@ const (
 	StreamPerThread = 2
 )
 
-// StreamFlags is any combination of the constants FERRY_STREAM_NON_BLOCKING_*.
+// StreamFlags is 0 or FERRY_STREAM_NON_BLOCKING.
 type StreamFlags uint32
 
-// FERRY_STREAM_NON_BLOCKING_*
+// FERRY_STREAM_NON_BLOCKING
 const (
 	StreamNonBlocking StreamFlags = 1 // not ordered with the legacy default stream (CU_STREAM_NON_BLOCKING)
 )
@@ -520,7 +520,7 @@ const (
 	AccessReadWrite Access = 3
 )
 
-// FERRY_IPC_HANDLE_SIZE_*
+// FERRY_IPC_HANDLE_SIZE
 const (
 	IPCHandleSize = 256
 )
@@ -560,10 +560,10 @@ const (
 	ExternalD3d11ResourceKMT ExternalType = 7 // a KMT handle; else the same
 )
 
-// ExternalFlags is any combination of the constants FERRY_EXTERNAL_DEDICATED_*.
+// ExternalFlags is 0 or FERRY_EXTERNAL_DEDICATED.
 type ExternalFlags uint32
 
-// FERRY_EXTERNAL_DEDICATED_*
+// FERRY_EXTERNAL_DEDICATED
 const (
 	ExternalDedicated ExternalFlags = 1
 )

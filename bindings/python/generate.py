@@ -60,7 +60,7 @@ def constants(group):
         member = value["name"].split("_", 2)[2] if value["name"] == prefix else value["name"].removeprefix(prefix + "_")
         members.append((member.removeprefix("FERRY_"), value))
     yield f"\n\nclass {name}({'IntFlag' if are_flags else 'IntEnum'}):"
-    yield f'    """{prefix}_*"""\n'
+    yield f'    """{prefix if len(members) == 1 and members[0][1]["name"] == prefix else prefix + "_*"}"""\n'
     yield from (f"    {member} = {number(value)}" for member, value in members)
     yield "\n"
     yield from (f"{value['name']}: Final = {name}.{member}" for member, value in members)

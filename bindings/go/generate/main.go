@@ -114,16 +114,21 @@ func constants(d *description) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "package ferry\n")
 	for _, group := range d.Constants {
-		goType := typeOf(group.Group, group.Kind)
+		goType, all := typeOf(group.Group, group.Kind), group.Group+"_*"
+		if group.Values[0].Name == group.Group { // a constant that is a group of its own
+			all = group.Group
+		}
 		if goType != "" {
 			meaning := "is one of the constants"
-			if group.Kind == "flags" {
+			if all == group.Group {
+				meaning = "is 0 or"
+			} else if group.Kind == "flags" {
 				meaning = "is any combination of the constants"
 			}
-			fmt.Fprintf(&out, "\n// %s %s %s_*.\ntype %s %s\n", goType, meaning, group.Group, goType,
+			fmt.Fprintf(&out, "\n// %s %s %s.\ntype %s %s\n", goType, meaning, all, goType,
 				strings.TrimSuffix(group.Type, "_t"))
 		}
-		fmt.Fprintf(&out, "\n// %s_*\nconst (\n", group.Group)
+		fmt.Fprintf(&out, "\n// %s\nconst (\n", all)
 		for _, one := range group.Values {
 			fmt.Fprintf(&out, "\t%s %s = %d%s\n", camel(strings.TrimPrefix(one.Name, "FERRY_")), goType, one.Value,
 				comment(one.Comment))

@@ -537,7 +537,7 @@ FERRY_STREAM_PER_THREAD: Final = 2
 
 
 class StreamFlags(IntFlag):
-    """FERRY_STREAM_NON_BLOCKING_*"""
+    """FERRY_STREAM_NON_BLOCKING"""
 
     NON_BLOCKING = 0x1
 
@@ -822,7 +822,7 @@ FERRY_EXTERNAL_D3D11_RESOURCE_KMT: Final = ExternalType.D3D11_RESOURCE_KMT
 
 
 class ExternalFlags(IntFlag):
-    """FERRY_EXTERNAL_DEDICATED_*"""
+    """FERRY_EXTERNAL_DEDICATED"""
 
     DEDICATED = 0x1
 
