@@ -865,6 +865,55 @@ TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
     apart.expect_copied();
 }
 
+// Each box takes a call of its own. The test waits for nothing but the batch.
+TEST_F(batch, a_synchronous_batch_that_fails_midway_waits_and_leaves_other_copies_whole_or_not_made) {
+    constexpr std::uint64_t size = 1 << 20;
+    constexpr int count = 6, refused = 4;
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    std::vector<std::unique_ptr<test_place>> sources, destinations;
+    std::vector<ferry_copy_desc> copies;
+    for (int i = 0; i < count; ++i) {
+        sources.push_back(std::make_unique<test_place>(place_kind::device, grid{.width = size}));
+        destinations.push_back(std::make_unique<test_place>(place_kind::pinned, grid{.width = size}));
+        sources[i]->fill(10 + i);
+        destinations[i]->fill(20 + i);
+        copies.push_back(
+            describe_copy(sources[i]->describe(statement::stated), destinations[i]->describe(statement::stated), size));
+        copies[i].flags = FERRY_COPY_BY_DRIVER;
+    }
+    driver.fail("cuMemcpy3DAsync", CUDA_ERROR_INVALID_VALUE, refused);
+    EXPECT_EQ(ferry_copy_batch(instance.get(), copies.data(), copies.size(), 0, nullptr),
+              FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_INVALID_VALUE));
+    driver.heal();
+    for (int i = 0; i < count; ++i) {
+        const bytes now = destinations[i]->read();
+        const bool is_untouched = now == destinations[i]->picture();
+        reference_copy(*sources[i], {}, *destinations[i], {}, size, 1, 1);
+        EXPECT_TRUE(is_untouched || now == destinations[i]->picture()) << "copy " << i << " was made in part";
+        EXPECT_EQ(is_untouched, i >= refused - 1) << "copy " << i;
+    }
+}
+
+TEST_F(batch, copies_that_overlap_change_nothing_but_their_destinations) {
+    for (const place_kind from : {place_kind::pageable, place_kind::pinned, place_kind::device}) {
+        SCOPED_TRACE(name_of(from));
+        constexpr std::uint64_t size = 60'000, margin = 1000, shift = 100;
+        test_place source(from, {.width = size}), destination(place_kind::device, {.width = size});
+        source.fill(1);
+        destination.fill(2);
+        piece_batch pieces; // each destination overlaps the next
+        for (std::uint64_t at = margin; at + 2 * shift <= size - margin; at += shift)
+            pieces.add(destination.address() + at, source.address() + at / 2, 2 * shift);
+        pieces.add(destination.address() + margin, destination.address() + 2 * margin, 3 * shift); // and a source
+        ASSERT_OK(pieces.copy(basic.get()));
+        const bytes now = destination.read(), before = destination.picture();
+        EXPECT_TRUE(std::equal(now.begin(), now.begin() + margin, before.begin()));
+        EXPECT_TRUE(std::equal(now.end() - margin, now.end(), before.end() - margin));
+        EXPECT_TRUE(source.read() == source.picture());
+    }
+}
+
 TEST_F(batch, copies_that_the_driver_refuses_as_a_batch_are_made_one_by_one) {
     fault_driver driver(raw_entry_points());
     driver.hide("cuLaunchKernel");

@@ -1793,6 +1793,40 @@ TEST_F(pageable, a_context_that_dies_leaves_no_copy_waiting) {
     EXPECT_TRUE(read_back(device, host.size()) == host);
 }
 
+// The context dies while a thread is at the memory, which keeps it from leaving.
+TEST_F(beside_stuck_copies, a_ticket_of_a_dead_context_is_done_only_when_no_thread_is_at_the_memory) {
+    if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
+    if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
+    for (const bool to_device : both_ways) {
+        SCOPED_TRACE(to_device ? "to the device" : "from the device");
+        open(small());
+        const expendable_context doomed(counted.get());
+        fatal_kernel fatal;
+        const test_stream there;
+        const device_memory memory(size);
+        {
+            const bytes warm(4096);
+            ASSERT_OK(ferry_copy_bytes_async(counted.get(), memory, at(warm), warm.size(), there, nullptr));
+            ASSERT_OK(raw().cuStreamSynchronize(there));
+        }
+        stuck_pages slow(1, size, 9);
+        const std::uint64_t here = reinterpret_cast<std::uintptr_t>(slow.data);
+        const ferry_copy_desc copy = line(to_device ? std::uint64_t{memory} : here,
+                                          to_device ? here : std::uint64_t{memory}, size, FERRY_COPY_BY_STAGING);
+        ferry_ticket *ticket = nullptr;
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, there, &ticket, nullptr));
+        EXPECT_TRUE(within_ten_seconds([&] { return stuck_pages::waiting() != 0; }));
+        fatal.run();
+        for (int i = 0; i < 3; ++i)
+            EXPECT_EQ(look_at(ticket).done, 0) << "a thread still waits for a page of the copy";
+        slow.release();
+        EXPECT_EQ(ferry_ticket_wait(ticket), -1000 - fatal.killed);
+        EXPECT_EQ(look_at(ticket).done, 1);
+        EXPECT_EQ(stuck_pages::waiting(), 0);
+        EXPECT_OK(ferry_ticket_release(ticket));
+    }
+}
+
 // A staged copy by copies took such words for chunks that had arrived.
 TEST_F(pageable, a_stream_of_a_dead_context_ends_its_waits_and_writes_no_words) {
     if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";

@@ -42,6 +42,25 @@ TEST_F(streams, have_the_requested_flags_and_priority) {
     EXPECT_OK(ferry_stream_destroy(basic.get(), stream));
 }
 
+TEST_F(streams, the_software_driver_refuses_handles_that_are_not_its_own) {
+    if (!on_software_driver()) GTEST_SKIP() << "the NVIDIA driver may crash";
+    static std::uint64_t foreign[64] = {};
+    auto *const stream = reinterpret_cast<CUstream_st *>(foreign);
+    auto *const event = reinterpret_cast<CUevent_st *>(foreign);
+    auto *const array = reinterpret_cast<CUarray_st *>(foreign);
+    constexpr std::int32_t invalid_handle = FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(ferry_stream_synchronize(basic.get(), stream), invalid_handle);
+    EXPECT_EQ(ferry_event_synchronize(basic.get(), event), invalid_handle);
+    EXPECT_EQ(ferry_event_record(basic.get(), event, nullptr), invalid_handle);
+    EXPECT_EQ(ferry_array_destroy(basic.get(), array), invalid_handle);
+    EXPECT_EQ(ferry_context_push(basic.get(), 0, reinterpret_cast<CUctx_st *>(foreign)),
+              FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_INVALID_CONTEXT));
+    EXPECT_EQ(ferry_stream_destroy(basic.get(), stream), invalid_handle);
+    test_place source(place_kind::pinned, {.width = 64}), destination(place_kind::device, {.width = 64});
+    EXPECT_EQ(ferry_copy_bytes_async(basic.get(), destination.address(), source.address(), 64, stream, nullptr),
+              invalid_handle);
+}
+
 TEST_F(streams, an_event_orders_two_streams) {
     constexpr std::uint64_t size = 4 << 20;
     CUstream_st *const first = new_stream(), *const second = new_stream();

@@ -716,19 +716,22 @@ namespace Ferry
     /// version, and becomes 40; 1 to 7 is not filled. Every call that takes a ferry_error_info fills it; after a
     /// success all other fields are 0. `value` is the offending value and `limit` the bound that it missed, in the
     /// field's unit. Both are 0 where no number applies; for a driver's status side and field are 0 too. PITCH value:
-    /// the pitch or slice height given; limit: the allowed minimum or maximum OUT_OF_BOUNDS value: one past the last
-    /// byte, row or slice of the box (for memory: an address); limit: the end of the allocation or array (or its
-    /// beginning, if the box begins before it) ARRAY_FORMAT value: the x, the width or the destination's element size;
-    /// limit: the element size required DEVICE value: the ordinal given; limit: the number of devices, the memory's
-    /// device, or for a fill the stream's device INVALID_ARGUMENT value: the number given; limit: the allowed maximum,
-    /// minimum or unit OVERFLOW value: the offset, extent or slice height given; limit: the maximum that fits 64 bits
-    /// FLAGS value: the flags given ALIGNMENT value: the address, pitch or width, or the shift of a prepared piece's
-    /// destination; limit: the divisor OVERLAP between two copies of a batch, value: the later copy's index; limit: the
-    /// other's UNSUPPORTED value: the pattern's size, depth or layer given; limit: the maximum, or the layer, that
-    /// works DRIVER_TOO_OLD value: the driver's version; limit: the oldest supported version ROUTE value:
-    /// FERRY_OBSTACLE_* PROFILE for a line, value: its number; limit: the number of lines HANDLE for a handle of any
-    /// other version, value: its version; limit: this library's. For OS_HANDLE, value: the descriptor or handle; limit:
-    /// the driver's result, or 0 ABI_MISMATCH value: the size given; limit: this library's
+    /// the pitch or slice height given; limit: the allowed minimum or maximum OUT_OF_BOUNDS of an array, field X, Y or
+    /// Z, value: one past the last byte, row or slice of the box; limit: the array's width in bytes, its height or its
+    /// depth. Of memory, field ADDRESS, value: the address one past the last byte; limit: the end of the allocation. If
+    /// the box begins before the allocation, the two are the beginnings. The side is that of the copy; calls other than
+    /// copies and fills have none, and may name SIZE. A piece of an updatable batch has no numbers ARRAY_FORMAT value:
+    /// the x, the width or the destination's element size; limit: the element size required DEVICE value: the ordinal
+    /// given; limit: the number of devices, the memory's device, or for a fill the stream's device INVALID_ARGUMENT
+    /// value: the number given; limit: the allowed maximum, minimum or unit OVERFLOW value: the offset, extent or slice
+    /// height given; limit: the maximum that fits 64 bits FLAGS value: the flags given ALIGNMENT value: the address,
+    /// pitch or width, or the shift of a prepared piece's destination; limit: the divisor OVERLAP between two copies of
+    /// a batch, value: the later copy's index; limit: the other's UNSUPPORTED value: the pattern's size, depth or layer
+    /// given; limit: the maximum, or the layer, that works DRIVER_TOO_OLD value: the driver's version; limit: the
+    /// oldest supported version ROUTE value: FERRY_OBSTACLE_* PROFILE for a line, value: its number; limit: the number
+    /// of lines HANDLE for a handle of any other version, value: its version; limit: this library's. For OS_HANDLE,
+    /// value: the descriptor or handle; limit: the driver's result, or 0 ABI_MISMATCH value: the size given; limit:
+    /// this library's
     /// </summary>
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct ErrorInfo
@@ -752,11 +755,11 @@ namespace Ferry
     /// first element. row_pitch Bytes from one row to the next, at least x + width. 0: rows are tight, width bytes
     /// apart; x must then be 0 unless the copy is one row of the first slice. Not read for arrays. slice_height Rows
     /// from one slice to the next, at least y + height: the allocation's height, not the copy's. 0: slices are tight,
-    /// height rows apart; y must then be 0 unless the copy is in the first slice. Not read for arrays. device Not read
-    /// for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device. array Block-compressed arrays count
-    /// rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy (the driver's -1001); its planes do. Only
-    /// full checks refuse a wrong address. With basic checks the driver may refuse it or the process may crash, as with
-    /// the driver's own calls.
+    /// height rows apart; y must then be 0 unless the copy is in the first slice. Not read for arrays. address Not read
+    /// for ARRAY; `array` is read only for ARRAY. device Not read for ANY and HOST. Managed memory may be HOST, ANY, or
+    /// DEVICE on any device. array Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar
+    /// array takes no copy (the driver's -1001); its planes do. Only full checks refuse a wrong address. With basic
+    /// checks the driver may refuse it or the process may crash, as with the driver's own calls.
     /// </summary>
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct NativePlace
@@ -1580,8 +1583,10 @@ namespace Ferry
         /// <summary>
         /// Writes one readable line about `error` to `buffer`, cut to `size` bytes with its ending zero, such as "copy
         /// 7: destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)" or, if only status is set, "no such
-        /// device ... (FERRY_ERROR_DEVICE)". Index 0 is left out. Returns the length of the whole line without the
-        /// zero, or 0 for a NULL error. `buffer` may be NULL when size is 0: the call then measures the line.
+        /// device ... (FERRY_ERROR_DEVICE)". FERRY_ERROR_OUT_OF_BOUNDS reads "destination.y: 17, past the end at 16
+        /// (...)" of an array, and "source.address: 0x7f5e00001001, past the end at 0x7f5e00001000 (...)" of memory.
+        /// Index 0 is left out. Returns the length of the whole line without the zero, or 0 for a NULL error. `buffer`
+        /// may be NULL when size is 0: the call then measures the line.
         /// </summary>
         /// <remarks>Values: `buffer`: `size` bytes. Errors: none.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
@@ -1589,8 +1594,10 @@ namespace Ferry
 
         /// <summary>
         /// Opens an instance. NULL `options` are the defaults: the NVIDIA driver or an error. Several instances may be
-        /// open at once. Instances on the software driver share it: a later one with other software_* values is
-        /// refused.
+        /// open at once, also on both drivers. Instances on the software driver share it: a later one with other
+        /// software_* values is refused. Never give an instance a handle or a device address of the other driver. The
+        /// software driver refuses handles that are not its own with the driver's status (-1400, of contexts -1201),
+        /// but the NVIDIA driver may crash, and both take an address that they do not know for host memory.
         /// </summary>
         /// <remarks>
         /// Blocking: while cuInit runs. With FERRY_KERNELS_AT_OPEN or FERRY_STAGING_AT_OPEN also makes each device's
@@ -1792,7 +1799,11 @@ namespace Ferry
         /// <summary>
         /// Fills `info`. A staged copy is done when its last byte has arrived, which may be a moment before its stream
         /// continues. The call also detects a dead context: for a staged copy, no later than at the first query before
-        /// which no bytes have arrived since the previous one.
+        /// which no bytes have arrived since the previous one. After a context has died, threads of ferry's may still
+        /// be at the host memory of a staged copy, each until the end of its chunk. The copy's ticket is done, and
+        /// ferry_ticket_wait returns, only after the last of them has left: then the memory may be freed. For a batch,
+        /// a copy without a ticket and a copy of memory that is registered in part, only the return of ferry_close says
+        /// that they have left.
         /// </summary>
         /// <remarks>
         /// Thread-safety: safe, but not beside ferry_ticket_release of the same ticket. Errors: the common errors;
@@ -1820,30 +1831,32 @@ namespace Ferry
 
         /// <summary>
         /// Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among
-        /// themselves and must not overlap: no destination with another copy's source or destination. The result is
-        /// undefined otherwise. FERRY_BATCH_CHECK_OVERLAP looks for overlap by sorting all rows, for some hundred
-        /// nanoseconds each. All copies are checked before any is made. A copy that continues the one before at both
-        /// ends is merged with it. Width 0 is fine, and so is count 0; `copies` may then be NULL. A copy may leave the
-        /// allocation that it begins in only into adjacent memory of the same device, which full checks refuse too, and
-        /// out of a registration of host memory. The context is found as for ferry_copy, for the first copy that has a
-        /// device. A piece is a line of linear memory without flags of its own; any other copy is a box. Pieces use the
-        /// instance's flags. A copy with flags of its own is routed by them, in a call or launch of its own. If the
-        /// instance has flags, every box of rows gets a call or launch of its own too. All boxes out of arrays that
-        /// kernels read (FERRY_ARRAY_SURFACE) take one launch together where that is faster. The driver makes copies
-        /// into arrays. Between pageable memory and the context's device, pieces are staged together, with boxes of at
-        /// most 16384 rows: in one launch for each direction, or several above 1 GiB. A single one, and copies with the
-        /// instance's flags NO_KERNELS or BY_DRIVER, are routed as by ferry_copy_async. Pieces with the same source of
-        /// 4 MiB or more that go to several devices are a broadcast, which runs on streams of ferry's own. Devices with
-        /// access to each other's memory, proven by ferry_peer_enable or ferry_peer_probe, take chunks in turn and pass
-        /// them on (docs/devices.md).
+        /// themselves. Their sources may overlap. No destination may overlap another copy's source or destination: the
+        /// bytes of both copies' destinations are then undefined, but no others change. FERRY_BATCH_CHECK_OVERLAP looks
+        /// for overlap by sorting all rows, for some hundred nanoseconds each. All copies are checked before any is
+        /// made. A copy that continues the one before at both ends is merged with it. Width 0 is fine, and so is count
+        /// 0; `copies` may then be NULL. A copy may leave the allocation that it begins in only into adjacent memory of
+        /// the same device, which full checks refuse too, and out of a registration of host memory. The context is
+        /// found as for ferry_copy, for the first copy that has a device. A piece is a line of linear memory without
+        /// flags of its own; any other copy is a box. Pieces use the instance's flags. A copy with flags of its own is
+        /// routed by them, in a call or launch of its own. If the instance has flags, every box of rows gets a call or
+        /// launch of its own too. All boxes out of arrays that kernels read (FERRY_ARRAY_SURFACE) take one launch
+        /// together where that is faster. The driver makes copies into arrays. Between pageable memory and the
+        /// context's device, pieces are staged together, with boxes of at most 16384 rows: in one launch for each
+        /// direction, or several above 1 GiB. A single one, and copies with the instance's flags NO_KERNELS or
+        /// BY_DRIVER, are routed as by ferry_copy_async. Pieces with the same source of 4 MiB or more that go to
+        /// several devices are a broadcast, which runs on streams of ferry's own. Devices with access to each other's
+        /// memory, proven by ferry_peer_enable or ferry_peer_probe, take chunks in turn and pass them on
+        /// (docs/devices.md).
         /// </summary>
         /// <remarks>
         /// Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0. Blocking: until all copies are
         /// complete. Ownership: `copies` is read before return. Working memory is kept for the next batch, until
         /// ferry_close. Errors: the common errors; as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP
         /// between two copies names the later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS
-        /// without a side for `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the others may
-        /// have been made in part.
+        /// without a side for `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the call waits
+        /// for what it has enqueued, and enqueues no more. Each other copy was then made whole or not at all, except in
+        /// broadcasts and in copies that take several calls or launches; `error` does not say which were made.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_copy_batch(IntPtr instance, NativeCopy* copies, ulong count, BatchFlags flags,
@@ -1870,7 +1883,7 @@ namespace Ferry
         /// <summary>
         /// Copies a batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY,
         /// as ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever its
-        /// addresses.
+        /// addresses. The rule of ferry_copy_batch about overlap holds for pieces too.
         /// </summary>
         /// <remarks>
         /// Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
@@ -1913,7 +1926,7 @@ namespace Ferry
         /// Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_*. Blocking: as
         /// ferry_prepared_create. Ownership: as ferry_prepared_create; the arrays are read before return. Errors: the
         /// common errors; as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not
-        /// lie in one allocation at either end.
+        /// lie in one allocation at either end: FERRY_SIDE_DESCRIPTOR and FERRY_FIELD_ADDRESS, without value and limit.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_prepared_create_pieces(IntPtr instance, ulong* destinations, ulong* sources,
@@ -1927,10 +1940,10 @@ namespace Ferry
         /// first, the driver makes the copies instead of kernels.
         /// </summary>
         /// <remarks>
-        /// Thread-safety: safe, but not beside ferry_prepared_set_addresses on the same batch. Blocking: as
-        /// ferry_copy_batch_async. Ownership: as ferry_copy_batch_async. Errors: the common errors; FERRY_ERROR_DEVICE
-        /// for a stream of another device; for an updatable batch _UNSUPPORTED in another context, and _CAPTURE if the
-        /// graph would hold parts of it by their addresses. `error` has no index.
+        /// Thread-safety: safe, but not beside ferry_prepared_set_addresses and ferry_prepared_destroy on the same
+        /// batch. Blocking: as ferry_copy_batch_async. Ownership: as ferry_copy_batch_async. Errors: the common errors;
+        /// FERRY_ERROR_DEVICE for a stream of another device; for an updatable batch _UNSUPPORTED in another context,
+        /// and _CAPTURE if the graph would hold parts of it by their addresses. `error` has no index.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_prepared_launch(IntPtr prepared, IntPtr stream, ErrorInfo* error);
@@ -1945,11 +1958,12 @@ namespace Ferry
         /// </summary>
         /// <remarks>
         /// Values: `destinations`, `sources`: as many elements as `prepared` has pieces, those of size 0 included.
-        /// Thread-safety: safe, but not beside another call on the same prepared batch. Blocking: does not wait for the
-        /// GPU. Errors: the common errors; as ferry_prepared_create_pieces, with the index; for a forbidden change
-        /// FERRY_ERROR_KIND, or _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not
-        /// updatable; _DEVICE for a stream of another device; _CAPTURE on a stream that is being captured. The
-        /// addresses are unchanged after an error.
+        /// Thread-safety: safe, but not beside another call on the same prepared batch: ferry_prepared_launch,
+        /// ferry_prepared_destroy or this one. Launches of a graph that holds the batch may run beside it: only streams
+        /// order them. Blocking: does not wait for the GPU. Errors: the common errors; as ferry_prepared_create_pieces,
+        /// with the index; for a forbidden change FERRY_ERROR_KIND, or _ALIGNMENT with the destination's shift as
+        /// `value`. _UNSUPPORTED if the batch is not updatable; _DEVICE for a stream of another device; _CAPTURE on a
+        /// stream that is being captured. The addresses are unchanged after an error.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_prepared_set_addresses(IntPtr prepared, ulong* destinations, ulong* sources,
@@ -1959,9 +1973,10 @@ namespace Ferry
         /// Destroys a prepared batch. Launches of it may be in flight; graphs that hold it may not run any more.
         /// </summary>
         /// <remarks>
-        /// Thread-safety: not beside another call on the same batch. Blocking: if the batch has a table on the device,
-        /// for the device's running work, as cuMemFree does. Ownership: the batch is gone, whatever is returned, except
-        /// in the child of a fork. Errors: the common errors; the driver's own may be those of earlier work.
+        /// Thread-safety: not beside another call on the same batch, ferry_prepared_launch and
+        /// ferry_prepared_set_addresses. Blocking: if the batch has a table on the device, for the device's running
+        /// work, as cuMemFree does. Ownership: the batch is gone, whatever is returned, except in the child of a fork.
+        /// Errors: the common errors; the driver's own may be those of earlier work.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_prepared_destroy(IntPtr prepared);

@@ -356,8 +356,11 @@ pub const CUstream_st = opaque {};
 ///
 /// `value` is the offending value and `limit` the bound that it missed, in the field's unit. Both are 0 where no number applies; for a driver's status side and field are 0 too.
 /// PITCH               value: the pitch or slice height given; limit: the allowed minimum or maximum
-/// OUT_OF_BOUNDS       value: one past the last byte, row or slice of the box (for memory: an address); limit: the end
-///                     of the allocation or array (or its beginning, if the box begins before it)
+/// OUT_OF_BOUNDS       of an array, field X, Y or Z, value: one past the last byte, row or slice of the box; limit: the
+///                     array's width in bytes, its height or its depth. Of memory, field ADDRESS, value: the address one
+///                     past the last byte; limit: the end of the allocation. If the box begins before the allocation,
+///                     the two are the beginnings. The side is that of the copy; calls other than copies and fills
+///                     have none, and may name SIZE. A piece of an updatable batch has no numbers
 /// ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size required
 /// DEVICE              value: the ordinal given; limit: the number of devices, the memory's device, or for a fill the
 ///                     stream's device
@@ -391,6 +394,7 @@ pub const ferry_error_info = extern struct {
 /// slice_height  Rows from one slice to the next, at least y + height: the allocation's height, not the copy's. 0:
 ///               slices are tight, height rows apart; y must then be 0 unless the copy is in the first slice. Not read
 ///               for arrays.
+/// address       Not read for ARRAY; `array` is read only for ARRAY.
 /// device        Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device.
 /// array         Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
 ///               (the driver's -1001); its planes do.
@@ -867,11 +871,11 @@ pub extern fn ferry_status_text(status: i32) [*:0]const u8;
 /// Values: returned: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY or 0.
 pub extern fn ferry_status_traits(status: i32) u32;
 
-/// Writes one readable line about `error` to `buffer`, cut to `size` bytes with its ending zero, such as "copy 7: destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)" or, if only status is set, "no such device ... (FERRY_ERROR_DEVICE)". Index 0 is left out. Returns the length of the whole line without the zero, or 0 for a NULL error. `buffer` may be NULL when size is 0: the call then measures the line.
+/// Writes one readable line about `error` to `buffer`, cut to `size` bytes with its ending zero, such as "copy 7: destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)" or, if only status is set, "no such device ... (FERRY_ERROR_DEVICE)". FERRY_ERROR_OUT_OF_BOUNDS reads "destination.y: 17, past the end at 16 (...)" of an array, and "source.address: 0x7f5e00001001, past the end at 0x7f5e00001000 (...)" of memory. Index 0 is left out. Returns the length of the whole line without the zero, or 0 for a NULL error. `buffer` may be NULL when size is 0: the call then measures the line.
 /// Values: `buffer`: `size` bytes.
 pub extern fn ferry_error_format(@"error": ?*const ferry_error_info, buffer: ?[*]u8, size: u64) u64;
 
-/// Opens an instance. NULL `options` are the defaults: the NVIDIA driver or an error. Several instances may be open at once. Instances on the software driver share it: a later one with other software_* values is refused.
+/// Opens an instance. NULL `options` are the defaults: the NVIDIA driver or an error. Several instances may be open at once, also on both drivers. Instances on the software driver share it: a later one with other software_* values is refused. Never give an instance a handle or a device address of the other driver. The software driver refuses handles that are not its own with the driver's status (-1400, of contexts -1201), but the NVIDIA driver may crash, and both take an address that they do not know for host memory.
 pub extern fn ferry_open(options: ?*const ferry_options, instance: *?*ferry_instance, @"error": ?*ferry_error_info) i32;
 
 /// Closes an instance: releases the contexts it retained and frees it. First free everything made through the instance (memory, registrations, arrays, streams, events, contexts, pools, imports, prepared batches). Anything left stays as it is. Prepared batches that are left must not be touched again; host memory and pinned pools that are left can no longer be freed. Copies and fills may be in flight. Graphs captured through the instance may not run afterwards, unless they hold no kernel of ferry's (FERRY_COPY_BY_DRIVER, _NO_KERNELS, FERRY_KERNELS_NONE). The call is harmless at process exit and after the driver has gone. In the child of a fork it does nothing: another thread may have been changing the instance's memory, which ends with the child.
@@ -917,6 +921,8 @@ pub extern fn ferry_copy_bytes_async(instance: *ferry_instance, destination: u64
 pub extern fn ferry_ticket_create(instance: *ferry_instance, stream: ?*CUstream_st, ticket: *?*ferry_ticket, @"error": ?*ferry_error_info) i32;
 
 /// Fills `info`. A staged copy is done when its last byte has arrived, which may be a moment before its stream continues. The call also detects a dead context: for a staged copy, no later than at the first query before which no bytes have arrived since the previous one.
+///
+/// After a context has died, threads of ferry's may still be at the host memory of a staged copy, each until the end of its chunk. The copy's ticket is done, and ferry_ticket_wait returns, only after the last of them has left: then the memory may be freed. For a batch, a copy without a ticket and a copy of memory that is registered in part, only the return of ferry_close says that they have left.
 pub extern fn ferry_ticket_get_info(ticket: *ferry_ticket, info: *ferry_ticket_info) i32;
 
 /// Waits until the copy is done, and returns its status. The calling thread helps with staged copies meanwhile.
@@ -925,7 +931,7 @@ pub extern fn ferry_ticket_wait(ticket: *ferry_ticket) i32;
 /// Releases a ticket, at any time; the copy continues.
 pub extern fn ferry_ticket_release(ticket: ?*ferry_ticket) i32;
 
-/// Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among themselves and must not overlap: no destination with another copy's source or destination. The result is undefined otherwise. FERRY_BATCH_CHECK_OVERLAP looks for overlap by sorting all rows, for some hundred nanoseconds each. All copies are checked before any is made. A copy that continues the one before at both ends is merged with it. Width 0 is fine, and so is count 0; `copies` may then be NULL.
+/// Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among themselves. Their sources may overlap. No destination may overlap another copy's source or destination: the bytes of both copies' destinations are then undefined, but no others change. FERRY_BATCH_CHECK_OVERLAP looks for overlap by sorting all rows, for some hundred nanoseconds each. All copies are checked before any is made. A copy that continues the one before at both ends is merged with it. Width 0 is fine, and so is count 0; `copies` may then be NULL.
 ///
 /// A copy may leave the allocation that it begins in only into adjacent memory of the same device, which full checks refuse too, and out of a registration of host memory. The context is found as for ferry_copy, for the first copy that has a device.
 ///
@@ -939,7 +945,7 @@ pub extern fn ferry_copy_batch(instance: *ferry_instance, copies: ?[*]const ferr
 /// Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
 pub extern fn ferry_copy_batch_async(instance: *ferry_instance, copies: ?[*]const ferry_copy_desc, count: u64, flags: u32, stream: ?*CUstream_st, @"error": ?*ferry_error_info) i32;
 
-/// Copies a batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever its addresses.
+/// Copies a batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever its addresses. The rule of ferry_copy_batch about overlap holds for pieces too.
 /// Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
 pub extern fn ferry_copy_pieces(instance: *ferry_instance, destinations: ?[*]const u64, sources: ?[*]const u64, sizes: ?[*]const u64, count: u64, flags: u32, @"error": ?*ferry_error_info) i32;
 

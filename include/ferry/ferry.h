@@ -8,6 +8,7 @@
  *
  * Conventions
  * Units       X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
+ * Devices     Have the numbers 0 to ferry_report.device_count - 1, in the driver's order.
  * Status      Calls return int32_t: 0 is success, -1 to -999 are ferry's own errors (FERRY_ERROR_*), and -1000 - r
  *             stands for the driver's CUresult r. ferry_status_name and ferry_status_text explain all of them. Every
  *             field and parameter named `status` is one of these.
@@ -233,8 +234,11 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  * `value` is the offending value and `limit` the bound that it missed, in the field's unit. Both are 0 where no number
  * applies; for a driver's status side and field are 0 too.
  * PITCH               value: the pitch or slice height given; limit: the allowed minimum or maximum
- * OUT_OF_BOUNDS       value: one past the last byte, row or slice of the box (for memory: an address); limit: the end
- *                     of the allocation or array (or its beginning, if the box begins before it)
+ * OUT_OF_BOUNDS       of an array, field X, Y or Z, value: one past the last byte, row or slice of the box; limit: the
+ *                     array's width in bytes, its height or its depth. Of memory, field ADDRESS, value: the address one
+ *                     past the last byte; limit: the end of the allocation. If the box begins before the allocation,
+ *                     the two are the beginnings. The side is that of the copy; calls other than copies and fills
+ *                     have none, and may name SIZE. A piece of an updatable batch has no numbers
  * ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size required
  * DEVICE              value: the ordinal given; limit: the number of devices, the memory's device, or for a fill the
  *                     stream's device
@@ -265,8 +269,10 @@ typedef struct ferry_error_info {
 /*
  * Writes one readable line about `error` to `buffer`, cut to `size` bytes with its ending zero, such as "copy 7:
  * destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)" or, if only status is set, "no such device ...
- * (FERRY_ERROR_DEVICE)". Index 0 is left out. Returns the length of the whole line without the zero, or 0 for a NULL
- * error. `buffer` may be NULL when size is 0: the call then measures the line.
+ * (FERRY_ERROR_DEVICE)". FERRY_ERROR_OUT_OF_BOUNDS reads "destination.y: 17, past the end at 16 (...)" of an array, and
+ * "source.address: 0x7f5e00001001, past the end at 0x7f5e00001000 (...)" of memory. Index 0 is left out. Returns the
+ * length of the whole line without the zero, or 0 for a NULL error. `buffer` may be NULL when size is 0: the call then
+ * measures the line.
  *
  * NULL:          `error`, `buffer`.
  * Values:        `buffer`: `size` bytes.
@@ -282,7 +288,10 @@ typedef struct ferry_options ferry_options;
 
 /*
  * Opens an instance. NULL `options` are the defaults: the NVIDIA driver or an error. Several instances may be open
- * at once. Instances on the software driver share it: a later one with other software_* values is refused.
+ * at once, also on both drivers. Instances on the software driver share it: a later one with other software_* values is
+ * refused. Never give an instance a handle or a device address of the other driver. The software driver refuses handles
+ * that are not its own with the driver's status (-1400, of contexts -1201), but the NVIDIA driver may crash, and both
+ * take an address that they do not know for host memory.
  *
  * NULL:          `options`.
  * Blocking:      while cuInit runs. With FERRY_KERNELS_AT_OPEN or FERRY_STAGING_AT_OPEN also makes each device's
@@ -345,6 +354,7 @@ FERRY_API void ferry_close(ferry_instance *instance);
  * slice_height  Rows from one slice to the next, at least y + height: the allocation's height, not the copy's. 0:
  *               slices are tight, height rows apart; y must then be 0 unless the copy is in the first slice. Not read
  *               for arrays.
+ * address       Not read for ARRAY; `array` is read only for ARRAY.
  * device        Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device.
  * array         Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
  *               (the driver's -1001); its planes do.
@@ -586,6 +596,11 @@ FERRY_API int32_t ferry_ticket_create(ferry_instance *instance, struct CUstream_
  * continues. The call also detects a dead context: for a staged copy, no later than at the first query before which no
  * bytes have arrived since the previous one.
  *
+ * After a context has died, threads of ferry's may still be at the host memory of a staged copy, each until the end of
+ * its chunk. The copy's ticket is done, and ferry_ticket_wait returns, only after the last of them has left: then the
+ * memory may be freed. For a batch, a copy without a ticket and a copy of memory that is registered in part, only the
+ * return of ferry_close says that they have left.
+ *
  * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
  * Errors:        info->status is the copy's own result; a copy that failed is no error of this call.
  * Driver:        cuEventQuery; for a staged copy none while bytes arrive or once it is done.
@@ -623,11 +638,11 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
 #define FERRY_BATCH_UPDATABLE 0x2000u     /* prepared pieces only: allows ferry_prepared_set_addresses */
 
 /*
- * Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among themselves
- * and must not overlap: no destination with another copy's source or destination. The result is undefined otherwise.
- * FERRY_BATCH_CHECK_OVERLAP looks for overlap by sorting all rows, for some hundred nanoseconds each. All copies are
- * checked before any is made. A copy that continues the one before at both ends is merged with it. Width 0 is fine, and
- * so is count 0; `copies` may then be NULL.
+ * Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among themselves.
+ * Their sources may overlap. No destination may overlap another copy's source or destination: the bytes of both copies'
+ * destinations are then undefined, but no others change. FERRY_BATCH_CHECK_OVERLAP looks for overlap by sorting all
+ * rows, for some hundred nanoseconds each. All copies are checked before any is made. A copy that continues the one
+ * before at both ends is merged with it. Width 0 is fine, and so is count 0; `copies` may then be NULL.
  *
  * A copy may leave the allocation that it begins in only into adjacent memory of the same device, which full checks
  * refuse too, and out of a registration of host memory. The context is found as for ferry_copy, for the first copy that
@@ -651,8 +666,9 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
  * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
  *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for
- *                `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the others may have been
- *                made in part.
+ *                `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the call waits for what it
+ *                has enqueued, and enqueues no more. Each other copy was then made whole or not at all, except in
+ *                broadcasts and in copies that take several calls or launches; `error` does not say which were made.
  * Driver:        cuPointerGetAttributes once or twice for each allocation (for pageable memory, each copy; with Linux
  *                6.11 and later some copies in each mapping) and cuArray3DGetDescriptor for each array;
  *                cuSurfObjectCreate for the first batch that reads an array; then for each group the fastest of
@@ -686,7 +702,8 @@ FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_c
 
 /*
  * Copies a batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as
- * ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever its addresses.
+ * ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever its addresses. The
+ * rule of ferry_copy_batch about overlap holds for pieces too.
  *
  * NULL:          `destinations`, `sources`, `sizes`.
  * Values:        `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
@@ -742,7 +759,7 @@ FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_co
  * Blocking:      as ferry_prepared_create.
  * Ownership:     as ferry_prepared_create; the arrays are read before return.
  * Errors:        as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie in
- *                one allocation at either end.
+ *                one allocation at either end: FERRY_SIDE_DESCRIPTOR and FERRY_FIELD_ADDRESS, without value and limit.
  * Driver:        as ferry_prepared_create.
  */
 FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations,
@@ -757,7 +774,7 @@ FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const u
  * another context of the device, which does not see all memory of the first, the driver makes the copies instead of
  * kernels.
  *
- * Thread-safety: safe, but not beside ferry_prepared_set_addresses on the same batch.
+ * Thread-safety: safe, but not beside ferry_prepared_set_addresses and ferry_prepared_destroy on the same batch.
  * Blocking:      as ferry_copy_batch_async.
  * Ownership:     as ferry_copy_batch_async.
  * Errors:        FERRY_ERROR_DEVICE for a stream of another device; for an updatable batch _UNSUPPORTED in another
@@ -776,7 +793,9 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstrea
  *
  * NULL:          `destinations`, `sources`.
  * Values:        `destinations`, `sources`: as many elements as `prepared` has pieces, those of size 0 included.
- * Thread-safety: safe, but not beside another call on the same prepared batch.
+ * Thread-safety: safe, but not beside another call on the same prepared batch: ferry_prepared_launch,
+ *                ferry_prepared_destroy or this one. Launches of a graph that holds the batch may run beside it: only
+ *                streams order them.
  * Blocking:      does not wait for the GPU.
  * Errors:        as ferry_prepared_create_pieces, with the index; for a forbidden change FERRY_ERROR_KIND, or
  *                _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not updatable;
@@ -792,7 +811,8 @@ FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const u
  * Destroys a prepared batch. Launches of it may be in flight; graphs that hold it may not run any more.
  *
  * NULL:          `prepared`.
- * Thread-safety: not beside another call on the same batch.
+ * Thread-safety: not beside another call on the same batch, ferry_prepared_launch and
+ *                ferry_prepared_set_addresses.
  * Blocking:      if the batch has a table on the device, for the device's running work, as cuMemFree does.
  * Ownership:     the batch is gone, whatever is returned, except in the child of a fork.
  * Errors:        the driver's own may be those of earlier work.
@@ -1271,7 +1291,7 @@ struct ferry_options {
     int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
     void *submit_user;
     uint64_t deferred_bytes; /* 0: a sixteenth of the device's memory */
-    int32_t software_links; /* FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access */
+    int32_t software_links;  /* FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access */
     uint32_t trace_phases;   /* FERRY_PHASE_*; 0: all */
     void (*trace)(void *user, const ferry_trace_event *event);
     void *trace_user;

@@ -647,8 +647,11 @@ pub struct CUstream_st {
 /// `value` is the offending value and `limit` the bound that it missed, in the field's unit. Both are 0 where no
 /// number applies; for a driver's status side and field are 0 too.
 /// PITCH  value: the pitch or slice height given; limit: the allowed minimum or maximum
-/// OUT_OF_BOUNDS  value: one past the last byte, row or slice of the box (for memory: an address); limit: the end
-/// of the allocation or array (or its beginning, if the box begins before it)
+/// OUT_OF_BOUNDS  of an array, field X, Y or Z, value: one past the last byte, row or slice of the box; limit: the
+/// array's width in bytes, its height or its depth. Of memory, field ADDRESS, value: the address one
+/// past the last byte; limit: the end of the allocation. If the box begins before the allocation,
+/// the two are the beginnings. The side is that of the copy; calls other than copies and fills
+/// have none, and may name SIZE. A piece of an updatable batch has no numbers
 /// ARRAY_FORMAT  value: the x, the width or the destination's element size; limit: the element size required
 /// DEVICE  value: the ordinal given; limit: the number of devices, the memory's device, or for a fill the
 /// stream's device
@@ -698,6 +701,7 @@ impl Default for ferry_error_info {
 /// slice_height  Rows from one slice to the next, at least y + height: the allocation's height, not the copy's. 0:
 /// slices are tight, height rows apart; y must then be 0 unless the copy is in the first slice. Not read
 /// for arrays.
+/// address  Not read for ARRAY; `array` is read only for ARRAY.
 /// device  Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device.
 /// array  Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
 /// (the driver's -1001); its planes do.
@@ -1768,8 +1772,10 @@ extern "C" {
 
     /// Writes one readable line about `error` to `buffer`, cut to `size` bytes with its ending zero, such as "copy
     /// 7: destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)" or, if only status is set, "no such
-    /// device ... (FERRY_ERROR_DEVICE)". Index 0 is left out. Returns the length of the whole line without the
-    /// zero, or 0 for a NULL error. `buffer` may be NULL when size is 0: the call then measures the line.
+    /// device ... (FERRY_ERROR_DEVICE)". FERRY_ERROR_OUT_OF_BOUNDS reads "destination.y: 17, past the end at 16
+    /// (...)" of an array, and "source.address: 0x7f5e00001001, past the end at 0x7f5e00001000 (...)" of memory.
+    /// Index 0 is left out. Returns the length of the whole line without the zero, or 0 for a NULL error. `buffer`
+    /// may be NULL when size is 0: the call then measures the line.
     ///
     /// * NULL: `error`, `buffer`.
     /// * Values: `buffer`: `size` bytes.
@@ -1782,8 +1788,10 @@ extern "C" {
     pub fn ferry_error_format(error: *const ferry_error_info, buffer: *mut c_char, size: u64) -> u64;
 
     /// Opens an instance. NULL `options` are the defaults: the NVIDIA driver or an error. Several instances may be
-    /// open at once. Instances on the software driver share it: a later one with other software_* values is
-    /// refused.
+    /// open at once, also on both drivers. Instances on the software driver share it: a later one with other
+    /// software_* values is refused. Never give an instance a handle or a device address of the other driver. The
+    /// software driver refuses handles that are not its own with the driver's status (-1400, of contexts -1201),
+    /// but the NVIDIA driver may crash, and both take an address that they do not know for host memory.
     ///
     /// * NULL: `options`, `error`.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
@@ -2053,6 +2061,11 @@ extern "C" {
     /// continues. The call also detects a dead context: for a staged copy, no later than at the first query before
     /// which no bytes have arrived since the previous one.
     ///
+    /// After a context has died, threads of ferry's may still be at the host memory of a staged copy, each until
+    /// the end of its chunk. The copy's ticket is done, and ferry_ticket_wait returns, only after the last of them
+    /// has left: then the memory may be freed. For a batch, a copy without a ticket and a copy of memory that is
+    /// registered in part, only the return of ferry_close says that they have left.
+    ///
     /// * NULL: none.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
@@ -2090,10 +2103,11 @@ extern "C" {
     pub fn ferry_ticket_release(ticket: *mut ferry_ticket) -> Status;
 
     /// Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among
-    /// themselves and must not overlap: no destination with another copy's source or destination. The result is
-    /// undefined otherwise. FERRY_BATCH_CHECK_OVERLAP looks for overlap by sorting all rows, for some hundred
-    /// nanoseconds each. All copies are checked before any is made. A copy that continues the one before at both
-    /// ends is merged with it. Width 0 is fine, and so is count 0; `copies` may then be NULL.
+    /// themselves. Their sources may overlap. No destination may overlap another copy's source or destination: the
+    /// bytes of both copies' destinations are then undefined, but no others change. FERRY_BATCH_CHECK_OVERLAP looks
+    /// for overlap by sorting all rows, for some hundred nanoseconds each. All copies are checked before any is
+    /// made. A copy that continues the one before at both ends is merged with it. Width 0 is fine, and so is count
+    /// 0; `copies` may then be NULL.
     ///
     /// A copy may leave the allocation that it begins in only into adjacent memory of the same device, which full
     /// checks refuse too, and out of a registration of host memory. The context is found as for ferry_copy, for the
@@ -2118,8 +2132,9 @@ extern "C" {
     /// * Ownership: `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
     /// * Errors: the common errors; as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between
     ///   two copies names the later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a
-    ///   side for `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the others may have
-    ///   been made in part.
+    ///   side for `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the call waits for what
+    ///   it has enqueued, and enqueues no more. Each other copy was then made whole or not at all, except in
+    ///   broadcasts and in copies that take several calls or launches; `error` does not say which were made.
     /// * Driver: cuPointerGetAttributes once or twice for each allocation (for pageable memory, each copy; with
     ///   Linux 6.11 and later some copies in each mapping) and cuArray3DGetDescriptor for each array;
     ///   cuSurfObjectCreate for the first batch that reads an array; then for each group the fastest of
@@ -2149,7 +2164,7 @@ extern "C" {
 
     /// Copies a batch of `count` plain pieces: sizes\[i\] bytes from sources\[i\] to destinations\[i\], both of
     /// kind ANY, as ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever
-    /// its addresses.
+    /// its addresses. The rule of ferry_copy_batch about overlap holds for pieces too.
     ///
     /// * NULL: `destinations`, `sources`, `sizes`, `error`.
     /// * Values: `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
@@ -2197,7 +2212,8 @@ extern "C" {
     /// * Blocking: as ferry_prepared_create.
     /// * Ownership: as ferry_prepared_create; the arrays are read before return.
     /// * Errors: the common errors; as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece
-    ///   that does not lie in one allocation at either end.
+    ///   that does not lie in one allocation at either end: FERRY_SIDE_DESCRIPTOR and FERRY_FIELD_ADDRESS, without
+    ///   value and limit.
     /// * Driver: as ferry_prepared_create.
     pub fn ferry_prepared_create_pieces(instance: *mut ferry_instance, destinations: *const u64, sources: *const u64, sizes: *const u64, count: u64, flags: BatchFlags, stream: *mut CUstream_st, prepared: *mut *mut ferry_prepared, error: *mut ferry_error_info) -> Status;
 
@@ -2209,7 +2225,8 @@ extern "C" {
     ///
     /// * NULL: `stream`, `error`.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
-    /// * Thread-safety: safe, but not beside ferry_prepared_set_addresses on the same batch.
+    /// * Thread-safety: safe, but not beside ferry_prepared_set_addresses and ferry_prepared_destroy on the same
+    ///   batch.
     /// * Blocking: as ferry_copy_batch_async.
     /// * Ownership: as ferry_copy_batch_async.
     /// * Errors: the common errors; FERRY_ERROR_DEVICE for a stream of another device; for an updatable batch
@@ -2227,7 +2244,9 @@ extern "C" {
     ///
     /// * NULL: `destinations`, `sources`, `stream`, `error`.
     /// * Values: `destinations`, `sources`: as many elements as `prepared` has pieces, those of size 0 included.
-    /// * Thread-safety: safe, but not beside another call on the same prepared batch.
+    /// * Thread-safety: safe, but not beside another call on the same prepared batch: ferry_prepared_launch,
+    ///   ferry_prepared_destroy or this one. Launches of a graph that holds the batch may run beside it: only
+    ///   streams order them.
     /// * Blocking: does not wait for the GPU.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
@@ -2242,7 +2261,8 @@ extern "C" {
     ///
     /// * NULL: `prepared`.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
-    /// * Thread-safety: not beside another call on the same batch.
+    /// * Thread-safety: not beside another call on the same batch, ferry_prepared_launch and
+    ///   ferry_prepared_set_addresses.
     /// * Blocking: if the batch has a table on the device, for the device's running work, as cuMemFree does.
     /// * Ownership: the batch is gone, whatever is returned, except in the child of a fork.
     /// * Errors: the common errors; the driver's own may be those of earlier work.
