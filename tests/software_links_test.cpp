@@ -26,8 +26,8 @@ picture make_picture(unsigned char seed) {
 #define EXPECT_RESULT(expected, call) EXPECT_EQ(static_cast<int>(call), static_cast<int>(expected))
 
 constexpr std::int32_t all_settings[] = {FERRY_SOFTWARE_LINKS_DEFAULT, FERRY_SOFTWARE_LINKS_ALL,
-                                          FERRY_SOFTWARE_LINKS_NONE, FERRY_SOFTWARE_LINKS_PAIRS,
-                                          FERRY_SOFTWARE_LINKS_LOSSY};
+                                         FERRY_SOFTWARE_LINKS_NONE, FERRY_SOFTWARE_LINKS_PAIRS,
+                                         FERRY_SOFTWARE_LINKS_LOSSY};
 
 std::int32_t try_to_open(std::int32_t links, std::uint32_t devices, ferry_instance **instance,
                          ferry_error_info *error) {

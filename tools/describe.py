@@ -63,8 +63,8 @@ def evaluate(tokens, known):
 def find_constants(unit, cursors, text):
     """{group: its constants}, and {constant: its group}.
 
-    A group has one type. Its name is the longest prefix that a comment names as FERRY_GROUP_*, else one word. A constant
-    without such a prefix counts to the one after it. Where constants of one prefix have two types, or stand in two
+    A group has one type. Its name is the longest prefix that a comment names as FERRY_GROUP_*, else one word. A
+    constant without such a prefix counts to the one after it. Where constants of one prefix have two types, or stand in two
     places, the larger set is the group; each of the others is a group of its own.
     """
     named = sorted(set(re.findall(r"\bFERRY_(?:[A-Z0-9]+_)+(?=\*)", text)), key=len, reverse=True)
@@ -212,18 +212,19 @@ def describe_parameter(parameter, names, nullable, versioned, text, known):
     return one
 
 
-def describe_function(cursor, comment, defaults, versioned, known, callbacks):
+def describe_function(cursor, comment, of_comment, defaults, versioned, known, callbacks):
+    """`of_comment`: the names of the parameters of all functions that share the comment."""
     parameters = list(cursor.get_arguments())
     names = [one.spelling for one in parameters]
     about, given = split(comment)
     given = {label: words(text) for label, text in given}
     nullable = re.findall(r"`(\w+)`", given.get("NULL", ""))
-    unknown = set(nullable) - set(names)
+    unknown = set(nullable) - of_comment
     if unknown:
         sys.exit(f"{cursor.spelling} has no parameter {', '.join(sorted(unknown))} that may be NULL")
     returns_status = cursor.result_type.spelling == "int32_t" and not given.get("Errors", "").startswith("none")
     values = values_of(given.get("Values", ""))
-    unknown = set(values) - {*names, "returned"}
+    unknown = set(values) - of_comment - {"returned"}
     if unknown or "Values" in given and not values:
         sys.exit(f"{cursor.spelling}: the label Values is not understood, or names no parameter: {given['Values']}")
     result = {"name": cursor.spelling, "returns": spelling(cursor.result_type), "returns_status": returns_status}
@@ -249,14 +250,15 @@ def describe_function(cursor, comment, defaults, versioned, known, callbacks):
 
 
 def comments_of_functions(functions, text):
-    """A comment belongs to the functions that follow it without an empty line."""
-    lines, comment = text.split("\n"), None
+    """[(comment, its functions)]. A comment belongs to the functions that follow it without an empty line."""
+    lines, found = text.split("\n"), []
     for cursor in functions:
         if cursor.raw_comment:
-            comment = cursor.raw_comment
+            found.append((cursor.raw_comment, []))
         elif not lines[cursor.extent.start.line - 2].rstrip().endswith(";"):
             sys.exit(f"{cursor.spelling} has no comment")
-        yield cursor, comment
+        found[-1][1].append(cursor)
+    return found
 
 
 def kinds_of(groups, described):
@@ -291,8 +293,10 @@ def describe(header):
     opaque = sorted({cursor.spelling for cursor in cursors if cursor.kind == CursorKind.STRUCT_DECL} -
                     {one["name"] for one in structs})
     versioned = {one["name"] for one in structs if one["has_struct_size"]}
-    functions = [describe_function(cursor, comment, defaults, versioned, known, callbacks) for cursor, comment in
-                 comments_of_functions([one for one in cursors if one.kind == CursorKind.FUNCTION_DECL], text)]
+    functions = []
+    for comment, of in comments_of_functions([one for one in cursors if one.kind == CursorKind.FUNCTION_DECL], text):
+        names = {one.spelling for cursor in of for one in cursor.get_arguments()}
+        functions += [describe_function(one, comment, names, defaults, versioned, known, callbacks) for one in of]
     version = ".".join(str(one["value"]) for one in groups["FERRY_VERSION"])
     kinds = kinds_of(groups, [structs, callbacks, functions])
     described = {

@@ -897,10 +897,10 @@ pub extern fn ferry_place_device(place: ?*ferry_place, device: i32, address: u64
 pub extern fn ferry_place_device_pitched(place: ?*ferry_place, device: i32, address: u64, row_pitch: u64, slice_height: u64) void;
 
 /// Each builder overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer starts at layer number `layer` of a layered array, or at that face of a cubemap, and sets z to it. ferry_copy checks the values. A NULL place is ignored.
-pub extern fn ferry_place_array(place: ?*ferry_place, device: i32, array: *CUarray_st) void;
+pub extern fn ferry_place_array(place: ?*ferry_place, device: i32, array: ?*CUarray_st) void;
 
 /// Each builder overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer starts at layer number `layer` of a layered array, or at that face of a cubemap, and sets z to it. ferry_copy checks the values. A NULL place is ignored.
-pub extern fn ferry_place_array_layer(place: ?*ferry_place, device: i32, array: *CUarray_st, layer: u64) void;
+pub extern fn ferry_place_array_layer(place: ?*ferry_place, device: i32, array: ?*CUarray_st, layer: u64) void;
 
 /// Sets a descriptor from two places, which may be those inside *copy, and an extent. ferry_copy checks the values. A NULL place leaves that end all zero. A NULL copy is ignored.
 pub extern fn ferry_copy_desc_init(copy: ?*ferry_copy_desc, source: ?*const ferry_place, destination: ?*const ferry_place, width: u64, height: u64, depth: u64) void;
@@ -1127,10 +1127,10 @@ pub extern fn ferry_host_free_deferred(instance: *ferry_instance, address: ?*any
 
 /// Pins `size` bytes of the caller's own memory in place, for every device. Size 0 is an error. Memory larger than ferry_options.register_chunk is registered in pieces of that size: all of them or, on failure, none. Copies and fills on the same instance may cross from one piece or registration into the next, and copies may leave them for pageable memory. The driver refuses such a call; ferry then makes one call for each part (see ferry_copy). The program's own calls of the driver must stay within one piece.
 /// Values: `flags`: FERRY_REGISTER_READ_ONLY, which the driver refuses for memory of files, or 0.
-pub extern fn ferry_host_register(instance: *ferry_instance, address: ?*anyopaque, size: u64, flags: u32, @"error": ?*ferry_error_info) i32;
+pub extern fn ferry_host_register(instance: *ferry_instance, address: *anyopaque, size: u64, flags: u32, @"error": ?*ferry_error_info) i32;
 
 /// Undoes ferry_host_register; `address` is the one given there.
-pub extern fn ferry_host_unregister(instance: *ferry_instance, address: ?*anyopaque) i32;
+pub extern fn ferry_host_unregister(instance: *ferry_instance, address: *anyopaque) i32;
 
 /// Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a host pool is pinned for devices that have access to the pool, and pageable for the others. The call reports the kind for the current context's device, else for device 0.
 pub extern fn ferry_address_get_info(instance: *ferry_instance, address: u64, info: *ferry_address_info) i32;

@@ -48,9 +48,7 @@ def name_of(one):
 def parameter(one, callbacks):
     if "callback" in one:
         return f"{one['name']}: {callback(callbacks[one['callback']], callbacks)}"
-    # The address of host memory may be 0.
-    nullable = one.get("nullable", False) or one.get("is") == "address"
-    return f"{name_of(one)}: {pointer(one, one['type'], nullable)}"
+    return f"{name_of(one)}: {pointer(one, one['type'], one.get('nullable', False))}"
 
 
 def returned(function):

@@ -446,7 +446,7 @@ typedef struct ferry_copy_desc {
  * starts at layer number `layer` of a layered array, or at that face of a cubemap, and sets z to it. ferry_copy checks
  * the values. A NULL place is ignored.
  *
- * NULL:          `place`.
+ * NULL:          `place`, `address`, `array`.
  */
 FERRY_API void ferry_place_any(ferry_place *place, uint64_t address);
 FERRY_API void ferry_place_host(ferry_place *place, const void *address);

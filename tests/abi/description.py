@@ -42,9 +42,10 @@ for one in structs.values():
 # Numbers that stand alone: no field, parameter or result takes them as its choices.
 NUMBERS = {"FERRY_VERSION", "FERRY_STATUS_DRIVER_BASE", "FERRY_DEVICE", "FERRY_COPY_MAX_SMS_SHIFT", "FERRY_PRIORITY",
            "FERRY_STREAM", "FERRY_IPC_HANDLE_SIZE"}
-# The numbers among the fields of 32 bits. A field of any other name says what its values are.
+# The numbers among the fields and parameters of 32 bits. One of any other name says what its values are.
 COUNTS = re.compile(r"(?:.*_)?(?:device|peer|index|count|size|threads|queues|devices|major|minor|node|priority|rank|rate|"
-                    r"ns|sms|calls|links|channels|version|peers|contexts|arrays|allocations|alignment|mask|in_flight)")
+                    r"ns|ms|sms|calls|links|channels|version|peers|contexts|arrays|allocations|alignment|mask|levels?|"
+                    r"plane|in_flight)")
 groups = {one["group"]: one for one in description["constants"]}
 callbacks = {one["name"]: one for one in description["callbacks"]}
 owners = [("fields of", one["name"], one["fields"]) for one in description["structs"]]
@@ -68,9 +69,9 @@ for what, owner, values in owners:
         check(not isinstance(one.get("count"), str) or one["count"] in names, told, "counts by what does not exist")
         check("(*)" not in kind or one.get("callback") in callbacks, told, "is a callback without a description")
         check(kind != "char *" or "count" in one, told, "is text without a length")
-        if what == "fields of" and kind in ("int32_t", "uint32_t") and one["name"] != "struct_size":
-            check(meaning or "is" in one or COUNTS.fullmatch(one["name"]), told, 'says neither which constants it takes '
-                  'nor "1: ..."; a number has a name of COUNTS')
+        if re.fullmatch(r"u?int32_t( \*)?", kind):
+            check(meaning or "is" in one or "driver_constants" in one or COUNTS.fullmatch(one["name"]), told,
+                  "says neither which constants it takes nor that it is 0 or 1; a number has a name of COUNTS")
         if re.match(r"is_|can_|has_", one["name"]):
             check(one.get("is") == "flag", told, 'does not begin with "1: "')
 for function in description["functions"]:

@@ -1855,7 +1855,7 @@ extern "C" {
     /// ferry_place_array_layer starts at layer number `layer` of a layered array, or at that face of a cubemap, and
     /// sets z to it. ferry_copy checks the values. A NULL place is ignored.
     ///
-    /// * NULL: `place`.
+    /// * NULL: `place`, `address`.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
@@ -1869,7 +1869,7 @@ extern "C" {
     /// ferry_place_array_layer starts at layer number `layer` of a layered array, or at that face of a cubemap, and
     /// sets z to it. ferry_copy checks the values. A NULL place is ignored.
     ///
-    /// * NULL: `place`.
+    /// * NULL: `place`, `address`.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
@@ -1911,7 +1911,7 @@ extern "C" {
     /// ferry_place_array_layer starts at layer number `layer` of a layered array, or at that face of a cubemap, and
     /// sets z to it. ferry_copy checks the values. A NULL place is ignored.
     ///
-    /// * NULL: `place`.
+    /// * NULL: `place`, `array`.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
@@ -1925,7 +1925,7 @@ extern "C" {
     /// ferry_place_array_layer starts at layer number `layer` of a layered array, or at that face of a cubemap, and
     /// sets z to it. ferry_copy checks the values. A NULL place is ignored.
     ///
-    /// * NULL: `place`.
+    /// * NULL: `place`, `array`.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
     /// * Blocking: never.
