@@ -52,9 +52,11 @@
  * Forks       In the child of a fork, ferry_prepared_destroy, ferry_device_free_async and the calls on tickets,
  *             staging, pinned pools and deferred frees return -1003 and do nothing. Other calls return the driver's
  *             status for a child, which is the same; ferry_close does nothing.
- * Bindings    All constants fit int32_t, or uint32_t if they end in u; with bindgen, use --default-macro-constant-type
- *             signed. Callbacks use C's calling convention. Those that come on ferry's or the driver's own threads find
- *             most signals blocked there, so a runtime that stops threads by a signal (Mono) may not run in them.
+ * Bindings    ferry.json, beside this header, describes all of it for generators, and ferry.ffi.h has the declarations
+ *             alone. All constants fit int32_t, or uint32_t if they end in u; with bindgen, use
+ *             --default-macro-constant-type signed. Callbacks use C's calling convention. Those that come on ferry's or
+ *             the driver's own threads find most signals blocked there, so a runtime that stops threads by a signal
+ *             (Mono) may not run in them.
  */
 #ifndef FERRY_FERRY_H
 #define FERRY_FERRY_H
