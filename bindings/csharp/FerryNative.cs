@@ -171,6 +171,7 @@ namespace Ferry
         Channels = 43,
         SoftwareLinks = 44,
         Helpers = 45,
+        TracePhases = 46,
     }
 
     /// <summary>FERRY_KIND_*</summary>
@@ -412,6 +413,18 @@ namespace Ferry
         Fill = 4,
     }
 
+    /// <summary>FERRY_PHASE_*</summary>
+    [Flags] public enum PhaseFlags : uint
+    {
+        None = 0,
+        /// <summary>the call begins</summary>
+        Begin = 0x1,
+        /// <summary>the call returns</summary>
+        Return = 0x2,
+        /// <summary>the stream has passed the work of a call that did not wait for it</summary>
+        Done = 0x4,
+    }
+
     /// <summary>FERRY_COPY_OVERLAP_*</summary>
     public enum CopyOverlap : int
     {
@@ -497,6 +510,8 @@ namespace Ferry
     /// <summary>FERRY_MEMORY_*</summary>
     public enum MemoryKind : int
     {
+        /// <summary>in ferry_explanation only: a fill has no source</summary>
+        None = -1,
         /// <summary>ordinary host memory or none at all; a host pool's without access to the pool</summary>
         Pageable = 0,
         /// <summary>allocated pinned, or registered</summary>
@@ -851,7 +866,10 @@ namespace Ferry
         public fixed ulong Reserved[6];
     }
 
-    /// <summary>ferry_explanation: What a copy would do.</summary>
+    /// <summary>
+    /// ferry_explanation: What a copy or a fill would do. For a fill, predicted times are 0, and of the obstacles only
+    /// kernel_obstacle counts.
+    /// </summary>
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct Explanation
     {
@@ -870,7 +888,7 @@ namespace Ferry
         public fixed byte DriverCall[32];
         /// <summary>the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE</summary>
         public int ContextDevice;
-        /// <summary>FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE</summary>
+        /// <summary>FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE; NONE for a fill</summary>
         public MemoryKind SourceMemory;
         /// <summary>where device or array memory lies; -1 otherwise</summary>
         public int SourceDevice;
@@ -971,15 +989,15 @@ namespace Ferry
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct TraceEvent
     {
-        public const uint SizeOf = 80;
+        public const uint SizeOf = 88;
         public uint StructSize;
         /// <summary>FERRY_TRACE_*</summary>
         public Trace Kind;
-        /// <summary>of the call, from 1: the same in both of its events</summary>
+        /// <summary>of the call, from 1: the same in all of its events</summary>
         public ulong Id;
         /// <summary>when the call began</summary>
         public ulong BeginNs;
-        /// <summary>when it returned</summary>
+        /// <summary>when it returned; 0: not yet</summary>
         public ulong ReturnedNs;
         /// <summary>
         /// when the stream was seen to have passed the work, or the call had waited for it; 0: not yet
@@ -992,12 +1010,15 @@ namespace Ferry
         public IntPtr Stream;
         /// <summary>bits 1 &lt;&lt; FERRY_ROUTE_*: those taken; 0 if nothing was enqueued</summary>
         public uint Routes;
-        /// <summary>of the call; in the second event of its work</summary>
+        /// <summary>of the call; in FERRY_PHASE_DONE of its work</summary>
         public Status Status;
         /// <summary>of the context that it ran in; -1 if nothing was enqueued</summary>
         public int Device;
         /// <summary>1: the call waits for its work</summary>
         public int IsSynchronous;
+        /// <summary>FERRY_PHASE_*</summary>
+        public PhaseFlags Phase;
+        public uint Reserved;
     }
 
     /// <summary>
@@ -1048,13 +1069,14 @@ namespace Ferry
     /// move nothing: ferry_peer_probe and ferry_peer_enable fail with FERRY_ERROR_PEER_ACCESS. If the program enables
     /// access itself, copies between the two contexts' memory write nothing and report no error. Fills and kernels then
     /// do not change a peer's memory, and kernels read bytes of 0xff from it. trace Called for every copy, batch and
-    /// fill, also one that fails: when the call returns, and for one on a stream again with the same id once the stream
-    /// has passed, on a thread of ferry's. That thread looks every 0.05 ms; the stream does not wait for it. There is
-    /// no second event if the call failed, did nothing, or became part of a graph, nor for what streams have not passed
-    /// at ferry_close. `event` is valid during the callback. It costs a call on a stream an event, some microseconds.
-    /// Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also
-    /// ferry_open and ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and
-    /// trace on both. No callback may call ferry or throw.
+    /// fill, also one that fails: when the call begins, when it returns, and for one on a stream once the stream has
+    /// passed, on a thread of ferry's. That thread looks every 0.05 ms; the stream does not wait for it. There is no
+    /// third event if the call failed, did nothing, or became part of a graph, nor for what streams have not passed at
+    /// ferry_close. `event` is valid during the callback. The third event costs a call on a stream an event of the
+    /// driver's, some microseconds. trace_phases The events wanted: FERRY_PHASE_*, joined by |. 0: all. Callbacks may
+    /// run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and
+    /// ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and trace on both. No
+    /// callback may call ferry or throw.
     /// </summary>
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct NativeOptions
@@ -1109,7 +1131,8 @@ namespace Ferry
         public ulong DeferredBytes;
         /// <summary>FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access</summary>
         public SoftwareLinks SoftwareLinks;
-        public uint Reserved1;
+        /// <summary>FERRY_PHASE_*; 0: all</summary>
+        public PhaseFlags TracePhases;
         /// <summary>A function pointer: OptionsTrace.</summary>
         public IntPtr Trace;
         public IntPtr TraceUser;
@@ -2049,6 +2072,27 @@ namespace Ferry
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_copy_explain_async(IntPtr instance, NativeCopy* copy, IntPtr stream,
+            Explanation* explanation, ErrorInfo* error);
+
+        /// <summary>
+        /// Reports what ferry_fill would do with `fill`, without doing it. Fills `explanation`. A fill that the driver
+        /// refuses in the call's context, and that ferry_fill then makes in the memory's own, is explained as in the
+        /// call's.
+        /// </summary>
+        /// <remarks>
+        /// Blocking: as ferry_copy_explain. Errors: the common errors; as ferry_fill, but for refusals by the driver.
+        /// </remarks>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern Status ferry_fill_explain(IntPtr instance, NativeFill* fill, Explanation* explanation,
+            ErrorInfo* error);
+
+        /// <summary>Reports what ferry_fill_async would do, as ferry_fill_explain.</summary>
+        /// <remarks>
+        /// Blocking: as ferry_copy_explain. Errors: the common errors; as ferry_fill_async, but for refusals by the
+        /// driver.
+        /// </remarks>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern Status ferry_fill_explain_async(IntPtr instance, NativeFill* fill, IntPtr stream,
             Explanation* explanation, ErrorInfo* error);
 
         /// <summary>

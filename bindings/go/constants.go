@@ -126,6 +126,7 @@ const (
 	FieldChannels        Field = 43 // of an array
 	FieldSoftwareLinks   Field = 44
 	FieldHelpers         Field = 45
+	FieldTracePhases     Field = 46
 )
 
 // Kind is one of the constants FERRY_KIND_*.
@@ -340,6 +341,16 @@ const (
 	TraceFill     TraceKind = 4
 )
 
+// PhaseFlags is any combination of the constants FERRY_PHASE_*.
+type PhaseFlags uint32
+
+// FERRY_PHASE_*
+const (
+	PhaseBegin  PhaseFlags = 1 // the call begins
+	PhaseReturn PhaseFlags = 2 // the call returns
+	PhaseDone   PhaseFlags = 4 // the stream has passed the work of a call that did not wait for it
+)
+
 // CopyOverlap is one of the constants FERRY_COPY_OVERLAP_*.
 type CopyOverlap int32
 
@@ -423,8 +434,9 @@ type MemoryKind int32
 
 // FERRY_MEMORY_*
 const (
-	MemoryPageable MemoryKind = 0 // ordinary host memory or none at all; a host pool's without access to the pool
-	MemoryPinned   MemoryKind = 1 // allocated pinned, or registered
+	MemoryNone     MemoryKind = -1 // in ferry_explanation only: a fill has no source
+	MemoryPageable MemoryKind = 0  // ordinary host memory or none at all; a host pool's without access to the pool
+	MemoryPinned   MemoryKind = 1  // allocated pinned, or registered
 	MemoryDevice   MemoryKind = 2
 	MemoryManaged  MemoryKind = 3
 	MemoryArray    MemoryKind = 4 // in ferry_explanation only

@@ -46,6 +46,10 @@ static inline int32_t go_ferry_copy_explain_async(ferry_instance *instance, cons
     return ferry_copy_explain_async(instance, copy, (struct CUstream_st *)stream, explanation, error);
 }
 
+static inline int32_t go_ferry_fill_explain_async(ferry_instance *instance, const ferry_fill_desc *fill, uintptr_t stream, ferry_explanation *explanation, ferry_error_info *error) {
+    return ferry_fill_explain_async(instance, fill, (struct CUstream_st *)stream, explanation, error);
+}
+
 static inline int32_t go_ferry_copy_batch_explain_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, uint32_t flags, uintptr_t stream, ferry_batch_explanation *explanation, ferry_error_info *error) {
     return ferry_copy_batch_explain_async(instance, copies, count, flags, (struct CUstream_st *)stream, explanation, error);
 }

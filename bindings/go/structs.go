@@ -117,14 +117,14 @@ func newDeviceInfo(c *C.ferry_device_info) DeviceInfo {
 // String returns one line, as ferry_explanation_format writes it.
 func (s Explanation) String() string { return s.line }
 
-// Explanation is ferry_explanation. What a copy would do.
+// Explanation is ferry_explanation. What a copy or a fill would do. For a fill, predicted times are 0, and of the obstacles only kernel_obstacle counts.
 type Explanation struct {
 	Route             Route      // FERRY_ROUTE_*
 	Blocks            Blocks     // FERRY_BLOCKS_*
 	Synchronises      bool       // ferry itself waits: after the driver's call, if the call returns before the copy is complete; before it, if the call would read a pageable source too early
 	DriverCall        string     // such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE
 	ContextDevice     int        // the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE
-	SourceMemory      MemoryKind // FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE
+	SourceMemory      MemoryKind // FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE; NONE for a fill
 	SourceDevice      int        // where device or array memory lies; -1 otherwise
 	DestinationMemory MemoryKind // FERRY_MEMORY_*
 	DestinationDevice int

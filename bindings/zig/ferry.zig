@@ -95,6 +95,7 @@ pub const FERRY_FIELD_FORMAT: i32 = 42; // of an array
 pub const FERRY_FIELD_CHANNELS: i32 = 43; // of an array
 pub const FERRY_FIELD_SOFTWARE_LINKS: i32 = 44;
 pub const FERRY_FIELD_HELPERS: i32 = 45;
+pub const FERRY_FIELD_TRACE_PHASES: i32 = 46;
 
 pub const FERRY_KIND_ANY: i32 = 0; // `address` decides; memory unknown to the driver is host memory
 pub const FERRY_KIND_HOST: i32 = 1; // `address` is host memory, pageable or pinned
@@ -203,6 +204,10 @@ pub const FERRY_TRACE_BATCH: i32 = 2; // a batch of copies or pieces
 pub const FERRY_TRACE_PREPARED: i32 = 3; // the launch of a prepared batch; bytes and count are 0
 pub const FERRY_TRACE_FILL: i32 = 4;
 
+pub const FERRY_PHASE_BEGIN: u32 = 1; // the call begins
+pub const FERRY_PHASE_RETURN: u32 = 2; // the call returns
+pub const FERRY_PHASE_DONE: u32 = 4; // the stream has passed the work of a call that did not wait for it
+
 pub const FERRY_COPY_OVERLAP_NONE: i32 = 0; // no engine: copies and kernels take turns
 pub const FERRY_COPY_OVERLAP_ONE_WAY: i32 = 1; // one engine: a copy in one direction at a time runs beside kernels
 pub const FERRY_COPY_OVERLAP_BOTH_WAYS: i32 = 2; // two: one copy in each direction runs beside kernels
@@ -236,6 +241,7 @@ pub const FERRY_HOST_FROM_SYSTEM: i32 = 3; // mapped by ferry and pageable: FERR
 
 pub const FERRY_REGISTER_READ_ONLY: u32 = 1; // the devices only read it; for anonymous memory that the process may only read
 
+pub const FERRY_MEMORY_NONE: i32 = -1; // in ferry_explanation only: a fill has no source
 pub const FERRY_MEMORY_PAGEABLE: i32 = 0; // ordinary host memory or none at all; a host pool's without access to the pool
 pub const FERRY_MEMORY_PINNED: i32 = 1; // allocated pinned, or registered
 pub const FERRY_MEMORY_DEVICE: i32 = 2;
@@ -449,7 +455,7 @@ pub const ferry_fill_desc = extern struct {
     reserved: [6]u64 = @splat(0), // must be zero
 };
 
-/// What a copy would do.
+/// What a copy or a fill would do. For a fill, predicted times are 0, and of the obstacles only kernel_obstacle counts.
 pub const ferry_explanation = extern struct {
     struct_size: u32 = @sizeOf(ferry_explanation),
     route: i32 = 0, // FERRY_ROUTE_*
@@ -457,7 +463,7 @@ pub const ferry_explanation = extern struct {
     synchronises: i32 = 0, // 1: ferry itself waits: after the driver's call, if the call returns before the copy is complete; before it, if the call would read a pageable source too early
     driver_call: [32]u8 = @splat(0), // such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE
     context_device: i32 = 0, // the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE
-    source_memory: i32 = 0, // FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE
+    source_memory: i32 = 0, // FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE; NONE for a fill
     source_device: i32 = 0, // where device or array memory lies; -1 otherwise
     destination_memory: i32 = 0, // FERRY_MEMORY_*
     destination_device: i32 = 0,
@@ -508,17 +514,19 @@ pub const ferry_batch_explanation = extern struct {
 pub const ferry_trace_event = extern struct {
     struct_size: u32 = @sizeOf(ferry_trace_event),
     kind: i32 = 0, // FERRY_TRACE_*
-    id: u64 = 0, // of the call, from 1: the same in both of its events
+    id: u64 = 0, // of the call, from 1: the same in all of its events
     begin_ns: u64 = 0, // when the call began
-    returned_ns: u64 = 0, // when it returned
+    returned_ns: u64 = 0, // when it returned; 0: not yet
     done_ns: u64 = 0, // when the stream was seen to have passed the work, or the call had waited for it; 0: not yet
     bytes: u64 = 0, // that were to be copied or filled
     count: u64 = 0, // of copies or fills
     stream: ?*CUstream_st = null,
     routes: u32 = 0, // bits 1 << FERRY_ROUTE_*: those taken; 0 if nothing was enqueued
-    status: i32 = 0, // of the call; in the second event of its work
+    status: i32 = 0, // of the call; in FERRY_PHASE_DONE of its work
     device: i32 = 0, // of the context that it ran in; -1 if nothing was enqueued
     is_synchronous: i32 = 0, // 1: the call waits for its work
+    phase: u32 = 0, // FERRY_PHASE_*
+    reserved: u32 = 0,
 };
 
 /// How to open an instance. All zero but struct_size means defaults.
@@ -578,11 +586,12 @@ pub const ferry_trace_event = extern struct {
 ///              FERRY_ERROR_PEER_ACCESS. If the program enables access itself, copies between the two contexts' memory
 ///              write nothing and report no error. Fills and kernels then do not change a peer's memory, and kernels
 ///              read bytes of 0xff from it.
-/// trace        Called for every copy, batch and fill, also one that fails: when the call returns, and for one on a
-///              stream again with the same id once the stream has passed, on a thread of ferry's. That thread looks
-///              every 0.05 ms; the stream does not wait for it. There is no second event if the call failed, did
-///              nothing, or became part of a graph, nor for what streams have not passed at ferry_close. `event` is
-///              valid during the callback. It costs a call on a stream an event, some microseconds.
+/// trace        Called for every copy, batch and fill, also one that fails: when the call begins, when it returns, and
+///              for one on a stream once the stream has passed, on a thread of ferry's. That thread looks every 0.05 ms;
+///              the stream does not wait for it. There is no third event if the call failed, did nothing, or became part
+///              of a graph, nor for what streams have not passed at ferry_close. `event` is valid during the callback.
+///              The third event costs a call on a stream an event of the driver's, some microseconds.
+/// trace_phases  The events wanted: FERRY_PHASE_*, joined by |. 0: all.
 ///
 /// Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and trace on both. No callback may call ferry or throw.
 pub const ferry_options = extern struct {
@@ -615,7 +624,7 @@ pub const ferry_options = extern struct {
     submit_user: ?*anyopaque = null,
     deferred_bytes: u64 = 0, // 0: a sixteenth of the device's memory
     software_links: i32 = 0, // FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access
-    reserved1: u32 = 0,
+    trace_phases: u32 = 0, // FERRY_PHASE_*; 0: all
     trace: ?*const fn (user: ?*anyopaque, event: ?*const ferry_trace_event) callconv(.c) void = null,
     trace_user: ?*anyopaque = null,
 };
@@ -990,6 +999,12 @@ pub extern fn ferry_copy_explain(instance: *ferry_instance, copy: *const ferry_c
 
 /// Reports what ferry_copy_async would do, as ferry_copy_explain.
 pub extern fn ferry_copy_explain_async(instance: *ferry_instance, copy: *const ferry_copy_desc, stream: ?*CUstream_st, explanation: *ferry_explanation, @"error": ?*ferry_error_info) i32;
+
+/// Reports what ferry_fill would do with `fill`, without doing it. Fills `explanation`. A fill that the driver refuses in the call's context, and that ferry_fill then makes in the memory's own, is explained as in the call's.
+pub extern fn ferry_fill_explain(instance: *ferry_instance, fill: *const ferry_fill_desc, explanation: *ferry_explanation, @"error": ?*ferry_error_info) i32;
+
+/// Reports what ferry_fill_async would do, as ferry_fill_explain.
+pub extern fn ferry_fill_explain_async(instance: *ferry_instance, fill: *const ferry_fill_desc, stream: ?*CUstream_st, explanation: *ferry_explanation, @"error": ?*ferry_error_info) i32;
 
 /// Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0, 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel; because it is predicted to be the fastest (built-in profile)" or "...; no kernel: pageable memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero, or 0 for a NULL explanation or a bad struct_size. `buffer` may be NULL when size is 0.
 /// Values: `buffer`: `size` bytes.

@@ -90,6 +90,7 @@ static const int32_t FERRY_FIELD_FORMAT = 42;
 static const int32_t FERRY_FIELD_CHANNELS = 43;
 static const int32_t FERRY_FIELD_SOFTWARE_LINKS = 44;
 static const int32_t FERRY_FIELD_HELPERS = 45;
+static const int32_t FERRY_FIELD_TRACE_PHASES = 46;
 static const int32_t FERRY_KIND_ANY = 0;
 static const int32_t FERRY_KIND_HOST = 1;
 static const int32_t FERRY_KIND_DEVICE = 2;
@@ -178,6 +179,9 @@ static const int32_t FERRY_TRACE_COPY = 1;
 static const int32_t FERRY_TRACE_BATCH = 2;
 static const int32_t FERRY_TRACE_PREPARED = 3;
 static const int32_t FERRY_TRACE_FILL = 4;
+static const uint32_t FERRY_PHASE_BEGIN = 1;
+static const uint32_t FERRY_PHASE_RETURN = 2;
+static const uint32_t FERRY_PHASE_DONE = 4;
 static const int32_t FERRY_COPY_OVERLAP_NONE = 0;
 static const int32_t FERRY_COPY_OVERLAP_ONE_WAY = 1;
 static const int32_t FERRY_COPY_OVERLAP_BOTH_WAYS = 2;
@@ -203,6 +207,7 @@ static const int32_t FERRY_HOST_FROM_MAPPING = 1;
 static const int32_t FERRY_HOST_FROM_DRIVER = 2;
 static const int32_t FERRY_HOST_FROM_SYSTEM = 3;
 static const uint32_t FERRY_REGISTER_READ_ONLY = 1;
+static const int32_t FERRY_MEMORY_NONE = -1;
 static const int32_t FERRY_MEMORY_PAGEABLE = 0;
 static const int32_t FERRY_MEMORY_PINNED = 1;
 static const int32_t FERRY_MEMORY_DEVICE = 2;
@@ -450,6 +455,11 @@ int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy
 int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy,
                                            struct CUstream_st *stream, ferry_explanation *explanation,
                                            ferry_error_info *error);
+int32_t ferry_fill_explain(ferry_instance *instance, const ferry_fill_desc *fill,
+                                     ferry_explanation *explanation, ferry_error_info *error);
+int32_t ferry_fill_explain_async(ferry_instance *instance, const ferry_fill_desc *fill,
+                                           struct CUstream_st *stream, ferry_explanation *explanation,
+                                           ferry_error_info *error);
 uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
 typedef struct ferry_batch_share {
     uint64_t copies;
@@ -491,6 +501,8 @@ typedef struct ferry_trace_event {
     int32_t status;
     int32_t device;
     int32_t is_synchronous;
+    uint32_t phase;
+    uint32_t reserved;
 } ferry_trace_event;
 struct ferry_options {
     uint32_t struct_size;
@@ -522,7 +534,7 @@ struct ferry_options {
     void *submit_user;
     uint64_t deferred_bytes;
     int32_t software_links;
-    uint32_t reserved1;
+    uint32_t trace_phases;
     void (*trace)(void *user, const ferry_trace_event *event);
     void *trace_user;
 };

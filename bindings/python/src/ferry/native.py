@@ -165,6 +165,7 @@ class Field(IntEnum):
     CHANNELS = 43
     SOFTWARE_LINKS = 44
     HELPERS = 45
+    TRACE_PHASES = 46
 
 
 FERRY_FIELD_NONE: Final = Field.NONE
@@ -213,6 +214,7 @@ FERRY_FIELD_FORMAT: Final = Field.FORMAT
 FERRY_FIELD_CHANNELS: Final = Field.CHANNELS
 FERRY_FIELD_SOFTWARE_LINKS: Final = Field.SOFTWARE_LINKS
 FERRY_FIELD_HELPERS: Final = Field.HELPERS
+FERRY_FIELD_TRACE_PHASES: Final = Field.TRACE_PHASES
 
 
 class PlaceKind(IntEnum):
@@ -503,6 +505,19 @@ FERRY_TRACE_PREPARED: Final = Trace.PREPARED
 FERRY_TRACE_FILL: Final = Trace.FILL
 
 
+class PhaseFlags(IntFlag):
+    """FERRY_PHASE_*"""
+
+    BEGIN = 0x1
+    RETURN = 0x2
+    DONE = 0x4
+
+
+FERRY_PHASE_BEGIN: Final = PhaseFlags.BEGIN
+FERRY_PHASE_RETURN: Final = PhaseFlags.RETURN
+FERRY_PHASE_DONE: Final = PhaseFlags.DONE
+
+
 class CopyOverlap(IntEnum):
     """FERRY_COPY_OVERLAP_*"""
 
@@ -604,6 +619,7 @@ FERRY_REGISTER_READ_ONLY: Final = RegisterFlags.READ_ONLY
 class MemoryKind(IntEnum):
     """FERRY_MEMORY_*"""
 
+    NONE = -1
     PAGEABLE = 0
     PINNED = 1
     DEVICE = 2
@@ -611,6 +627,7 @@ class MemoryKind(IntEnum):
     ARRAY = 4
 
 
+FERRY_MEMORY_NONE: Final = MemoryKind.NONE
 FERRY_MEMORY_PAGEABLE: Final = MemoryKind.PAGEABLE
 FERRY_MEMORY_PINNED: Final = MemoryKind.PINNED
 FERRY_MEMORY_DEVICE: Final = MemoryKind.DEVICE
@@ -979,7 +996,7 @@ class ferry_fill_desc(Structure):
 
 
 class ferry_explanation(Structure):
-    """What a copy would do."""
+    """What a copy or a fill would do."""
 
     struct_size: int
     route: int
@@ -1101,6 +1118,8 @@ class ferry_trace_event(Structure):
     status: int
     device: int
     is_synchronous: int
+    phase: int
+    reserved: int
     _fields_ = [
         ("struct_size", c_uint32),
         ("kind", c_int32),
@@ -1115,6 +1134,8 @@ class ferry_trace_event(Structure):
         ("status", c_int32),
         ("device", c_int32),
         ("is_synchronous", c_int32),
+        ("phase", c_uint32),
+        ("reserved", c_uint32),
     ]
 
 
@@ -1150,7 +1171,7 @@ class ferry_options(Structure):
     submit_user: int | None
     deferred_bytes: int
     software_links: int
-    reserved1: int
+    trace_phases: int
     trace: Any
     trace_user: int | None
     _fields_ = [
@@ -1183,7 +1204,7 @@ class ferry_options(Structure):
         ("submit_user", c_void_p),
         ("deferred_bytes", c_uint64),
         ("software_links", c_int32),
-        ("reserved1", c_uint32),
+        ("trace_phases", c_uint32),
         ("trace", ferry_options_trace),
         ("trace_user", c_void_p),
     ]
@@ -1687,6 +1708,8 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "ferry_obstacle_text": (c_char_p, [c_int32]),
     "ferry_copy_explain": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "ferry_copy_explain_async": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "ferry_fill_explain": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "ferry_fill_explain_async": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "ferry_explanation_format": (c_uint64, [c_void_p, c_void_p, c_uint64]),
     "ferry_copy_batch_explain_async": (c_int32, [c_void_p, c_void_p, c_uint64, c_uint32, c_void_p, c_void_p, c_void_p]),
     "ferry_copy_pieces_explain_async": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p, c_uint64, c_uint32, c_void_p, c_void_p, c_void_p]),

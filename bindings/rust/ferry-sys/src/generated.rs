@@ -148,6 +148,7 @@ pub const FERRY_FIELD_FORMAT: Field = Field(42);
 pub const FERRY_FIELD_CHANNELS: Field = Field(43);
 pub const FERRY_FIELD_SOFTWARE_LINKS: Field = Field(44);
 pub const FERRY_FIELD_HELPERS: Field = Field(45);
+pub const FERRY_FIELD_TRACE_PHASES: Field = Field(46);
 
 choice!(Kind, i32, "`FERRY_KIND_*`");
 /// `address` decides; memory unknown to the driver is host memory
@@ -342,6 +343,14 @@ pub const FERRY_TRACE_BATCH: Trace = Trace(2);
 pub const FERRY_TRACE_PREPARED: Trace = Trace(3);
 pub const FERRY_TRACE_FILL: Trace = Trace(4);
 
+flags!(PhaseFlags, u32, "`FERRY_PHASE_*`");
+/// the call begins
+pub const FERRY_PHASE_BEGIN: PhaseFlags = PhaseFlags(1);
+/// the call returns
+pub const FERRY_PHASE_RETURN: PhaseFlags = PhaseFlags(2);
+/// the stream has passed the work of a call that did not wait for it
+pub const FERRY_PHASE_DONE: PhaseFlags = PhaseFlags(4);
+
 choice!(CopyOverlap, i32, "`FERRY_COPY_OVERLAP_*`");
 /// no engine: copies and kernels take turns
 pub const FERRY_COPY_OVERLAP_NONE: CopyOverlap = CopyOverlap(0);
@@ -402,6 +411,8 @@ flags!(RegisterFlags, u32, "`FERRY_REGISTER_*`");
 pub const FERRY_REGISTER_READ_ONLY: RegisterFlags = RegisterFlags(1);
 
 choice!(MemoryKind, i32, "`FERRY_MEMORY_*`");
+/// in ferry_explanation only: a fill has no source
+pub const FERRY_MEMORY_NONE: MemoryKind = MemoryKind(-1);
 /// ordinary host memory or none at all; a host pool's without access to the pool
 pub const FERRY_MEMORY_PAGEABLE: MemoryKind = MemoryKind(0);
 /// allocated pinned, or registered
@@ -829,7 +840,8 @@ impl Default for ferry_fill_desc {
     }
 }
 
-/// What a copy would do.
+/// What a copy or a fill would do. For a fill, predicted times are 0, and of the obstacles only kernel_obstacle
+/// counts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ferry_explanation {
@@ -845,7 +857,7 @@ pub struct ferry_explanation {
     pub driver_call: [c_char; 32],
     /// the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE
     pub context_device: i32,
-    /// FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE
+    /// FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE; NONE for a fill
     pub source_memory: MemoryKind,
     /// where device or array memory lies; -1 otherwise
     pub source_device: i32,
@@ -966,11 +978,11 @@ pub struct ferry_trace_event {
     pub struct_size: u32,
     /// FERRY_TRACE_*
     pub kind: Trace,
-    /// of the call, from 1: the same in both of its events
+    /// of the call, from 1: the same in all of its events
     pub id: u64,
     /// when the call began
     pub begin_ns: u64,
-    /// when it returned
+    /// when it returned; 0: not yet
     pub returned_ns: u64,
     /// when the stream was seen to have passed the work, or the call had waited for it; 0: not yet
     pub done_ns: u64,
@@ -981,12 +993,15 @@ pub struct ferry_trace_event {
     pub stream: *mut CUstream_st,
     /// bits 1 \<\< FERRY_ROUTE_*: those taken; 0 if nothing was enqueued
     pub routes: u32,
-    /// of the call; in the second event of its work
+    /// of the call; in FERRY_PHASE_DONE of its work
     pub status: Status,
     /// of the context that it ran in; -1 if nothing was enqueued
     pub device: i32,
     /// 1: the call waits for its work
     pub is_synchronous: i32,
+    /// FERRY_PHASE_*
+    pub phase: PhaseFlags,
+    pub reserved: u32,
 }
 
 impl Default for ferry_trace_event {
@@ -1060,11 +1075,12 @@ impl Default for ferry_trace_event {
 /// FERRY_ERROR_PEER_ACCESS. If the program enables access itself, copies between the two contexts' memory
 /// write nothing and report no error. Fills and kernels then do not change a peer's memory, and kernels
 /// read bytes of 0xff from it.
-/// trace  Called for every copy, batch and fill, also one that fails: when the call returns, and for one on a
-/// stream again with the same id once the stream has passed, on a thread of ferry's. That thread looks
-/// every 0.05 ms; the stream does not wait for it. There is no second event if the call failed, did
-/// nothing, or became part of a graph, nor for what streams have not passed at ferry_close. `event` is
-/// valid during the callback. It costs a call on a stream an event, some microseconds.
+/// trace  Called for every copy, batch and fill, also one that fails: when the call begins, when it returns, and
+/// for one on a stream once the stream has passed, on a thread of ferry's. That thread looks every 0.05 ms;
+/// the stream does not wait for it. There is no third event if the call failed, did nothing, or became part
+/// of a graph, nor for what streams have not passed at ferry_close. `event` is valid during the callback.
+/// The third event costs a call on a stream an event of the driver's, some microseconds.
+/// trace_phases  The events wanted: FERRY_PHASE_*, joined by |. 0: all.
 ///
 /// Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also
 /// ferry_open and ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and
@@ -1116,7 +1132,8 @@ pub struct ferry_options {
     pub deferred_bytes: u64,
     /// FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access
     pub software_links: SoftwareLinks,
-    pub reserved1: u32,
+    /// FERRY_PHASE_*; 0: all
+    pub trace_phases: PhaseFlags,
     pub trace: Option<unsafe extern "C" fn(*mut c_void, *const ferry_trace_event)>,
     pub trace_user: *mut c_void,
 }
@@ -2362,6 +2379,32 @@ extern "C" {
     /// * Errors: the common errors; as ferry_copy_async.
     /// * Driver: as ferry_copy_explain.
     pub fn ferry_copy_explain_async(instance: *mut ferry_instance, copy: *const ferry_copy_desc, stream: *mut CUstream_st, explanation: *mut ferry_explanation, error: *mut ferry_error_info) -> Status;
+
+    /// Reports what ferry_fill would do with `fill`, without doing it. Fills `explanation`. A fill that the driver
+    /// refuses in the call's context, and that ferry_fill then makes in the memory's own, is explained as in the
+    /// call's.
+    ///
+    /// * NULL: `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
+    /// * Thread-safety: safe from any thread.
+    /// * Blocking: as ferry_copy_explain.
+    /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
+    ///   the call ends is gone.
+    /// * Errors: the common errors; as ferry_fill, but for refusals by the driver.
+    /// * Driver: the look-ups of ferry_fill, and cuPointerGetAttributes.
+    pub fn ferry_fill_explain(instance: *mut ferry_instance, fill: *const ferry_fill_desc, explanation: *mut ferry_explanation, error: *mut ferry_error_info) -> Status;
+
+    /// Reports what ferry_fill_async would do, as ferry_fill_explain.
+    ///
+    /// * NULL: `stream`, `error`.
+    /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
+    /// * Thread-safety: safe from any thread.
+    /// * Blocking: as ferry_copy_explain.
+    /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
+    ///   the call ends is gone.
+    /// * Errors: the common errors; as ferry_fill_async, but for refusals by the driver.
+    /// * Driver: as ferry_fill_explain.
+    pub fn ferry_fill_explain_async(instance: *mut ferry_instance, fill: *const ferry_fill_desc, stream: *mut CUstream_st, explanation: *mut ferry_explanation, error: *mut ferry_error_info) -> Status;
 
     /// Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to
     /// device 0, 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel; because it
@@ -3992,8 +4035,8 @@ mod tests {
         check!(ferry_explanation, 184, 8, struct_size: 0, route: 4, blocks: 8, synchronises: 12, driver_call: 16, context_device: 48, source_memory: 52, source_device: 56, destination_memory: 60, destination_device: 64, calls: 68, width: 72, height: 80, depth: 88, driver_ns: 96, kernel_ns: 104, kernel_obstacle: 112, max_sms: 116, staged_ns: 120, staged_obstacle: 128, threads: 132, staging_delay_ns: 136, relay_ns: 144, relay_obstacle: 152, links: 156, multilink_ns: 160, multilink_obstacle: 168, reason: 172, profile: 176, reserved: 180);
         check!(ferry_batch_share, 24, 8, copies: 0, bytes: 8, predicted_ns: 16);
         check!(ferry_batch_explanation, 144, 8, struct_size: 0, context_device: 4, singles: 8, batch_calls: 32, kernels: 56, staged: 80, max_sms: 104, threads: 108, staging_delay_ns: 112, broadcasts: 120);
-        check!(ferry_trace_event, 80, 8, struct_size: 0, kind: 4, id: 8, begin_ns: 16, returned_ns: 24, done_ns: 32, bytes: 40, count: 48, stream: 56, routes: 64, status: 68, device: 72, is_synchronous: 76);
-        check!(ferry_options, 192, 8, struct_size: 0, driver: 4, checks: 8, software_devices: 12, software_queues: 16, reserved: 20, software_memory: 24, get_proc: 32, get_proc_user: 40, allocate: 48, deallocate: 56, allocate_user: 64, log: 72, log_user: 80, register_chunk: 88, copy_flags: 96, kernels: 100, staging: 104, staging_threads: 108, staging_cpus: 112, staging_cpu_count: 120, staging_priority: 124, staging_numa: 128, staging_numa_node: 132, staging_bytes: 136, submit: 144, submit_user: 152, deferred_bytes: 160, software_links: 168, reserved1: 172, trace: 176, trace_user: 184);
+        check!(ferry_trace_event, 88, 8, struct_size: 0, kind: 4, id: 8, begin_ns: 16, returned_ns: 24, done_ns: 32, bytes: 40, count: 48, stream: 56, routes: 64, status: 68, device: 72, is_synchronous: 76, phase: 80, reserved: 84);
+        check!(ferry_options, 192, 8, struct_size: 0, driver: 4, checks: 8, software_devices: 12, software_queues: 16, reserved: 20, software_memory: 24, get_proc: 32, get_proc_user: 40, allocate: 48, deallocate: 56, allocate_user: 64, log: 72, log_user: 80, register_chunk: 88, copy_flags: 96, kernels: 100, staging: 104, staging_threads: 108, staging_cpus: 112, staging_cpu_count: 120, staging_priority: 124, staging_numa: 128, staging_numa_node: 132, staging_bytes: 136, submit: 144, submit_user: 152, deferred_bytes: 160, software_links: 168, trace_phases: 172, trace: 176, trace_user: 184);
         check!(ferry_report, 64, 8, struct_size: 0, driver: 4, driver_version: 8, device_count: 12, fallback_reason: 16, missing_count: 20, checks: 24, failed_peers: 28, kernels: 32, kernels_loaded: 36, kernel_contexts: 40, staging: 44, staging_threads: 48, program_threads: 52, staging_bytes: 56);
         check!(ferry_device_info, 312, 8, struct_size: 0, device: 4, name: 8, uuid: 136, pci_address: 152, total_memory: 184, max_pitch: 192, is_software: 200, compute_major: 204, compute_minor: 208, sm_count: 212, copy_engine_count: 216, overlap: 220, unified_addressing: 224, pageable_access: 228, pageable_uses_host_page_tables: 232, can_map_host_memory: 236, host_register: 240, host_register_read_only: 244, registered_address_is_device_address: 248, managed_memory: 252, concurrent_managed_access: 256, memory_pools: 260, pool_handle_types: 264, numa_node: 268, integrated: 272, texture_pitch_alignment: 276, host_memory_pools: 280, host_numa_memory_pools: 284, ipc_events: 288, reserved: 292, luid: 296, luid_node_mask: 304, reserved1: 308);
         check!(ferry_deferred_info, 24, 8, struct_size: 0, arrays: 4, allocations: 8, reserved: 12, bytes: 16);
