@@ -1246,8 +1246,10 @@ TEST_F(cpp, ends_of_different_sizes_are_refused_naming_the_smaller_one) {
                        each.field);
     }
     EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0);
-    EXPECT_STREQ(copy(opened.get(), large.view(), cases[0].small).line().c_str(),
-                 "destination.width: 32, past the end at 28 (FERRY_ERROR_OUT_OF_BOUNDS)");
+    EXPECT_STREQ(
+        copy(opened.get(), large.view(), cases[0].small).line().c_str(),
+        "destination.width: 32, past the end at 28 (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 4 bytes: 8, limit "
+        "7");
 }
 
 TEST_F(cpp, a_box_past_the_edge_is_refused_by_the_call_that_gets_it) {
@@ -1290,6 +1292,75 @@ TEST_F(cpp, a_box_past_the_edge_is_refused_by_the_call_that_gets_it) {
         EXPECT_EQ(each.refused.info().limit, each.limit);
     }
     EXPECT_FALSE(device_memory<int>::create(gpu, 0, far / 2)) << "the size in bytes must not wrap around";
+}
+
+// The line of an error without addresses, which differ from run to run.
+std::string line_without_addresses(const status &failed) {
+    std::string line = failed.line().c_str();
+    for (std::size_t first; (first = line.find("0x")) != std::string::npos;)
+        line.replace(first, line.find_first_not_of("0123456789abcdef", first + 2) - first, "@");
+    return line;
+}
+
+TEST_F(cpp, errors_about_typed_views_count_bytes_and_elements) {
+    using element = std::array<float, 3>; // 12 bytes
+    auto memory = device_memory<element>::create(gpu, 0, 100).or_throw();
+    auto floats = device_memory<float>::create(gpu, 0, 100).or_throw();
+    auto texels = array::create(gpu, 0, array_desc(FERRY_FORMAT_FLOAT, 2, 8, 4)).or_throw();
+    const stream own = stream::create(gpu, 0).or_throw();
+    std::vector<element> line(100), long_line(106);
+    std::vector<float> numbers(72);
+    const device_view<element> too_long(0, memory.address(), 106);
+    const device_view<float> too_long_floats(0, floats.address(), 106), moved(0, floats.address() + 3, 100);
+    const host_view<element> overlapping(line.data(), 10, 10, 1, 108);
+    const auto image = memory.view().shaped(10, 10);
+    const auto columns = view_of(line).shaped(10, 10).sub(8, 4);
+
+    const std::string past_end = "destination.address: @, past the end at @ (FERRY_ERROR_OUT_OF_BOUNDS)",
+                      past_row = "x: 144, past the end at 120 (FERRY_ERROR_OUT_OF_BOUNDS)",
+                      row_in_elements = "; in elements of 12 bytes: 12, limit 10";
+    const struct {
+        status refused;
+        std::string line;
+    } cases[] = {
+        {copy(gpu, long_line, too_long), past_end + "; in elements of 12 bytes: by 6"},
+        {copy_async(gpu, long_line, too_long, own), past_end + "; in elements of 12 bytes: by 6"},
+        {copy_async_ticket(gpu, long_line, too_long, own).error(), past_end + "; in elements of 12 bytes: by 6"},
+        {explain(gpu, long_line, too_long).error(), past_end + "; in elements of 12 bytes: by 6"},
+        {explain_async(gpu, long_line, too_long, own).error(), past_end + "; in elements of 12 bytes: by 6"},
+        {fill(gpu, too_long_floats, 1.0f), past_end + "; in elements of 4 bytes: by 6"},
+        {fill_async(gpu, too_long_floats, 1.0f, own), past_end + "; in elements of 4 bytes: by 6"},
+        // No whole number of elements, and elements that are bytes.
+        {copy(gpu, floats, moved), past_end},
+        {copy(gpu, view_of(long_line).as_bytes(), too_long.as_bytes()), past_end},
+        {ferry::describe_copy(long_line, line).error(),
+         "destination.width: 1272, past the end at 1200 "
+         "(FERRY_ERROR_OUT_OF_BOUNDS); in elements of 12 bytes: 106, limit 100"},
+        {copy(gpu, overlapping, image),
+         "source.row_pitch: 108, must be at least 120 (FERRY_ERROR_PITCH); in elements of 12 bytes: 9, limit 10"},
+        // Errors of a box and of what is made from it.
+        {columns.error(), past_row + row_in_elements},
+        {columns.as_bytes().error(), past_row + row_in_elements},
+        {copy(gpu, columns, image), "source." + past_row + row_in_elements},
+        {describe_fill(floats.view().sub(98, 3), 1.0f).error(),
+         "destination.x: 404, past the end at 400 (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 4 bytes: 101, limit 100"},
+        // Each end in its own elements.
+        {copy(gpu, texels, view_of(numbers).shaped(18, 4)),
+         "source.width: 72, past the end at 64 (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 8 bytes: 9, limit 8"},
+        {copy(gpu, texels, view_of(numbers).shaped(14, 4)),
+         "destination.width: 64, past the end at 56 (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 4 bytes: 16, limit 14"},
+        // Rows and slices are counted as they are.
+        {copy(gpu, image.sub(0, 8, 10, 4), image), "source.y: 12, past the end at 10 (FERRY_ERROR_OUT_OF_BOUNDS)"},
+    };
+    for (const auto &each : cases)
+        EXPECT_EQ(line_without_addresses(each.refused), each.line);
+    EXPECT_EQ(cases[0].refused.element_size(), sizeof(element));
+    try {
+        columns.error().or_throw();
+        FAIL() << "the box is past the edge";
+    } catch (const error &thrown) {
+        EXPECT_EQ(thrown.what(), past_row + row_in_elements);
+    }
 }
 
 TEST_F(cpp, an_empty_view_copies_and_fills_nothing) {

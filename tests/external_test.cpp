@@ -675,6 +675,17 @@ TEST_F(imported_arrays, cpp_ends_arrays_and_semaphores_in_stream_order) {
     EXPECT_EQ(driver.calls("cuDestroyExternalSemaphore"), 1);
 }
 
+TEST_F(imported_arrays, cpp_counts_a_line_past_the_end_in_elements) {
+    const file shared(memory_size);
+    const ferry::external_memory memory =
+        ferry::external_memory::open(basic.get(), memory_desc(shared.descriptor(), memory_size)).or_throw();
+    const std::uint64_t count = memory_size / 4;
+    EXPECT_EQ(memory.line<float>(0, count + 1).error().line().c_str(),
+              "size: " + std::to_string(memory_size + 4) + ", past the end at " + std::to_string(memory_size) +
+                  " (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 4 bytes: " + std::to_string(count + 1) + ", limit " +
+                  std::to_string(count));
+}
+
 TEST_F(imported_arrays, threads_end_arrays_and_imports_at_once) {
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 4; ++thread)

@@ -9,7 +9,9 @@
  *     ferry::copy(gpu, ferry::view_of(slice).shaped(96, 64), volume.view().sub(0, 0, 7, 96, 64, 1)).or_throw();
  *
  *   Errors     Calls return a status and creators return a result<T>. Both are [[nodiscard]]. or_throw() turns either
- *              into an exception and exists only where exceptions are enabled. Nothing else throws.
+ *              into an exception and exists only where exceptions are enabled. Nothing else throws. Errors count
+ *              bytes, as in ferry.h. line() and what() of an error about a typed view also count its elements.
+ *              Descriptors and batches have no element type.
  *   Ownership  Owners are movable, not copyable, and empty after a move. The destructor destroys what they own. They
  *              keep a pointer to the ferry_instance they were made with, which must outlive them. Errors during
  *              destruction are discarded; to see them, pass release() to the C function. An empty stream refuses its
@@ -33,6 +35,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <iterator>
 #include <new>
 #include <type_traits>
@@ -60,6 +63,27 @@ struct line {
     const char *c_str() const noexcept { return text; }
 };
 
+namespace detail {
+
+// Repeats the numbers of an error that counts bytes in elements, if these are whole.
+inline void write_elements(const ferry_error_info &error, std::uint64_t element_size, char *buffer,
+                           std::size_t size) noexcept {
+    if (element_size <= 1 || error.value == error.limit) return;
+    const auto whole = [=](std::uint64_t bytes) noexcept { return bytes % element_size == 0; };
+    const auto elements = [=](std::uint64_t bytes) noexcept -> unsigned long long { return bytes / element_size; };
+    const bool counts_bytes = error.field == FERRY_FIELD_X || error.field == FERRY_FIELD_WIDTH ||
+                              error.field == FERRY_FIELD_ROW_PITCH || error.field == FERRY_FIELD_SIZE;
+    const std::uint64_t beyond = error.value > error.limit ? error.value - error.limit : error.limit - error.value;
+    if (counts_bytes && whole(error.value) && whole(error.limit))
+        std::snprintf(buffer, size, "; in elements of %llu bytes: %llu, limit %llu",
+                      static_cast<unsigned long long>(element_size), elements(error.value), elements(error.limit));
+    else if (error.field == FERRY_FIELD_ADDRESS && error.status == FERRY_ERROR_OUT_OF_BOUNDS && whole(beyond))
+        std::snprintf(buffer, size, "; in elements of %llu bytes: by %llu",
+                      static_cast<unsigned long long>(element_size), elements(beyond));
+}
+
+} // namespace detail
+
 // The outcome of a call. It does not convert to bool, because in C a nonzero (true) status is a failure.
 class [[nodiscard]] status {
 public:
@@ -68,19 +92,24 @@ public:
         info_.struct_size = sizeof info_;
         info_.status = code;
     }
-    explicit status(const ferry_error_info &info) noexcept : info_(info) {}
+    // `element_size`: of the typed view that the error is about, in bytes; 0: unknown.
+    explicit status(const ferry_error_info &info, std::uint64_t element_size = 0) noexcept
+        : info_(info), element_size_(element_size) {}
 
     bool ok() const noexcept { return code() == FERRY_SUCCESS; }
     std::int32_t code() const noexcept { return info_.status; } // 0, FERRY_ERROR_*, or -1000 - CUresult
     std::int32_t side() const noexcept { return info_.side; }   // FERRY_SIDE_*, if the call reports one; so is field()
     std::int32_t field() const noexcept { return info_.field; } // FERRY_FIELD_*
     const ferry_error_info &info() const noexcept { return info_; }
+    std::uint64_t element_size() const noexcept { return element_size_; } // bytes; 0: the call was given no typed view
 
     const char *name() const noexcept { return ferry_status_name(code()); }
     const char *text() const noexcept { return ferry_status_text(code()); }
     ferry::line line() const noexcept {
         ferry::line line;
-        ferry_error_format(&info_, line.text, sizeof line.text);
+        const std::uint64_t length = ferry_error_format(&info_, line.text, sizeof line.text);
+        if (length < sizeof line.text)
+            detail::write_elements(info_, element_size_, line.text + length, sizeof line.text - length);
         return line;
     }
     bool context_is_dead() const noexcept { return (ferry_status_traits(code()) & FERRY_STATUS_CONTEXT_DEAD) != 0; }
@@ -92,6 +121,7 @@ public:
 
 private:
     ferry_error_info info_ = {};
+    std::uint64_t element_size_ = 0;
 };
 
 #ifdef FERRY_HAS_EXCEPTIONS
@@ -177,6 +207,11 @@ inline status refusal(std::int32_t code, std::int32_t field, std::uint64_t limit
     return status(info);
 }
 
+// A status knows the element size of the view that it is about first.
+inline status in_elements(const status &done, std::uint64_t element_size) noexcept {
+    return done.ok() || done.element_size() ? done : status(done.info(), element_size);
+}
+
 // The common part of all views. View supplies the element size and moves its origin.
 template <class View> class box_view {
 public:
@@ -216,7 +251,7 @@ public:
     const status &error() const noexcept { return error_; }
     // Makes copies refuse this view. The first error stays.
     void set_error(const status &failure) noexcept {
-        if (error_.ok()) error_ = failure;
+        if (error_.ok()) error_ = in_elements(failure, self().element_size());
     }
 
 protected:
@@ -1500,7 +1535,7 @@ public:
         const auto address =
             detail::fetch_with_error_info(std::uint64_t{0}, ferry_external_memory_get_address, instance_, handle_,
                                           offset, detail::multiply(count, sizeof(T)));
-        if (!address) return address.error();
+        if (!address) return detail::in_elements(address.error(), sizeof(T));
         return device_view<T>(data_, *address, count);
     }
     template <class T> void line(std::uint64_t, std::uint64_t) const && = delete;
@@ -1577,7 +1612,9 @@ public:
 namespace detail {
 
 inline status at_side(const status &error, std::int32_t side) noexcept {
-    return refusal(error.code(), error.field(), error.info().limit, error.info().value, side);
+    ferry_error_info info = error.info();
+    info.side = side;
+    return status(info, error.element_size());
 }
 
 inline status check_same(const extent &from, const extent &to) noexcept {
@@ -1640,14 +1677,53 @@ status describe(const To &to, const typename To::value_type &value, std::uint32_
     return {};
 }
 
+// Gives errors the element size of the end that they are about. Errors about both ends count in the smaller elements.
+struct element_sizes {
+    std::uint64_t source, destination;
+
+    status apply(const status &done) const noexcept {
+        return detail::in_elements(done, done.side() == FERRY_SIDE_SOURCE        ? source
+                                         : done.side() == FERRY_SIDE_DESTINATION ? destination
+                                         : source < destination                  ? source
+                                                                                 : destination);
+    }
+    template <class T> result<T> apply(result<T> made) const noexcept {
+        return made.ok() ? std::move(made) : result<T>(apply(made.error()));
+    }
+};
+
+// Calls `use` with the descriptor of a copy between two ranges.
+template <class From, class To, class Use>
+auto with_copy(From &from, To &to, std::uint32_t flags, Use use) noexcept
+    -> decltype(use(std::declval<const ferry_copy_desc &>())) {
+    const auto source = ferry::view_of(from);
+    const auto destination = ferry::view_of(to);
+    const element_sizes sizes = {source.element_size(), destination.element_size()};
+    ferry_copy_desc desc = {};
+    const status described = detail::describe(source, destination, flags, desc);
+    if (!described.ok()) return sizes.apply(described);
+    return sizes.apply(use(desc));
+}
+
+// The same for a fill.
+template <class To, class Value, class Use>
+auto with_fill(To &to, const Value &value, std::uint32_t flags, Use use) noexcept
+    -> decltype(use(std::declval<const ferry_fill_desc &>())) {
+    const auto destination = ferry::view_of(to);
+    const element_sizes sizes = {destination.element_size(), destination.element_size()};
+    ferry_fill_desc desc = {};
+    const status described = detail::describe(destination, value, flags, desc);
+    if (!described.ok()) return sizes.apply(described);
+    return sizes.apply(use(desc));
+}
+
 } // namespace detail
 
 // Returns the descriptor of a copy, to keep or to change.
 template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
 result<ferry_copy_desc> describe_copy(From &&from, To &&to, std::uint32_t flags = 0) noexcept {
-    ferry_copy_desc desc = {};
-    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
-    return done.ok() ? result<ferry_copy_desc>(desc) : done;
+    return detail::with_copy(from, to, flags,
+                             [](const ferry_copy_desc &desc) noexcept { return result<ferry_copy_desc>(desc); });
 }
 
 // ferry_copy: returns when the copy is complete.
@@ -1656,9 +1732,8 @@ inline status copy(ferry_instance *instance, const ferry_copy_desc &desc) noexce
 }
 template <class From, class To, detail::if_copyable<From, To> = 0>
 status copy(ferry_instance *instance, From &&from, To &&to, std::uint32_t flags = 0) noexcept {
-    ferry_copy_desc desc = {};
-    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
-    return done.ok() ? ferry::copy(instance, desc) : done;
+    return detail::with_copy(from, to, flags,
+                             [&](const ferry_copy_desc &desc) noexcept { return ferry::copy(instance, desc); });
 }
 
 // ferry_copy_async: ordered on `stream`, a CUstream, cudaStream_t or ferry::stream.
@@ -1668,9 +1743,9 @@ inline status copy_async(ferry_instance *instance, const ferry_copy_desc &desc, 
 template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
 status copy_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
                   std::uint32_t flags = 0) noexcept {
-    ferry_copy_desc desc = {};
-    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
-    return done.ok() ? ferry::copy_async(instance, desc, stream) : done;
+    return detail::with_copy(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
+        return ferry::copy_async(instance, desc, stream);
+    });
 }
 
 namespace detail {
@@ -1710,9 +1785,9 @@ inline result<ticket> copy_async_ticket(ferry_instance *instance, const ferry_co
 template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
 result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
                                  std::uint32_t flags = 0) noexcept {
-    ferry_copy_desc desc = {};
-    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
-    return done.ok() ? ferry::copy_async_ticket(instance, desc, stream) : done;
+    return detail::with_copy(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
+        return ferry::copy_async_ticket(instance, desc, stream);
+    });
 }
 
 // ferry_copy_explain: reports what copy() would do, without copying.
@@ -1723,9 +1798,8 @@ inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_c
 }
 template <class From, class To, detail::if_copyable<From, To> = 0>
 result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to, std::uint32_t flags = 0) noexcept {
-    ferry_copy_desc desc = {};
-    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
-    return done.ok() ? ferry::explain(instance, desc) : done;
+    return detail::with_copy(from, to, flags,
+                             [&](const ferry_copy_desc &desc) noexcept { return ferry::explain(instance, desc); });
 }
 
 // ferry_copy_explain_async: reports what copy_async() would do, without copying.
@@ -1738,9 +1812,9 @@ inline result<ferry_explanation> explain_async(ferry_instance *instance, const f
 template <class From, class To, detail::if_copyable<From, To> = 0>
 result<ferry_explanation> explain_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
                                         std::uint32_t flags = 0) noexcept {
-    ferry_copy_desc desc = {};
-    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
-    return done.ok() ? ferry::explain_async(instance, desc, stream) : done;
+    return detail::with_copy(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
+        return ferry::explain_async(instance, desc, stream);
+    });
 }
 
 inline line line_of(const ferry_explanation &explanation) noexcept {
@@ -1758,9 +1832,8 @@ inline line line_of(const ferry_batch_explanation &explanation) noexcept {
 template <class To>
 result<ferry_fill_desc> describe_fill(To &&to, const detail::fill_element<To> &value,
                                       std::uint32_t flags = 0) noexcept {
-    ferry_fill_desc desc = {};
-    const status done = detail::describe(ferry::view_of(to), value, flags, desc);
-    return done.ok() ? result<ferry_fill_desc>(desc) : done;
+    return detail::with_fill(to, value, flags,
+                             [](const ferry_fill_desc &desc) noexcept { return result<ferry_fill_desc>(desc); });
 }
 
 // ferry_fill: returns when the fill is complete.
@@ -1770,9 +1843,8 @@ inline status fill(ferry_instance *instance, const ferry_fill_desc &desc) noexce
 template <class To>
 status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &value,
             std::uint32_t flags = 0) noexcept {
-    ferry_fill_desc desc = {};
-    const status done = detail::describe(ferry::view_of(to), value, flags, desc);
-    return done.ok() ? ferry::fill(instance, desc) : done;
+    return detail::with_fill(to, value, flags,
+                             [&](const ferry_fill_desc &desc) noexcept { return ferry::fill(instance, desc); });
 }
 
 // ferry_fill_async: ordered on `stream`.
@@ -1782,9 +1854,9 @@ inline status fill_async(ferry_instance *instance, const ferry_fill_desc &desc, 
 template <class To>
 status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<To> &value, CUstream_st *stream,
                   std::uint32_t flags = 0) noexcept {
-    ferry_fill_desc desc = {};
-    const status done = detail::describe(ferry::view_of(to), value, flags, desc);
-    return done.ok() ? ferry::fill_async(instance, desc, stream) : done;
+    return detail::with_fill(to, value, flags, [&](const ferry_fill_desc &desc) noexcept {
+        return ferry::fill_async(instance, desc, stream);
+    });
 }
 
 // ferry_fill_explain and ferry_fill_explain_async: report what a fill would do, without filling. Take the descriptor
