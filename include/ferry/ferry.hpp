@@ -26,6 +26,9 @@
  *   Handles    Owners convert to the driver's handles, and ferry takes these without casts; the runtime's cudaArray_t
  *              and cudaMipmappedArray_t take a cast. An instance converts to ferry_instance *, so a function that
  *              takes ferry_instance * takes both.
+ *   Types      The compiler refuses arguments of wrong types in one sentence. Such a call is still found by overload
+ *              resolution, so a requires expression or std::is_invocable does not tell whether it compiles. These do:
+ *              can_view, can_register, can_export, can_copy, can_copy_async and can_fill.
  *   Threads    As in ferry.h. An owner is an ordinary variable: two threads must not change it at once.
  *   Needs      C++17, with or without exceptions and RTTI. std::span, std::mdspan and types of the same shape are
  *              accepted where the program has them.
@@ -148,11 +151,12 @@ public:
     result(const status &failure) noexcept : error_(failure) {}
 
     bool ok() const noexcept { return error_.ok(); }
-    // A result<bool> does not convert to bool: the condition would be ambiguous. Check ok(), then use operator*.
     template <class U = T, std::enable_if_t<!std::is_same_v<U, bool>, int> = 0>
     explicit operator bool() const noexcept {
         return ok();
     }
+    template <class U = T, std::enable_if_t<std::is_same_v<U, bool>, int> = 0>
+    explicit operator bool() const = delete; // a result<bool> as a condition is ambiguous: check ok(), then operator*
     const status &error() const noexcept { return error_; } // success if there is a value
 
     T &operator*() &noexcept { return value_; }
@@ -185,6 +189,9 @@ struct extent {
 
 namespace detail {
 
+// For static assertions that fail wherever they are instantiated.
+template <class...> inline constexpr bool never = false;
+
 constexpr std::uint64_t max_uint64 = ~std::uint64_t{0};
 
 // Overflow saturates, so that later checks refuse the value.
@@ -211,6 +218,9 @@ inline status refusal(std::int32_t code, std::int32_t field, std::uint64_t limit
 inline status in_elements(const status &done, std::uint64_t element_size) noexcept {
     return done.ok() || done.element_size() ? done : status(done.info(), element_size);
 }
+
+// Whether sub() takes so many numbers.
+template <std::size_t count> inline constexpr bool is_box = count == 2 || count == 4 || count == 6;
 
 // The common part of all views. View supplies the element size and moves its origin.
 template <class View> class box_view {
@@ -246,6 +256,12 @@ public:
     View sub(std::uint64_t x, std::uint64_t width) const noexcept {
         return sub(x, 0, 0, width, size_.height, size_.depth);
     }
+    template <class... Numbers, std::enable_if_t<!is_box<sizeof...(Numbers)>, int> = 0>
+    View sub(Numbers...) const noexcept {
+        static_assert(never<Numbers...>,
+                      "sub() takes (x, width), (x, y, width, height) or (x, y, z, width, height, depth)");
+        return self();
+    }
 
     // The reason copies refuse this view, or success.
     const status &error() const noexcept { return error_; }
@@ -267,19 +283,28 @@ template <class T>
 inline constexpr bool is_element =
     std::is_object_v<T> && !std::is_array_v<T> && !std::is_volatile_v<T> && std::is_trivially_copyable_v<T>;
 
+template <class T> void refuse_elements() noexcept {
+    static_assert(never<T>, "elements must be trivially copyable and not volatile, because ferry copies their bytes: "
+                            "pack others into elements that are");
+}
+
+// Views call this in their constructors. In the class, Clang would report all that derives from the view, too.
+template <class T> void check_elements_of_view() noexcept {
+    if constexpr (!is_element<T>) refuse_elements<T>();
+}
+
 } // namespace detail
 
 // A line, image or volume of elements of T in addressable memory. A view of const T is read-only. `kind` is
 // FERRY_KIND_HOST, FERRY_KIND_DEVICE, or FERRY_KIND_ANY to let the address decide.
 template <class T, std::int32_t kind> class linear_view : public detail::box_view<linear_view<T, kind>> {
-    static_assert(detail::is_element<T>, "elements must be trivially copyable");
     static constexpr bool on_device = kind == FERRY_KIND_DEVICE;
 
 public:
     using element_type = T;
     using value_type = std::remove_const_t<T>;
 
-    linear_view() noexcept = default;
+    linear_view() noexcept { detail::check_elements_of_view<T>(); }
 
     // Row pitch 0: rows are packed. Slice height 0: slices are packed.
     template <bool is_host = !on_device, std::enable_if_t<is_host, int> = 0>
@@ -357,6 +382,7 @@ private:
                 std::uint64_t slice_height) noexcept
         : address_(address), row_pitch_(row_pitch ? row_pitch : detail::multiply(size.width, sizeof(T))),
           slice_height_(slice_height ? slice_height : size.height), device_(device) {
+        detail::check_elements_of_view<T>();
         this->size_ = size;
     }
 
@@ -454,10 +480,17 @@ namespace detail {
 
 template <class> inline constexpr bool is_linear_view = false;
 template <class T, std::int32_t kind> inline constexpr bool is_linear_view<linear_view<T, kind>> = true;
+template <class> inline constexpr bool is_host_view = false;
+template <class T> inline constexpr bool is_host_view<host_view<T>> = true;
 template <class V> inline constexpr bool is_view = is_linear_view<V> || std::is_same_v<V, array_view>;
 
 template <class V> inline constexpr bool is_writable = std::is_same_v<V, array_view>;
 template <class T, std::int32_t kind> inline constexpr bool is_writable<linear_view<T, kind>> = !std::is_const_v<T>;
+
+// A fill repeats one element, which must have one of these sizes.
+template <class V> inline constexpr bool has_pattern = false;
+template <class T, std::int32_t kind>
+inline constexpr bool has_pattern<linear_view<T, kind>> = (sizeof(T) <= 16 && 16 % sizeof(T) == 0);
 
 // Both ends have one element type. Arrays know only their element size, so they match any type here.
 template <class From, class To> inline constexpr bool same_elements = true;
@@ -479,14 +512,16 @@ V as_view(Owner &owner, as_owner) noexcept {
     return owner.view();
 }
 
-template <class T, std::size_t width> host_view<T> as_view(T (&array)[width], as_c_array) noexcept {
+template <class T> using if_element = std::enable_if_t<is_element<T>, int>;
+
+template <class T, std::size_t width, if_element<T> = 0> host_view<T> as_view(T (&array)[width], as_c_array) noexcept {
     return {array, width};
 }
-template <class T, std::size_t height, std::size_t width>
+template <class T, std::size_t height, std::size_t width, if_element<T> = 0>
 host_view<T> as_view(T (&array)[height][width], as_c_array) noexcept {
     return {array[0], width, height};
 }
-template <class T, std::size_t depth, std::size_t height, std::size_t width>
+template <class T, std::size_t depth, std::size_t height, std::size_t width, if_element<T> = 0>
 host_view<T> as_view(T (&array)[depth][height][width], as_c_array) noexcept {
     return {array[0][0], width, height, depth};
 }
@@ -558,11 +593,126 @@ template <class R>
 inline constexpr bool outlives_call =
     std::is_lvalue_reference_v<R> || is_non_owning<std::remove_cv_t<std::remove_reference_t<R>>>;
 
+// The view of a range, or void.
+template <class R, class = void> struct viewed { using type = void; };
+template <class R> struct viewed<R, std::void_t<view_type<R>>> { using type = view_type<R>; };
+template <class R> using view_or_void = typename viewed<R>::type;
+
+template <class R> inline constexpr bool has_view = is_view<view_or_void<R>>;
+template <class To> inline constexpr bool is_destination = (is_writable<view_or_void<To>> && outlives_call<To>);
+
+} // namespace detail
+
+// Whether calls take arguments of these types: T & stands for a variable, T for a temporary.
+// view_of()
+template <class R> inline constexpr bool can_view = (detail::has_view<R> && detail::outlives_call<R>);
+// registration::create()
+template <class R>
+inline constexpr bool can_register = (detail::is_host_view<detail::view_or_void<R>> && detail::outlives_call<R>);
+// export_memory()
+template <class R>
+inline constexpr bool can_export = (detail::is_linear_view<detail::view_or_void<R>> && detail::outlives_call<R>);
+// copy(), explain() and explain_async()
 template <class From, class To>
-using if_copyable =
-    std::enable_if_t<is_writable<view_type<To>> && outlives_call<To> && same_elements<view_type<From>, view_type<To>>,
-                     int>;
-template <class R> using if_outlives_call = std::enable_if_t<outlives_call<R>, int>;
+inline constexpr bool can_copy = (detail::has_view<From> && detail::is_destination<To> &&
+                                  detail::same_elements<detail::view_or_void<From>, detail::view_or_void<To>>);
+// copy_async(), copy_async_ticket() and describe_copy()
+template <class From, class To>
+inline constexpr bool can_copy_async = (can_copy<From, To> && detail::outlives_call<From>);
+// fill(), fill_async() and describe_fill(), if the value converts to the element type
+template <class To>
+inline constexpr bool can_fill = (detail::is_destination<To> && detail::has_pattern<detail::view_or_void<To>>);
+
+// What the compiler says about other types. A call begins with its check, and does nothing with types that do not pass.
+namespace detail {
+
+template <class R> inline constexpr bool is_result = false;
+template <class T> inline constexpr bool is_result<result<T>> = true;
+
+// The type of the elements that std::data() points to, or void.
+template <class R, class = void> struct data_of { using type = void; };
+template <class R> struct data_of<R, std::enable_if_t<std::is_pointer_v<decltype(std::data(std::declval<R &>()))>>> {
+    using type = std::remove_pointer_t<decltype(std::data(std::declval<R &>()))>;
+};
+template <class R> using data_element = typename data_of<R>::type;
+
+template <class R> void refuse_range() noexcept {
+    using range = std::remove_cv_t<std::remove_reference_t<R>>;
+    if constexpr (is_result<range>)
+        static_assert(never<R>, "this is a ferry::result, which may hold an error: pass its value, with operator* "
+                                "after a check of ok(), or with or_throw()");
+    else if constexpr (std::is_pointer_v<range> || std::is_integral_v<range>)
+        static_assert(never<R>, "an address does not tell how many elements it has: pass a view, such as "
+                                "ferry::host_view<T>(pointer, width) or ferry::device_view<T>(device, address, width)");
+    else if constexpr (is_mdspan<range>)
+        static_assert(never<R>, "an mdspan must have 1 to 3 dimensions, and trivially copyable elements in memory: "
+                                "its reference must be T & and its data handle T *");
+    else if constexpr (std::rank_v<range> > 3)
+        static_assert(never<R>, "a C array must have at most 3 dimensions: pass a view of the part to copy");
+    else if constexpr (std::is_array_v<range> || (!std::is_void_v<data_element<R>> && !is_element<data_element<R>>))
+        refuse_elements<R>();
+    else
+        static_assert(never<R>, "this is no range of contiguous memory: pass a view, an owner, a C array, an mdspan, "
+                                "or a container with data() and size() such as std::vector, but not std::vector<bool>");
+}
+
+template <class To> void refuse_destination() noexcept {
+    if constexpr (!has_view<To>)
+        refuse_range<To>();
+    else if constexpr (!is_writable<view_type<To>>)
+        static_assert(never<To>, "the destination is const, so it cannot be written: pass a container, view or owner "
+                                 "whose elements are not const");
+    else
+        static_assert(never<To>, "the destination is a temporary that owns its memory, so what is written would be "
+                                 "lost: pass a variable or a view");
+}
+
+template <class From, class To> void check_copy() noexcept {
+    if constexpr (!has_view<From>)
+        refuse_range<From>();
+    else if constexpr (!is_destination<To>)
+        refuse_destination<To>();
+    else
+        static_assert(can_copy<From, To>, "source and destination have different element types: convert the elements "
+                                          "before the copy, or copy bytes with as_bytes() of both views");
+}
+
+template <class From, class To> void check_copy_async() noexcept {
+    if constexpr (has_view<From> && !outlives_call<From>)
+        static_assert(never<From>, "the source is a temporary that owns its memory, but the copy reads it after the "
+                                   "call: pass a variable that lives until the copy is complete");
+    else
+        check_copy<From, To>();
+}
+
+template <class To> void check_fill() noexcept {
+    if constexpr (!is_destination<To>)
+        refuse_destination<To>();
+    else if constexpr (!is_linear_view<view_or_void<To>>)
+        static_assert(never<To>, "CUDA arrays cannot be filled: fill memory, and copy it to the array");
+    else
+        static_assert(can_fill<To>, "elements must have 1, 2, 4, 8 or 16 bytes: fill others by their bytes, with "
+                                    "as_bytes()");
+}
+
+template <class R> void check_view() noexcept {
+    if constexpr (!has_view<R>)
+        refuse_range<R>();
+    else
+        static_assert(can_view<R>, "this is a temporary that owns its memory, so the memory would be gone after the "
+                                   "call: pass a variable");
+}
+
+template <class R> void check_registration() noexcept {
+    check_view<R>();
+    static_assert(can_register<R> || !can_view<R>,
+                  "only host memory can be registered: pass a container or a ferry::host_view of it");
+}
+
+template <class R> void check_export() noexcept {
+    check_view<R>();
+    static_assert(can_export<R> || !can_view<R>, "CUDA arrays cannot be exported: pass memory with addresses");
+}
 
 // Contiguous values of T, as batches take them: any type that std::data() and std::size() accept.
 template <class R, class T, class = void> inline constexpr bool is_contiguous = false;
@@ -573,25 +723,48 @@ inline constexpr bool is_contiguous<
         std::is_same_v<std::remove_const_t<std::remove_pointer_t<decltype(std::data(std::declval<R &>()))>>, T> &&
         std::is_convertible_v<decltype(std::size(std::declval<R &>())), std::uint64_t>>> =
     !is_mdspan<std::remove_const_t<R>>;
-template <class R, class T> using if_contiguous = std::enable_if_t<is_contiguous<std::remove_reference_t<R>, T>, int>;
-template <class R> std::uint64_t count_of(const R &range) noexcept {
-    return static_cast<std::uint64_t>(std::size(range));
+
+template <class T> struct list {
+    const T *first;
+    std::uint64_t count;
+};
+template <class T, class R> list<T> list_of(const R &range) noexcept {
+    if constexpr (is_contiguous<const R, T>) {
+        return {std::data(range), static_cast<std::uint64_t>(std::size(range))};
+    } else {
+        static_assert(!std::is_same_v<T, ferry_copy_desc>,
+                      "the copies must be a contiguous range of ferry_copy_desc, such as a std::vector or a C array: "
+                      "describe_copy() makes a descriptor");
+        static_assert(!std::is_same_v<T, std::uint64_t>,
+                      "addresses and sizes must be contiguous ranges of std::uint64_t, such as a std::vector or a C "
+                      "array: a pointer does not tell how many there are");
+        static_assert(!std::is_same_v<T, std::int32_t>,
+                      "helpers must be a contiguous range of std::int32_t, such as a std::vector or a C array");
+        return {};
+    }
 }
 
-template <class R> using if_shareable = std::enable_if_t<is_linear_view<view_type<R>> && outlives_call<R>, int>;
-
-template <class To>
-using fill_element =
-    typename std::enable_if_t<is_writable<view_type<To>> && outlives_call<To> && is_linear_view<view_type<To>>,
-                              view_type<To>>::value_type;
+// The type of a fill's value. What has no elements takes any value, so that one mistake is one error.
+struct any_value {
+    template <class T> any_value(const T &) noexcept {}
+};
+template <class V> struct value_of { using type = any_value; };
+template <class T, std::int32_t kind> struct value_of<linear_view<T, kind>> { using type = std::remove_const_t<T>; };
+template <class To> using fill_element = typename value_of<view_or_void<To>>::type;
 
 } // namespace detail
 
 // Returns the view that a copy uses for a range. A view stays itself, and an owner becomes the view of its memory. A C
 // array of up to three dimensions, an mdspan, and any type with data() and size() count as host memory. Do not pass a
 // container of device memory: use a device_view of its memory.
-template <class R, detail::if_outlives_call<R> = 0> detail::view_type<R> view_of(R &&range) noexcept {
-    return detail::as_view(range, detail::as_itself{});
+template <class R>
+std::conditional_t<detail::has_view<R>, detail::view_or_void<R>, any_view<const std::byte>>
+view_of(R &&range) noexcept {
+    detail::check_view<R>();
+    if constexpr (can_view<R>)
+        return detail::as_view(range, detail::as_itself{});
+    else
+        return {};
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -783,12 +956,13 @@ public:
         return detail::call_with_error_info(ferry_multilink_set, handle_, device, &options);
     }
     // `helpers`: std::int32_t in any type that std::data() and std::size() accept. `max_sms`: on each; 0: the default.
-    template <class Helpers, detail::if_contiguous<const Helpers, std::int32_t> = 0>
+    template <class Helpers>
     status set_multilink(std::int32_t device, const Helpers &helpers, std::uint32_t max_sms = 0) const noexcept {
         ferry_multilink_options options = {};
         options.max_sms = max_sms;
-        options.helpers = std::data(helpers);
-        options.helper_count = static_cast<std::uint32_t>(detail::count_of(helpers));
+        const auto list = detail::list_of<std::int32_t>(helpers);
+        options.helpers = list.first;
+        options.helper_count = static_cast<std::uint32_t>(list.count);
         return set_multilink(device, options);
     }
     result<ferry_staging_info> staging() const noexcept {
@@ -847,7 +1021,7 @@ public:
     using memory::owner::owner;
     linear_view<T, kind> view() &noexcept { return this->data_; }
     linear_view<const T, kind> view() const &noexcept { return this->data_; }
-    void view() const && = delete; // the memory would be gone before the view
+    void view() const && = delete; // the memory would be gone before the view: keep the owner in a variable
     std::uint64_t address() const noexcept { return this->data_.address(); }
 };
 
@@ -858,13 +1032,13 @@ public:
     using host_memory::memory::memory;
     T *data() &noexcept { return this->data_.pointer(); }
     const T *data() const &noexcept { return this->data_.pointer(); }
-    void data() const && = delete;
+    void data() const && = delete; // the memory would be gone before the pointer: keep the owner in a variable
     std::size_t size() const noexcept { return static_cast<std::size_t>(this->data_.width()); } // elements
     T *begin() &noexcept { return data(); }
     T *end() &noexcept { return data() + size(); }
     const T *begin() const &noexcept { return data(); }
     const T *end() const &noexcept { return data() + size(); }
-    void begin() const && = delete;
+    void begin() const && = delete; // the memory would be gone before the loop: keep the owner in a variable
     void end() const && = delete;
     T &operator[](std::size_t index) noexcept { return data()[index]; }
     const T &operator[](std::size_t index) const noexcept { return data()[index]; }
@@ -965,13 +1139,18 @@ public:
 class registration : public detail::owner<void *, ferry_host_unregister> {
 public:
     using owner::owner;
-    template <class R, detail::if_outlives_call<R> = 0>
+    template <class R>
     static result<registration> create(ferry_instance *instance, R &&range, std::uint32_t flags = 0) noexcept {
-        const host_view<const typename detail::view_type<R>::value_type> view = ferry::view_of(range);
-        if (!view.error().ok()) return view.error();
-        void *const first = reinterpret_cast<void *>(static_cast<std::uintptr_t>(view.address()));
-        const status done = detail::call_with_error_info(ferry_host_register, instance, first, view.reach(), flags);
-        return done.ok() ? result<registration>(registration(instance, first)) : done;
+        detail::check_registration<R>();
+        if constexpr (can_register<R>) {
+            const auto view = ferry::view_of(range);
+            if (!view.error().ok()) return view.error();
+            void *const first = reinterpret_cast<void *>(static_cast<std::uintptr_t>(view.address()));
+            const status done = detail::call_with_error_info(ferry_host_register, instance, first, view.reach(), flags);
+            return done.ok() ? result<registration>(registration(instance, first)) : done;
+        } else {
+            return status();
+        }
     }
 };
 
@@ -1194,9 +1373,10 @@ class stream_memory : public detail::stream_ordered<T, kind, ferry_device_free_a
 public:
     using stream_memory::stream_ordered::stream_ordered;
     // ferry_device_alloc_async: from the current pool of `device`.
-    template <std::int32_t k = kind, std::enable_if_t<k == FERRY_KIND_DEVICE, int> = 0>
     static result<stream_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count,
                                         CUstream_st *stream) noexcept {
+        static_assert(kind == FERRY_KIND_DEVICE, "the current pool of a device has device memory only: pass a pool in "
+                                                 "host memory, in create(pool, count, stream)");
         return allocate(instance, device, count, stream, ferry_device_alloc_async, device);
     }
     // ferry_pool_alloc_async: from `pool`.
@@ -1267,14 +1447,14 @@ public:
         if (!handle_) view.set_error(detail::refusal(FERRY_ERROR_ADDRESS, FERRY_FIELD_ARRAY));
         return view;
     }
-    void view() const && = delete; // the array would be gone before the view
+    void view() const && = delete; // the array would be gone before the view: keep the owner in a variable
     // A plane of a planar video format. It lives as long as the array.
     result<array_view> plane(std::uint32_t number) const &noexcept {
         CUarray_st *const none = nullptr;
         const auto plane = detail::fetch(none, ferry_array_get_plane, instance_, handle_, number);
         return plane ? array_view::of(instance_, data_.device(), *plane) : plane.error();
     }
-    void plane(std::uint32_t) const && = delete;
+    void plane(std::uint32_t) const && = delete; // the array would be gone before the plane
     // ferry_array_destroy_async: leaves this empty on success and unchanged on failure. reset() and the destructor wait
     // for running work.
     status destroy_async(CUstream_st *stream) noexcept { return destroy_with(ferry_array_destroy_async, stream); }
@@ -1299,7 +1479,7 @@ public:
         const auto level = detail::fetch(none, ferry_mipmapped_array_get_level, instance_, handle_, number);
         return level ? array_view::of(instance_, data_, *level) : level.error();
     }
-    void level(std::uint32_t) const && = delete;
+    void level(std::uint32_t) const && = delete; // the array would be gone before the level
     // ferry_mipmapped_array_destroy_async: see array::destroy_async.
     status destroy_async(CUstream_st *stream) noexcept {
         return destroy_with(ferry_mipmapped_array_destroy_async, stream);
@@ -1428,14 +1608,18 @@ private:
 // ---------------------------------------------------------------------------------------------------------------------
 
 // ferry_ipc_export_memory: the memory of a view, from its first byte to its last.
-template <class R, detail::if_shareable<R> = 0>
-result<ferry_ipc_handle> export_memory(ferry_instance *instance, R &&range) noexcept {
-    const auto view = ferry::view_of(range);
-    if (!view.error().ok()) return view.error();
-    // Size 0 would export the rest of the allocation.
-    if (!view.reach()) return detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_WIDTH);
-    return detail::fetch_with_error_info(ferry_ipc_handle(), ferry_ipc_export_memory, instance, view.address(),
-                                         view.reach());
+template <class R> result<ferry_ipc_handle> export_memory(ferry_instance *instance, R &&range) noexcept {
+    detail::check_export<R>();
+    if constexpr (can_export<R>) {
+        const auto view = ferry::view_of(range);
+        if (!view.error().ok()) return view.error();
+        // Size 0 would export the rest of the allocation.
+        if (!view.reach()) return detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_WIDTH);
+        return detail::fetch_with_error_info(ferry_ipc_handle(), ferry_ipc_export_memory, instance, view.address(),
+                                             view.reach());
+    } else {
+        return status();
+    }
 }
 
 // Identifies a pool to another process. Send both members.
@@ -1660,15 +1844,13 @@ status describe(const From &from, const To &to, std::uint32_t flags, ferry_copy_
     copy.destination = to.place();
     copy.flags = flags;
     detail::set_extent(copy, from.byte_extent());
-    const status fits = check_elements(from, to);
-    return fits.ok() ? check_same(from.byte_extent(), to.byte_extent()) : fits;
+    const status fits = detail::check_elements(from, to);
+    return fits.ok() ? detail::check_same(from.byte_extent(), to.byte_extent()) : fits;
 }
 
 template <class To>
 status describe(const To &to, const typename To::value_type &value, std::uint32_t flags,
                 ferry_fill_desc &fill) noexcept {
-    static_assert(sizeof value <= sizeof fill.pattern && (sizeof value & (sizeof value - 1)) == 0,
-                  "elements must have 1, 2, 4, 8 or 16 bytes; fill others by their bytes: as_bytes()");
     if (!to.error().ok()) return at_side(to.error(), FERRY_SIDE_DESTINATION);
     const ferry_place place = to.place();
     ferry_fill_desc_init(&fill, &place, 0, 1, 1, &value, sizeof value);
@@ -1694,56 +1876,67 @@ struct element_sizes {
 
 // Calls `use` with the descriptor of a copy between two ranges.
 template <class From, class To, class Use>
-auto with_copy(From &from, To &to, std::uint32_t flags, Use use) noexcept
-    -> decltype(use(std::declval<const ferry_copy_desc &>())) {
-    const auto source = ferry::view_of(from);
-    const auto destination = ferry::view_of(to);
-    const element_sizes sizes = {source.element_size(), destination.element_size()};
-    ferry_copy_desc desc = {};
-    const status described = detail::describe(source, destination, flags, desc);
-    if (!described.ok()) return sizes.apply(described);
-    return sizes.apply(use(desc));
+auto with_copy(std::remove_reference_t<From> &from, std::remove_reference_t<To> &to, std::uint32_t flags,
+               Use use) noexcept -> decltype(use(std::declval<const ferry_copy_desc &>())) {
+    if constexpr (can_copy<From, To>) {
+        const auto source = ferry::view_of(from);
+        const auto destination = ferry::view_of(to);
+        const element_sizes sizes = {source.element_size(), destination.element_size()};
+        ferry_copy_desc desc = {};
+        const status described = detail::describe(source, destination, flags, desc);
+        if (!described.ok()) return sizes.apply(described);
+        return sizes.apply(use(desc));
+    } else {
+        return status();
+    }
 }
 
 // The same for a fill.
-template <class To, class Value, class Use>
-auto with_fill(To &to, const Value &value, std::uint32_t flags, Use use) noexcept
+template <class To, class Use>
+auto with_fill(std::remove_reference_t<To> &to, const fill_element<To> &value, std::uint32_t flags, Use use) noexcept
     -> decltype(use(std::declval<const ferry_fill_desc &>())) {
-    const auto destination = ferry::view_of(to);
-    const element_sizes sizes = {destination.element_size(), destination.element_size()};
-    ferry_fill_desc desc = {};
-    const status described = detail::describe(destination, value, flags, desc);
-    if (!described.ok()) return sizes.apply(described);
-    return sizes.apply(use(desc));
+    if constexpr (can_fill<To>) {
+        const auto destination = ferry::view_of(to);
+        const element_sizes sizes = {destination.element_size(), destination.element_size()};
+        ferry_fill_desc desc = {};
+        const status described = detail::describe(destination, value, flags, desc);
+        if (!described.ok()) return sizes.apply(described);
+        return sizes.apply(use(desc));
+    } else {
+        return status();
+    }
 }
 
 } // namespace detail
 
 // Returns the descriptor of a copy, to keep or to change.
-template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
+template <class From, class To>
 result<ferry_copy_desc> describe_copy(From &&from, To &&to, std::uint32_t flags = 0) noexcept {
-    return detail::with_copy(from, to, flags,
-                             [](const ferry_copy_desc &desc) noexcept { return result<ferry_copy_desc>(desc); });
+    detail::check_copy_async<From, To>();
+    return detail::with_copy<From, To>(
+        from, to, flags, [](const ferry_copy_desc &desc) noexcept { return result<ferry_copy_desc>(desc); });
 }
 
 // ferry_copy: returns when the copy is complete.
 inline status copy(ferry_instance *instance, const ferry_copy_desc &desc) noexcept {
     return detail::call_with_error_info(ferry_copy, instance, &desc);
 }
-template <class From, class To, detail::if_copyable<From, To> = 0>
+template <class From, class To>
 status copy(ferry_instance *instance, From &&from, To &&to, std::uint32_t flags = 0) noexcept {
-    return detail::with_copy(from, to, flags,
-                             [&](const ferry_copy_desc &desc) noexcept { return ferry::copy(instance, desc); });
+    detail::check_copy<From, To>();
+    return detail::with_copy<From, To>(
+        from, to, flags, [&](const ferry_copy_desc &desc) noexcept { return ferry::copy(instance, desc); });
 }
 
 // ferry_copy_async: ordered on `stream`, a CUstream, cudaStream_t or ferry::stream.
 inline status copy_async(ferry_instance *instance, const ferry_copy_desc &desc, CUstream_st *stream) noexcept {
     return detail::call_with_error_info(ferry_copy_async, instance, &desc, stream, nullptr);
 }
-template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
+template <class From, class To>
 status copy_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
                   std::uint32_t flags = 0) noexcept {
-    return detail::with_copy(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
+    detail::check_copy_async<From, To>();
+    return detail::with_copy<From, To>(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
         return ferry::copy_async(instance, desc, stream);
     });
 }
@@ -1782,10 +1975,11 @@ inline result<ticket> copy_async_ticket(ferry_instance *instance, const ferry_co
     return detail::own<ticket>(instance,
                                detail::fetch_with_error_info(none, ferry_copy_async, instance, &desc, stream));
 }
-template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
+template <class From, class To>
 result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
                                  std::uint32_t flags = 0) noexcept {
-    return detail::with_copy(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
+    detail::check_copy_async<From, To>();
+    return detail::with_copy<From, To>(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
         return ferry::copy_async_ticket(instance, desc, stream);
     });
 }
@@ -1796,10 +1990,11 @@ inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_c
     const status done = detail::call_with_error_info(ferry_copy_explain, instance, &desc, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
-template <class From, class To, detail::if_copyable<From, To> = 0>
+template <class From, class To>
 result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to, std::uint32_t flags = 0) noexcept {
-    return detail::with_copy(from, to, flags,
-                             [&](const ferry_copy_desc &desc) noexcept { return ferry::explain(instance, desc); });
+    detail::check_copy<From, To>();
+    return detail::with_copy<From, To>(
+        from, to, flags, [&](const ferry_copy_desc &desc) noexcept { return ferry::explain(instance, desc); });
 }
 
 // ferry_copy_explain_async: reports what copy_async() would do, without copying.
@@ -1809,10 +2004,11 @@ inline result<ferry_explanation> explain_async(ferry_instance *instance, const f
     const status done = detail::call_with_error_info(ferry_copy_explain_async, instance, &desc, stream, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
-template <class From, class To, detail::if_copyable<From, To> = 0>
+template <class From, class To>
 result<ferry_explanation> explain_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
                                         std::uint32_t flags = 0) noexcept {
-    return detail::with_copy(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
+    detail::check_copy<From, To>();
+    return detail::with_copy<From, To>(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
         return ferry::explain_async(instance, desc, stream);
     });
 }
@@ -1832,8 +2028,9 @@ inline line line_of(const ferry_batch_explanation &explanation) noexcept {
 template <class To>
 result<ferry_fill_desc> describe_fill(To &&to, const detail::fill_element<To> &value,
                                       std::uint32_t flags = 0) noexcept {
-    return detail::with_fill(to, value, flags,
-                             [](const ferry_fill_desc &desc) noexcept { return result<ferry_fill_desc>(desc); });
+    detail::check_fill<To>();
+    return detail::with_fill<To>(to, value, flags,
+                                 [](const ferry_fill_desc &desc) noexcept { return result<ferry_fill_desc>(desc); });
 }
 
 // ferry_fill: returns when the fill is complete.
@@ -1843,8 +2040,9 @@ inline status fill(ferry_instance *instance, const ferry_fill_desc &desc) noexce
 template <class To>
 status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &value,
             std::uint32_t flags = 0) noexcept {
-    return detail::with_fill(to, value, flags,
-                             [&](const ferry_fill_desc &desc) noexcept { return ferry::fill(instance, desc); });
+    detail::check_fill<To>();
+    return detail::with_fill<To>(to, value, flags,
+                                 [&](const ferry_fill_desc &desc) noexcept { return ferry::fill(instance, desc); });
 }
 
 // ferry_fill_async: ordered on `stream`.
@@ -1854,7 +2052,8 @@ inline status fill_async(ferry_instance *instance, const ferry_fill_desc &desc, 
 template <class To>
 status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<To> &value, CUstream_st *stream,
                   std::uint32_t flags = 0) noexcept {
-    return detail::with_fill(to, value, flags, [&](const ferry_fill_desc &desc) noexcept {
+    detail::check_fill<To>();
+    return detail::with_fill<To>(to, value, flags, [&](const ferry_fill_desc &desc) noexcept {
         return ferry::fill_async(instance, desc, stream);
     });
 }
@@ -1882,26 +2081,28 @@ inline result<ferry_explanation> explain_async(ferry_instance *instance, const f
 // ---------------------------------------------------------------------------------------------------------------------
 
 // ferry_copy_batch.
-template <class Copies, detail::if_contiguous<const Copies, ferry_copy_desc> = 0>
+template <class Copies>
 status copy_batch(ferry_instance *instance, const Copies &copies, std::uint32_t flags = 0) noexcept {
-    return detail::call_with_error_info(ferry_copy_batch, instance, std::data(copies), detail::count_of(copies), flags);
+    const auto list = detail::list_of<ferry_copy_desc>(copies);
+    return detail::call_with_error_info(ferry_copy_batch, instance, list.first, list.count, flags);
 }
 
 // ferry_copy_batch_async.
-template <class Copies, detail::if_contiguous<const Copies, ferry_copy_desc> = 0>
+template <class Copies>
 status copy_batch_async(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
                         std::uint32_t flags = 0) noexcept {
-    return detail::call_with_error_info(ferry_copy_batch_async, instance, std::data(copies), detail::count_of(copies),
-                                        flags, stream);
+    const auto list = detail::list_of<ferry_copy_desc>(copies);
+    return detail::call_with_error_info(ferry_copy_batch_async, instance, list.first, list.count, flags, stream);
 }
 
 // ferry_copy_batch_explain_async: reports what copy_batch_async() would do, without copying.
-template <class Copies, detail::if_contiguous<const Copies, ferry_copy_desc> = 0>
+template <class Copies>
 result<ferry_batch_explanation> explain_batch_async(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
                                                     std::uint32_t flags = 0) noexcept {
     ferry_batch_explanation found = detail::sized<ferry_batch_explanation>();
-    const status done = detail::call_with_error_info(ferry_copy_batch_explain_async, instance, std::data(copies),
-                                                     detail::count_of(copies), flags, stream, &found);
+    const auto list = detail::list_of<ferry_copy_desc>(copies);
+    const status done = detail::call_with_error_info(ferry_copy_batch_explain_async, instance, list.first, list.count,
+                                                     flags, stream, &found);
     return done.ok() ? result<ferry_batch_explanation>(found) : done;
 }
 
@@ -1913,9 +2114,9 @@ inline status check_count(std::uint64_t count, std::uint64_t size, std::int32_t 
     return refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SIZE, count, size, side);
 }
 
-// New addresses, or nullptr to keep the current ones.
 template <class R>
-using if_addresses = std::enable_if_t<std::is_null_pointer_v<R> || is_contiguous<R, std::uint64_t>, int>;
+inline constexpr bool outlives_pieces =
+    outlives_call<R> || !is_contiguous<const std::remove_reference_t<R>, std::uint64_t>;
 
 } // namespace detail
 
@@ -1925,17 +2126,26 @@ using if_addresses = std::enable_if_t<std::is_null_pointer_v<R> || is_contiguous
 struct pieces {
     pieces(const std::uint64_t *to, const std::uint64_t *from, const std::uint64_t *of, std::uint64_t number) noexcept
         : destinations(to), sources(from), sizes(of), count(number) {}
-    template <class To, class From, class Sizes, detail::if_contiguous<To, std::uint64_t> = 0,
-              detail::if_contiguous<From, std::uint64_t> = 0, detail::if_contiguous<Sizes, std::uint64_t> = 0,
-              detail::if_outlives_call<To> = 0, detail::if_outlives_call<From> = 0, detail::if_outlives_call<Sizes> = 0>
+    template <class To, class From, class Sizes>
     pieces(To &&to, From &&from, Sizes &&of) noexcept
-        : pieces(std::data(to), std::data(from), std::data(of), detail::count_of(of)) {
-        error = detail::check_count(count, detail::count_of(to), FERRY_SIDE_DESTINATION);
-        if (error.ok()) error = detail::check_count(count, detail::count_of(from), FERRY_SIDE_SOURCE);
+        : pieces(lists{detail::list_of<std::uint64_t>(to), detail::list_of<std::uint64_t>(from),
+                       detail::list_of<std::uint64_t>(of)}) {
+        static_assert(detail::outlives_pieces<To> && detail::outlives_pieces<From> && detail::outlives_pieces<Sizes>,
+                      "these addresses or sizes are a temporary that owns its memory, but the pieces refer to it: pass "
+                      "a variable");
     }
     const std::uint64_t *destinations, *sources, *sizes;
     std::uint64_t count;
     status error; // the reason calls refuse these pieces, or success
+
+private:
+    struct lists {
+        detail::list<std::uint64_t> to, from, of;
+    };
+    explicit pieces(const lists &all) noexcept : pieces(all.to.first, all.from.first, all.of.first, all.of.count) {
+        error = detail::check_count(count, all.to.count, FERRY_SIDE_DESTINATION);
+        if (error.ok()) error = detail::check_count(count, all.from.count, FERRY_SIDE_SOURCE);
+    }
 };
 
 // ferry_copy_pieces.
@@ -1969,14 +2179,15 @@ namespace detail {
 template <class To, class Use>
 auto with_broadcast(const To &destinations, std::uint64_t source, std::uint64_t size, Use use) noexcept
     -> decltype(use(std::declval<const pieces &>())) {
-    const std::uint64_t count = count_of(destinations);
-    std::uint64_t *const same = new (std::nothrow) std::uint64_t[2 * std::size(destinations)];
+    const auto to = detail::list_of<std::uint64_t>(destinations);
+    const auto count = static_cast<std::size_t>(to.count);
+    std::uint64_t *const same = new (std::nothrow) std::uint64_t[2 * count];
     if (!same) return status(FERRY_ERROR_OUT_OF_MEMORY);
-    for (std::uint64_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
         same[i] = source;
         same[count + i] = size;
     }
-    auto done = use(pieces(std::data(destinations), same, same + count, count));
+    auto done = use(pieces(to.first, same, same + count, to.count));
     delete[] same;
     return done;
 }
@@ -1985,13 +2196,13 @@ auto with_broadcast(const To &destinations, std::uint64_t source, std::uint64_t 
 
 // `size` bytes from `source` to each of the destinations: a batch of pieces. Large ones that go to several devices share
 // the work: docs/devices.md. The addresses are std::uint64_t of kind ANY. `flags` are FERRY_BATCH_*.
-template <class To, detail::if_contiguous<const To, std::uint64_t> = 0>
+template <class To>
 status broadcast(ferry_instance *instance, const To &destinations, std::uint64_t source, std::uint64_t size,
                  std::uint32_t flags = 0) noexcept {
     return detail::with_broadcast(destinations, source, size,
                                   [&](const pieces &all) noexcept { return ferry::copy_pieces(instance, all, flags); });
 }
-template <class To, detail::if_contiguous<const To, std::uint64_t> = 0>
+template <class To>
 status broadcast_async(ferry_instance *instance, const To &destinations, std::uint64_t source, std::uint64_t size,
                        CUstream_st *stream, std::uint32_t flags = 0) noexcept {
     return detail::with_broadcast(destinations, source, size, [&](const pieces &all) noexcept {
@@ -2000,7 +2211,7 @@ status broadcast_async(ferry_instance *instance, const To &destinations, std::ui
 }
 
 // Reports what broadcast_async() would do, without copying.
-template <class To, detail::if_contiguous<const To, std::uint64_t> = 0>
+template <class To>
 result<ferry_batch_explanation> explain_broadcast_async(ferry_instance *instance, const To &destinations,
                                                         std::uint64_t source, std::uint64_t size, CUstream_st *stream,
                                                         std::uint32_t flags = 0) noexcept {
@@ -2023,14 +2234,14 @@ class prepared : public detail::owner<ferry_prepared *, detail::destroy_prepared
 public:
     // To take ownership of a prepared batch, pass the number of its copies as `data`.
     using owner::owner;
-    template <class Copies, detail::if_contiguous<const Copies, ferry_copy_desc> = 0>
+    template <class Copies>
     static result<prepared> create(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
                                    std::uint32_t flags = 0) noexcept {
         ferry_prepared *const none = nullptr;
-        const std::uint64_t count = detail::count_of(copies);
-        const auto made = detail::fetch_with_error_info(none, ferry_prepared_create, instance, std::data(copies), count,
-                                                        flags, stream);
-        return detail::own<prepared>(instance, made, count);
+        const auto list = detail::list_of<ferry_copy_desc>(copies);
+        const auto made =
+            detail::fetch_with_error_info(none, ferry_prepared_create, instance, list.first, list.count, flags, stream);
+        return detail::own<prepared>(instance, made, list.count);
     }
     static result<prepared> create(ferry_instance *instance, const pieces &all, CUstream_st *stream,
                                    std::uint32_t flags = 0) noexcept {
@@ -2048,7 +2259,7 @@ public:
     }
     // ferry_prepared_set_addresses: for pieces prepared with FERRY_BATCH_UPDATABLE, one address per piece. nullptr
     // keeps the current destinations or sources.
-    template <class To, class From, detail::if_addresses<const To> = 0, detail::if_addresses<const From> = 0>
+    template <class To, class From>
     status set_addresses(const To &destinations, const From &sources, CUstream_st *stream) const noexcept {
         const std::uint64_t *to = nullptr, *from = nullptr;
         status done = take_addresses(destinations, FERRY_SIDE_DESTINATION, to);
@@ -2062,8 +2273,9 @@ private:
         if constexpr (std::is_null_pointer_v<R>) {
             return {};
         } else {
-            first = std::data(addresses);
-            return detail::check_count(data_, detail::count_of(addresses), side);
+            const auto list = detail::list_of<std::uint64_t>(addresses);
+            first = list.first;
+            return detail::check_count(data_, list.count, side);
         }
     }
 };

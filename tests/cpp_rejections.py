@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Compiles programs that use ferry.hpp wrongly: cpp_rejections.py INCLUDE COMPILER [OPTION ...]
+
+Each must be refused with one error, a sentence that says what is wrong.
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+GIVEN = """
+#include <ferry/ferry.hpp>
+#include <array>
+#include <list>
+#include <string>
+#include <vector>
+template <class T, int dimensions> struct span { // shaped like std::mdspan
+    using element_type = std::remove_reference_t<T>;
+    using reference = T;
+    using data_handle_type = element_type *;
+    static constexpr int rank() { return dimensions; }
+};
+using rgb = std::array<unsigned char, 3>;
+using namespace ferry;
+"""
+PARAMETERS = """ferry_instance *gpu, CUstream_st *stream, event &event, array &texels, prepared &batch,
+                device_memory<int> &memory, device_memory<rgb> &pixels, std::vector<int> &ints,
+                const std::vector<int> &fixed, std::vector<std::uint64_t> &addresses"""
+
+ADDRESS = "an address does not tell how many elements it has: pass a view"
+BATCH = "the copies must be a contiguous range of ferry_copy_desc"
+CONST = "the destination is const, so it cannot be written: pass"
+CONTIGUOUS = "this is no range of contiguous memory: pass"
+ELEMENTS = "elements must be trivially copyable and not volatile, because ferry copies their bytes: pack"
+GONE = "this is a temporary that owns its memory, so the memory would be gone after the call: pass a variable"
+LOST = "the destination is a temporary that owns its memory, so what is written would be lost: pass"
+MDSPAN = "an mdspan must have 1 to 3 dimensions, and trivially copyable elements in memory"
+NUMBERS = "addresses and sizes must be contiguous ranges of std::uint64_t"
+PIECES = "these addresses or sizes are a temporary that owns its memory, but the pieces refer to it: pass a variable"
+READ_LATER = "the source is a temporary that owns its memory, but the copy reads it after the call: pass a variable"
+RESULT = "this is a ferry::result, which may hold an error: pass its value"
+SIZES = "elements must have 1, 2, 4, 8 or 16 bytes: fill others by their bytes, with as_bytes()"
+SUB = "sub() takes (x, width), (x, y, width, height) or (x, y, z, width, height, depth)"
+TYPES = "source and destination have different element types: convert the elements"
+
+# Statements that do not compile, by the sentence that the compiler prints.
+WRONG = {
+    ADDRESS: ["copy(gpu, ints.data(), memory)", "copy(gpu, ints, memory.address())", "fill(gpu, memory.address(), 1)"],
+    BATCH: ["copy_batch(gpu, ints)", "copy_batch(gpu, ferry_copy_desc())",
+            "ferry_copy_desc *one = nullptr; copy_batch(gpu, one)", "copy_batch_async(gpu, memory, stream)",
+            "explain_batch_async(gpu, std::vector<ferry_fill_desc>(), stream)", "prepared::create(gpu, ints, stream)"],
+    CONST: ["copy(gpu, memory, fixed)", "copy(gpu, ints, std::as_const(memory))",
+            "copy(gpu, memory, host_view<const int>())", "fill(gpu, std::as_const(memory), 1)",
+            "explain_async(gpu, memory, fixed, stream)"],
+    CONTIGUOUS: ["copy(gpu, std::list<int>(), memory)", "copy(gpu, memory, std::vector<bool>())",
+                 "copy_async(gpu, std::list<int>(), memory, stream)", "view_of(nullptr)",
+                 "registration::create(gpu, event)"],
+    ELEMENTS: ["std::string names[2]; copy(gpu, names, texels)", "copy(gpu, std::vector<std::string>(), texels)",
+               "device_memory<std::string> strings", "device_view<std::string> strings",
+               "volatile int numbers[2]; copy(gpu, numbers, memory)"],
+    GONE: ["view_of(std::vector<int>()).sub(0, 1)", "export_memory(gpu, device_memory<int>())",
+           "registration::create(gpu, std::vector<int>())"],
+    LOST: ["copy(gpu, ints, device_memory<int>())", "fill(gpu, device_memory<int>(), 1)"],
+    MDSPAN: ["copy(gpu, span<int &, 4>(), memory)", "copy(gpu, memory, span<int, 2>())"],
+    NUMBERS: ["copy_pieces(gpu, {addresses, addresses, ints})", "broadcast(gpu, ints, 1, 4)",
+              "broadcast_async(gpu, memory.address(), 1, 4, stream)", "pieces(addresses.data(), addresses, addresses)",
+              "batch.set_addresses(nullptr, ints, stream)"],
+    PIECES: ["copy_pieces(gpu, {std::vector<std::uint64_t>(2), addresses, addresses})",
+             "copy_pieces(gpu, {addresses, std::array<std::uint64_t, 2>(), addresses})",
+             "copy_pieces(gpu, {addresses, addresses, std::array<const std::uint64_t, 2>{}})"],
+    READ_LATER: ["copy_async(gpu, std::vector<int>(4), memory, stream)",
+                 "copy_async_ticket(gpu, pinned_block<int>(), memory, stream)",
+                 "describe_copy(std::array<int, 4>(), memory)"],
+    RESULT: ["copy(gpu, ints, device_memory<int>::create(gpu, 0, 4))", "view_of(event.is_done())"],
+    SIZES: ["fill(gpu, pixels, rgb())"],
+    SUB: ["memory.view().sub(1)", "view_of(ints).sub(0, 0, 1)", "texels.view().sub(0, 0, 0, 1, 1)"],
+    TYPES: ["copy(gpu, ints, pixels)", "copy_async(gpu, std::as_const(pixels), ints, stream)",
+            "explain(gpu, std::vector<float>(), memory)"],
+    "CUDA arrays cannot be filled: fill memory, and copy it to the array": ["fill_async(gpu, texels, 1, stream)"],
+    "CUDA arrays cannot be exported: pass memory with addresses": ["export_memory(gpu, texels)"],
+    "only host memory can be registered: pass a container": ["registration::create(gpu, memory)"],
+    "a C array must have at most 3 dimensions": ["int box[2][2][2][2]; copy(gpu, box, memory)"],
+    "helpers must be a contiguous range of std::int32_t": ["instance().set_multilink(0, addresses)"],
+    "the current pool of a device has device memory only: pass a pool in host memory":
+        ["stream_memory<int, FERRY_KIND_HOST>::create(gpu, 0, 4, stream)"],
+    # Deleted functions: the sentence is the comment beside the declaration.
+    "a result<bool> as a condition is ambiguous: check ok()": ["if (event.is_done()) return"],
+    "the memory would be gone before the view: keep the owner": ["device_memory<int>().view()"],
+    "the memory would be gone before the pointer: keep the owner": ["pinned_memory<int>().data()"],
+    "the array would be gone before the view: keep the owner": ["array().view()"],
+}
+
+
+def main(include, *compiler):
+    with tempfile.TemporaryDirectory() as folder:
+        given = Path(folder, "given.h")
+        given.write_text(GIVEN)
+        # Both GCC and Clang look for a precompiled header under this name.
+        subprocess.run([*compiler, "-I", include, "-x", "c++-header", given, "-o", f"{given}.gch"], check=True)
+
+        def compile(statement):
+            program = f"void wrong({PARAMETERS}) {{ {statement}; }}\n"
+            done = subprocess.run([*compiler, "-fsyntax-only", "-I", include, "-include", given, "-x", "c++", "-"],
+                                  capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}, input=program)
+            return done.returncode, done.stderr
+
+        def check(row):
+            sentence, statement = row
+            status, output = compile(statement)
+            errors = re.findall(r":\d+: error: (.*)", output)
+            if status == 0 or len(errors) != 1 or sentence not in output:
+                return f"\n`{statement}` must be refused with one error, «{sentence}», not {len(errors)}:\n{output}"
+            return ""
+
+        status, output = compile("")
+        if status:
+            print(f"what the programs share does not compile:\n{output}")
+            return 1
+        rows = [(sentence, statement) for sentence, statements in WRONG.items() for statement in statements]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            failures = [failure for failure in pool.map(check, rows) if failure]
+    print(*failures, f"{len(rows)} programs, {len(failures)} failures", sep="\n")
+    return 1 if failures else 0
+
+
+sys.exit(main(*sys.argv[1:]))
