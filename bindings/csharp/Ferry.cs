@@ -1014,6 +1014,17 @@ namespace Ferry
                 FerryInstance.Fill(Instance, Handle.Pointer, true, destination, pattern, width, height, depth, flags);
         }
 
+        /// <summary>What Fill would do.</summary>
+        public Explanation ExplainFill(Place destination, byte[] pattern, long width, long height = 1, long depth = 1,
+                                       CopyFlags flags = CopyFlags.None)
+        {
+            Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
+            using (new Hold(Handle))
+                FerryInstance.Fill(Instance, Handle.Pointer, true, destination, pattern, width, height, depth, flags,
+                                   &explanation);
+            return explanation;
+        }
+
         // A graph would use an array again and again, after it was unpinned. Tickets are refused under capture.
         void RefuseCapture(Uses uses)
         {
@@ -1527,8 +1538,21 @@ namespace Ferry
                 Fill(handle.Pointer, IntPtr.Zero, false, destination, pattern, width, height, depth, flags);
         }
 
+        /// <summary>What Fill would do.</summary>
+        public Explanation ExplainFill(Place destination, byte[] pattern, long width, long height = 1, long depth = 1,
+                                       CopyFlags flags = CopyFlags.None)
+        {
+            Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
+            using (new Hold(handle))
+                Fill(handle.Pointer, IntPtr.Zero, false, destination, pattern, width, height, depth, flags,
+                     &explanation);
+            return explanation;
+        }
+
+        // With an explanation: fills nothing, and tells what it would do.
         internal static void Fill(IntPtr instance, IntPtr stream, bool isAsync, Place destination, byte[] pattern,
-                                  long width, long height, long depth, CopyFlags flags)
+                                  long width, long height, long depth, CopyFlags flags,
+                                  Explanation* explanation = null)
         {
             if (pattern.Length > 16) throw new ArgumentException("a pattern has at most 16 bytes", "pattern");
             Uses uses = new Uses();
@@ -1543,8 +1567,11 @@ namespace Ferry
                 destination.CheckBounds(box, Side.Destination, 0);
                 uses.Use(destination, &fill.Destination);
                 ErrorInfo error = FerryException.NewInfo();
-                FerryException.Check(isAsync ? Native.ferry_fill_async(instance, &fill, stream, &error)
-                                             : Native.ferry_fill(instance, &fill, &error), error);
+                FerryException.Check(
+                    explanation == null ? isAsync ? Native.ferry_fill_async(instance, &fill, stream, &error)
+                                                  : Native.ferry_fill(instance, &fill, &error)
+                    : isAsync ? Native.ferry_fill_explain_async(instance, &fill, stream, explanation, &error)
+                              : Native.ferry_fill_explain(instance, &fill, explanation, &error), error);
             }
             finally { uses.Dispose(); }
         }

@@ -116,6 +116,23 @@ func (f *Instance) Fill(destination Memory, extent Extent, pattern []byte, flags
 	return f.call(func(info *C.ferry_error_info) C.int32_t { return C.ferry_fill(f.c, &c, info) })
 }
 
+// ExplainFill tells what the stream's Fill would do, without doing it.
+func (s *Stream) ExplainFill(destination Memory, extent Extent, pattern []byte, flags ...CopyFlags) (Explanation, error) {
+	to := destination.end()
+	c, err := filling(to, extent, pattern, flags)
+	if err != nil {
+		return Explanation{}, err
+	}
+	explanation := C.ferry_explanation{struct_size: C.sizeof_ferry_explanation}
+	err = s.call(func(info *C.ferry_error_info) C.int32_t {
+		return C.go_ferry_fill_explain_async(s.instance.c, &c, s.number(), &explanation, info)
+	}, to.owner)
+	if err != nil {
+		return Explanation{}, err
+	}
+	return newExplanation(&explanation), nil
+}
+
 // Fill enqueues a fill on the stream.
 func (s *Stream) Fill(destination Memory, extent Extent, pattern []byte, flags ...CopyFlags) error {
 	to := destination.end()

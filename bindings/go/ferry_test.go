@@ -454,6 +454,14 @@ func TestFillsRepeatTheirPattern(t *testing.T) {
 	memory, err := f.AllocPitched(0, 60, 4, 4)
 	made(t, memory, err, (*DeviceMemory).Free)
 	must(t, f.Fill(memory.Place().Pitched(0, 0), Line(memory.Size()), []byte{0xee}))
+	explanation, err := s.ExplainFill(memory.Place().At(8, 1, 0), Rect(16, 2), []byte{1, 2, 3, 4})
+	must(t, err)
+	if explanation.Width != 16 || explanation.SourceMemory != MemoryNone {
+		t.Error(explanation)
+	}
+	if _, err = s.ExplainFill(memory, Line(4), make([]byte, 3)); !errors.Is(err, ErrorInvalidArgument) {
+		t.Error(err)
+	}
 	must(t, s.Fill(memory.Place().At(8, 1, 0), Rect(16, 2), []byte{1, 2, 3, 4}))
 	must(t, s.Synchronize())
 	got := make([]byte, memory.Size())

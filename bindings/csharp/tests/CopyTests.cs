@@ -404,6 +404,9 @@ static class CopyTests
             CopyBox box = new CopyBox(new byte[4096], memory, 4096);
             Test.That(ferry.Explain(box).ToString().Contains("pageable to device 0"), ferry.Explain(box).ToString());
             Test.Equal(stream.Explain(box).Width, 4096ul, "width");
+            byte[] pattern = { 1, 2 };
+            Test.That(ferry.ExplainFill(memory, pattern, 64).ToString().Contains("cuMemsetD16Async"), "fill");
+            Test.Equal(stream.ExplainFill(memory, pattern, 64).Blocks, Blocks.No, "fill on a stream");
             DeviceInfo device = ferry.GetDevice(0);
             Test.That(device.NameText.Contains("software") && ferry.IsSoftware, device.NameText);
             Test.That(device.PciAddressText.Length > 0, "address");

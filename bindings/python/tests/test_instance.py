@@ -263,6 +263,14 @@ def test_forced_routes_and_explanations(gpu):
         gpu.copy(bytearray(64), bytearray(64), ferry.BY_KERNEL)
     with pytest.raises(ferry.ArgumentError, match="nothing to copy"):
         gpu.explain(bytearray(0), bytearray(0))
+    filled = gpu.explain_fill(device, b"\x01\x02")
+    assert filled.route == "driver" and "cuMemsetD16Async" in str(filled) and filled.blocks
+    assert not gpu.explain_fill(device, 7, gpu.stream()).blocks
+    assert str(gpu.explain_fill(gpu.empty((2, 3, 4, 5), "float32"), bytes(range(16)))).startswith("kernel route")
+    with pytest.raises(ferry.ArgumentError, match="nothing to fill"):
+        gpu.explain_fill(gpu.empty(0))
+    with pytest.raises(ferry.Error, match="PATTERN|pattern"):
+        gpu.explain_fill(device, b"123")
 
 
 # ---- Life

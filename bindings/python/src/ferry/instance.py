@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import addressof, byref, c_uint64, c_void_p, create_string_buffer, sizeof
 from dataclasses import dataclass
@@ -56,6 +57,19 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.text
+
+
+def _fills(destination: Any, pattern: int | bytes) -> Iterator[native.ferry_fill_desc]:
+    given = bytes([pattern]) if isinstance(pattern, int) else bytes(pattern)
+    one = view(destination)
+    for box in boxes(View(one.address, one.shape, one.strides, one.dtype, one.itemsize, one.device), one):
+        filled = native.ferry_fill_desc(width=box.width, height=box.height, depth=box.depth, pattern_size=len(given))
+        filled.destination.kind = native.FERRY_KIND_HOST if one.device == HOST else native.FERRY_KIND_ANY
+        filled.destination.address = box.destination
+        filled.destination.row_pitch = box.destination_pitch
+        filled.destination.slice_height = box.destination_slice
+        ctypes.memmove(filled.pattern, given, min(len(given), 16))
+        yield filled
 
 
 class Instance:
@@ -222,20 +236,23 @@ class Instance:
     def fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None) -> None:
         """Fills device or pinned memory with a byte, or a pattern of 1, 2, 4, 8 or 16 bytes, whatever the shape.
         Returns when the bytes are there, or enqueues on `stream`. The caller keeps the array alive."""
-        given = bytes([pattern]) if isinstance(pattern, int) else bytes(pattern)
-        one = view(destination)
-        for box in boxes(View(one.address, one.shape, one.strides, one.dtype, one.itemsize, one.device), one):
-            filled = native.ferry_fill_desc(width=box.width, height=box.height, depth=box.depth,
-                                            pattern_size=len(given))
-            filled.destination.kind = native.FERRY_KIND_HOST if one.device == HOST else native.FERRY_KIND_ANY
-            filled.destination.address = box.destination
-            filled.destination.row_pitch = box.destination_pitch
-            filled.destination.slice_height = box.destination_slice
-            ctypes.memmove(filled.pattern, given, min(len(given), 16))
+        for one in _fills(destination, pattern):
             if stream is None:
-                self.call("ferry_fill", byref(filled), error=True)
+                self.call("ferry_fill", byref(one), error=True)
             else:
-                self.call("ferry_fill_async", byref(filled), handle_of(stream), error=True)
+                self.call("ferry_fill_async", byref(one), handle_of(stream), error=True)
+
+    def explain_fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None) -> Explanation:
+        """What fill() would do. A fill that needs several descriptors is explained by its first."""
+        fills = list(_fills(destination, pattern))
+        if not fills:
+            raise ArgumentError("there is nothing to fill", side="destination", field="shape")
+        info = native.ferry_explanation(struct_size=sizeof(native.ferry_explanation))
+        if stream is None:
+            self.call("ferry_fill_explain", byref(fills[0]), byref(info), error=True)
+        else:
+            self.call("ferry_fill_explain_async", byref(fills[0]), handle_of(stream), byref(info), error=True)
+        return self._explanation(info, len(fills), "fills")
 
     def explain(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> Explanation:
         """What copy(), or with a stream copy_async(), would do. A copy that needs several descriptors is explained by
@@ -248,11 +265,14 @@ class Instance:
             self.call("ferry_copy_explain", plan.address, byref(info), error=True)
         else:
             self.call("ferry_copy_explain_async", plan.address, handle_of(stream), byref(info), error=True)
+        return self._explanation(info, plan.count, "copies")
+
+    def _explanation(self, info: Any, count: int, what: str) -> Explanation:
         line = create_string_buffer(self.library.ferry_explanation_format(byref(info), None, 0) + 1)
         self.library.ferry_explanation_format(byref(info), line, len(line))
         text = line.value.decode()
-        if plan.count > 1:
-            text = f"{plan.count} copies, the first: {text}"
+        if count > 1:
+            text = f"{count} {what}, the first: {text}"
         return Explanation(route_name(info.route), info.blocks != native.FERRY_BLOCKS_NO, info.driver_ns, info.kernel_ns,
                            info.staged_ns, text, info)
 

@@ -123,6 +123,18 @@ impl Ferry {
         Ok(Explanation(explained))
     }
 
+    /// What [`Ferry::fill`] would do.
+    pub fn explain_fill<'a, T: Element>(
+        &self,
+        destination: impl Into<ViewMut<'a, T>>,
+        value: T,
+    ) -> Result<Explanation> {
+        let (fill, mut explained) = (describe_fill(&destination.into(), &value), sys::ferry_explanation::default());
+        // SAFETY: nothing is filled.
+        detailed(|error| unsafe { sys::ferry_fill_explain(self.as_raw(), &fill, &mut explained, error) })?;
+        Ok(Explanation(explained))
+    }
+
     /// Runs `enqueue`, waits for all streams that it used through the scope, and returns its result, or the error of
     /// the work. Also waits if `enqueue` fails or panics. Until then everything that was given to the scope stays
     /// borrowed.

@@ -2,9 +2,9 @@
 
 use crate::error::{check, detailed, filled, wait_for_end, Failed};
 use crate::info::{BatchExplanation, Explanation};
-use crate::instance::may_be_in_flight;
+use crate::instance::{describe_fill, may_be_in_flight};
 use crate::memory::{HostBuffer, Owned};
-use crate::view::{CopyDesc, DeviceView, Pieces, Shape};
+use crate::view::{CopyDesc, DeviceView, Element, Pieces, Shape, ViewMut};
 use crate::{sys, Error, Ferry, Result};
 use std::ffi::c_void;
 use std::mem::{size_of, MaybeUninit};
@@ -134,6 +134,19 @@ impl Stream {
         detailed(|error| unsafe {
             sys::ferry_copy_explain_async(ferry, &copy.raw, self.as_raw(), &mut explained, error)
         })?;
+        Ok(Explanation(explained))
+    }
+
+    /// What a fill on the stream would do now.
+    pub fn explain_fill<'a, T: Element>(
+        &self,
+        destination: impl Into<ViewMut<'a, T>>,
+        value: T,
+    ) -> Result<Explanation> {
+        let (fill, ferry, mut explained) =
+            (describe_fill(&destination.into(), &value), self.ferry().as_raw(), Default::default());
+        // SAFETY: nothing is filled.
+        detailed(|error| unsafe { sys::ferry_fill_explain_async(ferry, &fill, self.as_raw(), &mut explained, error) })?;
         Ok(Explanation(explained))
     }
 

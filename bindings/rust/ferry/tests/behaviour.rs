@@ -435,6 +435,11 @@ fn the_report_the_device_and_explanations_can_be_read() {
         assert!(explained.to_string().contains("400 B"), "{explained}");
         assert!(explained.driver_call().starts_with("cu"));
     }
+    let filled = device_with(&ferry, &numbers(100));
+    let at_once = ferry.explain_fill(&filled, 7u32).unwrap();
+    let enqueued = stream.explain_fill(&filled, 7u32).unwrap();
+    assert_eq!((at_once.width, at_once.driver_call()), (400, "cuMemsetD32Async"));
+    assert_eq!((at_once.blocks, enqueued.blocks), (sys::FERRY_BLOCKS_UNTIL_DONE, sys::FERRY_BLOCKS_NO));
     assert!(!stream.explain_batch(&[copy], BatchFlags::NONE).unwrap().to_string().is_empty());
     assert_eq!(obstacle_text(sys::FERRY_OBSTACLE_PAGEABLE), "pageable memory");
 }
