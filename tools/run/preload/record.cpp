@@ -1,6 +1,7 @@
 #include "record.h"
 
 #include <cstring>
+#include <initializer_list>
 #include <pthread.h>
 #include <time.h>
 #include <unwind.h>
