@@ -2,17 +2,20 @@
 FERRY_WHEEL_PLATFORM is the platform that the library was built for; without, the one that builds the wheel."""
 import os
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 
 
-class PlatformWheel(bdist_wheel):
-    def finalize_options(self):
-        super().finalize_options()
-        self.root_is_pure = False
+class WithLibrary(Distribution):
+    """Libraries belong into the folder of a platform, as extension modules do."""
 
+    def has_ext_modules(self):
+        return True
+
+
+class PlatformWheel(bdist_wheel):
     def get_tag(self):
         return "py3", "none", os.environ.get("FERRY_WHEEL_PLATFORM") or super().get_tag()[2]
 
 
-setup(cmdclass={"bdist_wheel": PlatformWheel})
+setup(distclass=WithLibrary, cmdclass={"bdist_wheel": PlatformWheel})

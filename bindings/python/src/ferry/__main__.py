@@ -48,9 +48,10 @@ def bench(gpu: ferry.Instance) -> None:
 
 def run(arguments: list[str]) -> int:
     own = Path(__file__).with_name("bin") / "ferry-run"
-    program = str(own) if own.exists() else shutil.which("ferry-run")
+    program = shutil.which(str(own)) or shutil.which("ferry-run")
     if not program:
-        print("python -m ferry run: ferry-run is not in this package nor in PATH", file=sys.stderr)
+        print("python -m ferry run: no ferry-run in this package or in PATH; install a wheel of ferry's release, or "
+              "Debian's package ferry-tools", file=sys.stderr)
         return 127
     os.execv(program, [program, *arguments])
 
@@ -62,10 +63,14 @@ def main() -> int:
     parser.add_argument("what", choices=["info", "bench", "run"], help="run takes the arguments of ferry-run")
     parser.add_argument("--software", action="store_true", help="the software driver, also beside a GPU")
     arguments = parser.parse_args()
-    with open_any(arguments.software) as gpu:
-        info(gpu)
-        if arguments.what == "bench":
-            bench(gpu)
+    try:
+        with open_any(arguments.software) as gpu:
+            info(gpu)
+            if arguments.what == "bench":
+                bench(gpu)
+    except (ImportError, ferry.Error) as error:
+        print(f"python -m ferry {arguments.what}: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
