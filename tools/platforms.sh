@@ -67,14 +67,9 @@ set_up_platform() {
             x86_64-w64-mingw32-g++-posix g++-mingw-w64-x86-64-posix wine 'wine wine64'
         need module:CLI11 libcli11-dev module:nlohmann_json nlohmann-json3-dev
         own_googletest "$1" Windows x86_64 x86_64-w64-mingw32-gcc-posix x86_64-w64-mingw32-g++-posix
-        # The tools' two libraries are headers for any system, which the cross compiler does not look for.
-        headers=$PWD/.deps/headers
-        mkdir -p "$headers"
-        for library in CLI nlohmann; do
-            ln -sfn "/usr/include/$library" "$headers/$library"
-        done
+        links_to_headers
         configure "build-$1" -Dwerror=true --cross-file=tools/cross/windows.ini "-Dpkg_config_path=$googletest" \
-            "-Dcpp_args=-isystem$headers"
+            "-Dcpp_args=-isystem$PWD/.deps/headers"
         # A Wine of the tests' own, without windows and messages. The first program starts Wine's services, which then
         # keep its output open. So that is an idle shell, and it ends when this one does.
         export WINEPREFIX="$PWD/.deps/wine" WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml= DISPLAY=
