@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what can be checked of the recipes without their package managers: syntax, version, options of Meson.
+"""Checks that all versions agree, and what can be checked of the recipes without their package managers.
 
 Ends with a line of counts.
 """
@@ -80,6 +80,23 @@ def debian():
     found(rf"^Package: (libferry{abi})$", text("debian/control"))
 
 
+def header():
+    """Bindings take the version of the header, by ferry.json."""
+    given = [found(rf"^#define FERRY_VERSION_{part} (\d+)$", (root / "include/ferry/ferry.h").read_text())
+             for part in ("MAJOR", "MINOR", "PATCH")]
+    equal("version in ferry.h", ".".join(given), version)
+    equal("version in ferry.json", json.loads((root / "include/ferry/ferry.json").read_text())["version"], version)
+    native = (root / "bindings/python/src/ferry/native.py").read_text()
+    equal("version of the Python package", found(r'^VERSION: Final = "(.*)"$', native), version)
+
+
+def rust():
+    crates = {name: (root / f"bindings/rust/{name}/Cargo.toml").read_text() for name in ("ferry", "ferry-sys")}
+    for name, crate in crates.items():
+        equal(f"version of {name}", found(r'^version = "(.*)"$', crate), version)
+    equal("ferry-sys that ferry needs", found(r'^ferry-sys = .*version = "(.*?)"', crates["ferry"]), version)
+
+
 def meson_options():
     known = set(re.findall(r"^option\('(.*?)'", (root / "meson_options.txt").read_text(), re.M))
     known |= {"optimization", "default_library"}
@@ -89,7 +106,7 @@ def meson_options():
             raise ValueError(f"{name} sets unknown options: {', '.join(sorted(unknown))}")
 
 
-for check in conan, spack, vcpkg, conda, wrap, debian, meson_options:
+for check in header, rust, conan, spack, vcpkg, conda, wrap, debian, meson_options:
     name = check.__name__.replace("_", " ")
     try:
         reason = check()
