@@ -1,12 +1,12 @@
-"""Conan 2. @FERRY_URL@ is the address of ferry's repository."""
+"""Conan 2. @FERRY_FILES@ is the address of the folder with the files of the release, @FERRY_SHA256@ the checksum of its
+source archive."""
 import os
 
 from conan import ConanFile
 from conan.errors import ConanInvalidConfiguration
-from conan.tools.files import copy, rmdir
+from conan.tools.files import copy, get, rmdir
 from conan.tools.layout import basic_layout
 from conan.tools.meson import Meson, MesonToolchain
-from conan.tools.scm import Git
 
 required_conan_version = ">=2.0"
 
@@ -40,7 +40,7 @@ class FerryConan(ConanFile):
         self.tool_requires("meson/[>=1.0.0]")
 
     def source(self):
-        Git(self).fetch_commit(url="@FERRY_URL@", commit=f"v{self.version}")
+        get(self, f"@FERRY_FILES@/ferry-{self.version}.tar.xz", sha256="@FERRY_SHA256@", strip_root=True)
 
     def generate(self):
         toolchain = MesonToolchain(self)

@@ -1,12 +1,15 @@
-# @FERRY_URL@ is the address of ferry's repository, @FERRY_COMMIT@ the commit of the release: vcpkg takes no tags.
-vcpkg_from_git(
-    OUT_SOURCE_PATH SOURCE_PATH
-    URL "@FERRY_URL@"
-    REF "@FERRY_COMMIT@"
+# @FERRY_FILES@ is the address of the folder with the files of the release, @FERRY_SHA512@ the checksum of its source archive.
+vcpkg_download_distfile(
+    ARCHIVE
+    URLS "@FERRY_FILES@/ferry-${VERSION}.tar.xz"
+    FILENAME "ferry-${VERSION}.tar.xz"
+    SHA512 "@FERRY_SHA512@"
 )
+vcpkg_extract_source_archive(SOURCE_PATH ARCHIVE "${ARCHIVE}")
 
 # The interface is C, so a debug build of a program can use the release build of ferry.
 set(VCPKG_BUILD_TYPE release)
+set(VCPKG_POLICY_MISMATCHED_NUMBER_OF_BINARIES enabled)
 vcpkg_configure_meson(
     SOURCE_PATH "${SOURCE_PATH}"
     OPTIONS
