@@ -124,8 +124,19 @@ def test_default_streams(gpu):
 
 
 def test_what_is_no_stream(gpu):
-    with pytest.raises(TypeError, match="is no stream"):
-        gpu.copy_async(bytes(4), bytearray(4), object())
+    for wrong in (object(), "stream", 3.5):
+        with pytest.raises(TypeError, match=f"{type(wrong).__name__} is no stream"):
+            gpu.copy_async(bytes(4), bytearray(4), wrong)
+
+
+def test_a_stream_of_another_library_that_is_dead(gpu, on_gpu):
+    if on_gpu:
+        pytest.skip("the NVIDIA driver may crash with a handle that it no longer knows")
+    own, device = gpu.stream(), gpu.empty(16)
+    number = own.handle
+    own.close()
+    with pytest.raises(ferry.Error, match="a stream, event, array or other handle is invalid"):
+        gpu.copy_async(bytes(16), device, number)
 
 
 def test_events_order_streams_and_measure(gpu):

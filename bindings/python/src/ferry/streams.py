@@ -30,7 +30,7 @@ def handle_of(stream: Any) -> int:
         if version != 0:
             raise TypeError(f"version {version} of __cuda_stream__ is not known")
         return int(handle)
-    if hasattr(stream, "getPtr") or hasattr(stream, "__int__"):  # cuda-python's CUstream
+    if hasattr(stream, "__int__") and not isinstance(stream, float):  # cuda-python's CUstream
         return int(stream)
     raise TypeError(f"{type(stream).__name__} is no stream")
 
