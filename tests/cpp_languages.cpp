@@ -220,6 +220,22 @@ template <class R> inline constexpr bool can_be_pieces = compile(pieces_of<R>);
 static_assert(can_be_pieces<addresses &> && can_be_pieces<const addresses &> && can_be_pieces<std::uint64_t (&)[4]>);
 static_assert(can_be_pieces<const std::uint64_t (&)[4]> && can_be_pieces<std::array<std::uint64_t, 4> &>);
 static_assert(can_be_pieces<const pinned_memory<std::uint64_t> &>);
+struct changeable {
+    std::uint64_t numbers[2] = {};
+    std::uint64_t *data() { return numbers; }
+    std::size_t size() const { return 2; }
+};
+static_assert(can_be_pieces<changeable &>);
+
+// What a program derives from ferry's arguments passes for them.
+struct own_pieces : ferry::pieces {
+    using pieces::pieces;
+};
+struct own_options : ferry_multilink_options {};
+[[maybe_unused]] void pass_derived(ferry::instance &ferry, own_pieces &all) {
+    static_cast<void>(ferry::prepared::create(ferry, all, nullptr));
+    static_cast<void>(ferry.set_multilink(0, own_options()));
+}
 
 // New addresses must come with their count.
 template <class To, class From> inline constexpr bool can_change = compile(&ferry::prepared::set_addresses<To, From>);
@@ -464,6 +480,14 @@ void copy_mdspans(const ferry::instance &) {}
 #endif
 
 } // namespace
+
+// Compiles every member.
+template class ferry::linear_view<int, FERRY_KIND_ANY>;
+template class ferry::device_memory<int>;
+template class ferry::pinned_memory<int>;
+template class ferry::stream_memory<int, FERRY_KIND_DEVICE>;
+template class ferry::stream_memory<int, FERRY_KIND_HOST>;
+template class ferry::result<bool>;
 
 int main() {
     auto opened = ferry::instance::open(ferry::any_driver());

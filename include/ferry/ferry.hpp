@@ -724,12 +724,15 @@ inline constexpr bool is_contiguous<
         std::is_convertible_v<decltype(std::size(std::declval<R &>())), std::uint64_t>>> =
     !is_mdspan<std::remove_const_t<R>>;
 
+// Leaves what converts to `Other` to an overload that takes that.
+template <class R, class Other> using if_not = std::enable_if_t<!std::is_convertible_v<R, Other>, int>;
+
 template <class T> struct list {
     const T *first;
     std::uint64_t count;
 };
-template <class T, class R> list<T> list_of(const R &range) noexcept {
-    if constexpr (is_contiguous<const R, T>) {
+template <class T, class R> list<T> list_of(R &range) noexcept {
+    if constexpr (is_contiguous<R, T>) {
         return {std::data(range), static_cast<std::uint64_t>(std::size(range))};
     } else {
         static_assert(!std::is_same_v<T, ferry_copy_desc>,
@@ -956,7 +959,7 @@ public:
         return detail::call_with_error_info(ferry_multilink_set, handle_, device, &options);
     }
     // `helpers`: std::int32_t in any type that std::data() and std::size() accept. `max_sms`: on each; 0: the default.
-    template <class Helpers>
+    template <class Helpers, detail::if_not<const Helpers &, ferry_multilink_options> = 0>
     status set_multilink(std::int32_t device, const Helpers &helpers, std::uint32_t max_sms = 0) const noexcept {
         ferry_multilink_options options = {};
         options.max_sms = max_sms;
@@ -1373,10 +1376,11 @@ class stream_memory : public detail::stream_ordered<T, kind, ferry_device_free_a
 public:
     using stream_memory::stream_ordered::stream_ordered;
     // ferry_device_alloc_async: from the current pool of `device`.
+    template <std::int32_t k = kind> // explicit instantiations of the class leave it out
     static result<stream_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count,
                                         CUstream_st *stream) noexcept {
-        static_assert(kind == FERRY_KIND_DEVICE, "the current pool of a device has device memory only: pass a pool in "
-                                                 "host memory, in create(pool, count, stream)");
+        static_assert(k == FERRY_KIND_DEVICE, "the current pool of a device has device memory only: pass a pool in "
+                                              "host memory, in create(pool, count, stream)");
         return allocate(instance, device, count, stream, ferry_device_alloc_async, device);
     }
     // ferry_pool_alloc_async: from `pool`.
@@ -2115,8 +2119,7 @@ inline status check_count(std::uint64_t count, std::uint64_t size, std::int32_t 
 }
 
 template <class R>
-inline constexpr bool outlives_pieces =
-    outlives_call<R> || !is_contiguous<const std::remove_reference_t<R>, std::uint64_t>;
+inline constexpr bool outlives_pieces = outlives_call<R> || !is_contiguous<std::remove_reference_t<R>, std::uint64_t>;
 
 } // namespace detail
 
@@ -2234,7 +2237,7 @@ class prepared : public detail::owner<ferry_prepared *, detail::destroy_prepared
 public:
     // To take ownership of a prepared batch, pass the number of its copies as `data`.
     using owner::owner;
-    template <class Copies>
+    template <class Copies, detail::if_not<const Copies &, pieces> = 0>
     static result<prepared> create(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
                                    std::uint32_t flags = 0) noexcept {
         ferry_prepared *const none = nullptr;
