@@ -243,6 +243,25 @@ TEST_F(relayed, slots_are_released_by_a_trim_and_come_back) {
     }
 }
 
+TEST_F(relayed, slots_are_released_in_a_context_that_is_there) {
+    if (device_count() < 3) GTEST_SKIP() << "needs three devices";
+    CUcontext last = nullptr;
+    ASSERT_OK(ferry_context_retain_primary(basic.get(), 2, &last, nullptr));
+    const instance_owner instance = open_or_fail(driver.options());
+    const std::uint64_t size = 2 * megabyte;
+    const station near(there, size), far(last, size);
+    const ferry_copy_desc copy = line(far, near, size);
+    ASSERT_OK(ferry_copy_async(instance.get(), &copy, near.stream(), nullptr, nullptr));
+    near.wait();
+    driver.reset_counts();
+    {
+        const made_current none(nullptr);
+        ASSERT_OK(ferry_staging_trim(instance.get()));
+    }
+    EXPECT_EQ(driver.calls("cuMemFreeHost") + driver.calls("cuMemHostUnregister"), 1);
+    EXPECT_EQ(driver.calls("cuDevicePrimaryCtxRetain"), 0) << "device 0 has no part in it";
+}
+
 TEST_F(relayed, slots_end_with_an_instance_that_a_thread_without_a_context_closes) {
     const std::uint64_t size = 2 * megabyte;
     const station near(context, size), far(there, size);

@@ -45,6 +45,18 @@ error device_contexts::get(int device, CUcontext &context) noexcept {
     return {};
 }
 
+error device_contexts::get_any(CUcontext &context) noexcept {
+    if (CUresult result = cu_.cuCtxGetCurrent(&context)) return to_error(result);
+    if (context) return {};
+    {
+        const std::lock_guard lock(mutex_);
+        const auto *const kept =
+            std::find_if(slots_, slots_ + count_, [](const slot &one) { return one.primary != nullptr; });
+        if (kept != slots_ + count_) context = kept->primary;
+    }
+    return context ? ok : get(0, context);
+}
+
 void device_contexts::adopt(int device, CUcontext context) noexcept {
     const std::lock_guard lock(mutex_);
     slots_[device].in_use.store(context ? context : slots_[device].primary, std::memory_order_release);

@@ -27,6 +27,8 @@ public:
     [[gnu::noinline]] error get(int device, CUcontext &context) noexcept;
     // Gets the primary context, whatever was adopted. Objects made there live as long as this object does.
     error get_primary(int device, CUcontext &context) noexcept;
+    // Gets the current context, or if there is none, a primary one that is retained. Retains device 0's where none is.
+    error get_any(CUcontext &context) noexcept;
     // Whether ferry already uses a context for `device`. Retains none.
     bool is_in_use(int device, CUcontext &context) const noexcept {
         context = slots_[device].in_use.load(std::memory_order_acquire);

@@ -29,9 +29,8 @@ error staged_memory::allocate(const driver_table &cu, pinned_memory &pinned, std
 error staged_memory::free(const driver_table &cu, device_contexts &contexts, pinned_memory &pinned) noexcept {
     if (!*this) return {};
     context_scope scope(cu);
-    context_choice choice;
-    if (!choose_context(cu, contexts, nullptr, -1, choice))
-        static_cast<void>(scope.enter(choice.wanted, choice.current)); // if that fails, so does the call below
+    CUcontext any = nullptr;
+    if (!contexts.get_any(any)) static_cast<void>(scope.enter(any)); // if that fails, so does the call below
     const error failed = pinned.free(block.address, host_owner::pool);
     const bool ended_with_its_context = failed.status == to_status(CUDA_ERROR_INVALID_VALUE);
     if (failed && !ended_with_its_context) return failed;
