@@ -735,18 +735,20 @@ namespace Ferry
     /// Z, value: one past the last byte, row or slice of the box; limit: the array's width in bytes, its height or its
     /// depth. Of memory, field ADDRESS, value: the address one past the last byte; limit: the end of the allocation. If
     /// the box begins before the allocation, the two are the beginnings. The side is that of the copy; calls other than
-    /// copies and fills have none, and may name SIZE. A piece of an updatable batch has no numbers ARRAY_FORMAT value:
-    /// the x, the width or the destination's element size; limit: the element size required DEVICE value: the ordinal
-    /// given; limit: the number of devices, the memory's device, or for a fill the stream's device INVALID_ARGUMENT
-    /// value: the number given; limit: the allowed maximum, minimum or unit OVERFLOW value: the offset, extent or slice
-    /// height given; limit: the maximum that fits 64 bits FLAGS value: the flags given ALIGNMENT value: the address,
-    /// pitch or width, or the shift of a prepared piece's destination; limit: the divisor OVERLAP between two copies of
-    /// a batch, value: the later copy's index; limit: the other's UNSUPPORTED value: the pattern's size, depth or layer
-    /// given; limit: the maximum, or the layer, that works DRIVER_TOO_OLD value: the driver's version; limit: the
-    /// oldest supported version ROUTE value: FERRY_OBSTACLE_* PROFILE for a line, value: its number; limit: the number
-    /// of lines HANDLE for a handle of any other version, value: its version; limit: this library's. For OS_HANDLE,
-    /// value: the descriptor or handle; limit: the driver's result, or 0 ABI_MISMATCH value: the size given; limit:
-    /// this library's
+    /// copies and fills have none, and may name SIZE. ferry_external_memory_import has OPTIONS and no limit; the
+    /// numbers of ferry_external_memory_get_address and ferry_external_memory_get_array count from the memory's
+    /// beginning, or from the offset given. A piece of an updatable batch has no numbers ARRAY_FORMAT value: the x, the
+    /// width or the destination's element size; limit: the element size required DEVICE value: the ordinal given;
+    /// limit: the number of devices, the memory's device, or for a fill the stream's device INVALID_ARGUMENT value: the
+    /// number given; limit: the allowed maximum, minimum or unit OVERFLOW value: the offset, extent or slice height
+    /// given; limit: the maximum that fits 64 bits FLAGS value: the flags given ALIGNMENT value: the address, pitch or
+    /// width, or the shift of a prepared piece's destination; limit: the divisor OVERLAP between two copies of a batch,
+    /// value: the later copy's index; limit: the other's UNSUPPORTED value: the pattern's size, depth or layer given;
+    /// limit: the maximum, or the layer, that works DRIVER_TOO_OLD value: the driver's version; limit: the oldest
+    /// supported version ROUTE value: FERRY_OBSTACLE_* PROFILE for a line, value: its number; limit: the number of
+    /// lines HANDLE for a handle of any other version, value: its version; limit: this library's. For OS_HANDLE, value:
+    /// the descriptor or handle; limit: the driver's result, or 0 ABI_MISMATCH value: the size given; limit: this
+    /// library's
     /// </summary>
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct ErrorInfo
@@ -2089,7 +2091,7 @@ namespace Ferry
         /// <summary>Reports what ferry_fill_async would do, as ferry_fill_explain.</summary>
         /// <remarks>
         /// Blocking: as ferry_copy_explain. Errors: the common errors; as ferry_fill_async, but for refusals by the
-        /// driver.
+        /// driver: _DEVICE for a stream that cannot reach the memory and _NO_CONTEXT are not found.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_fill_explain_async(IntPtr instance, NativeFill* fill, IntPtr stream,

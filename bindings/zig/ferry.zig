@@ -366,7 +366,9 @@ pub const CUstream_st = opaque {};
 ///                     array's width in bytes, its height or its depth. Of memory, field ADDRESS, value: the address one
 ///                     past the last byte; limit: the end of the allocation. If the box begins before the allocation,
 ///                     the two are the beginnings. The side is that of the copy; calls other than copies and fills
-///                     have none, and may name SIZE. A piece of an updatable batch has no numbers
+///                     have none, and may name SIZE. ferry_external_memory_import has OPTIONS and no limit; the numbers
+///                     of ferry_external_memory_get_address and ferry_external_memory_get_array count from the memory's
+///                     beginning, or from the offset given. A piece of an updatable batch has no numbers
 /// ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size required
 /// DEVICE              value: the ordinal given; limit: the number of devices, the memory's device, or for a fill the
 ///                     stream's device

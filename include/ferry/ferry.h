@@ -240,7 +240,9 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  *                     array's width in bytes, its height or its depth. Of memory, field ADDRESS, value: the address one
  *                     past the last byte; limit: the end of the allocation. If the box begins before the allocation,
  *                     the two are the beginnings. The side is that of the copy; calls other than copies and fills
- *                     have none, and may name SIZE. A piece of an updatable batch has no numbers
+ *                     have none, and may name SIZE. ferry_external_memory_import has OPTIONS and no limit; the numbers
+ *                     of ferry_external_memory_get_address and ferry_external_memory_get_array count from the memory's
+ *                     beginning, or from the offset given. A piece of an updatable batch has no numbers
  * ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size required
  * DEVICE              value: the ordinal given; limit: the number of devices, the memory's device, or for a fill the
  *                     stream's device
@@ -1037,7 +1039,8 @@ FERRY_API int32_t ferry_fill_explain(ferry_instance *instance, const ferry_fill_
  * Reports what ferry_fill_async would do, as ferry_fill_explain.
  *
  * Blocking:      as ferry_copy_explain.
- * Errors:        as ferry_fill_async, but for refusals by the driver.
+ * Errors:        as ferry_fill_async, but for refusals by the driver: _DEVICE for a stream that cannot reach the memory
+ *                and _NO_CONTEXT are not found.
  * Driver:        as ferry_fill_explain.
  */
 FERRY_API int32_t ferry_fill_explain_async(ferry_instance *instance, const ferry_fill_desc *fill,

@@ -1,6 +1,7 @@
 /*
  * NVTX ranges around ferry's calls, for Nsight Systems and other tools. Header-only. It includes NVTX's own header, which
- * comes with the CUDA Toolkit and is at https://github.com/NVIDIA/NVTX; nothing is to be linked.
+ * comes with the CUDA Toolkit and is at https://github.com/NVIDIA/NVTX. Nothing is to be linked, but -ldl with a glibc
+ * before 2.34.
  *
  *     ferry_options options = ferry::any_driver();
  *     ferry::nvtx::trace(options);
@@ -10,7 +11,8 @@
  *                       prepared batch and fill, with its bytes as payload. Nsight Systems also projects the ranges onto
  *                       the work that they enqueued on the GPU.
  *   Without a tool      NVTX looks for one at run time. Where there is none, a call costs the two calls of the trace, some
- *                       50 ns, and the driver gets none more.
+ *                       50 ns, and a look at its context: cuCtxGetCurrent, and if another one is current,
+ *                       cuCtxPushCurrent and cuCtxPopCurrent. The driver records no event.
  *   Beside a trace      A program with a trace of its own calls ferry::nvtx::tell(*event) in it, and wants
  *                       ferry::nvtx::phases besides its own.
  */

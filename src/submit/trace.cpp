@@ -67,8 +67,8 @@ bool tracer::start_thread() noexcept {
     return thread_.start([](void *self) { static_cast<tracer *>(self)->look_for_ends(); }, this, traits_);
 }
 
-// The stream's context is current. There is no event at the end if the stream is being captured, or something is not to be
-// had.
+// The stream's context is current. There is no event at the end if the stream is being captured, or something is not to
+// be had.
 void tracer::watch(const ferry_trace_event &event) noexcept {
     if (refuse_events_under_capture(cu_, event.stream)) return;
     void *const place = memory_.allocate(sizeof(watched), alignof(watched));

@@ -662,7 +662,9 @@ pub struct CUstream_st {
 /// array's width in bytes, its height or its depth. Of memory, field ADDRESS, value: the address one
 /// past the last byte; limit: the end of the allocation. If the box begins before the allocation,
 /// the two are the beginnings. The side is that of the copy; calls other than copies and fills
-/// have none, and may name SIZE. A piece of an updatable batch has no numbers
+/// have none, and may name SIZE. ferry_external_memory_import has OPTIONS and no limit; the numbers
+/// of ferry_external_memory_get_address and ferry_external_memory_get_array count from the memory's
+/// beginning, or from the offset given. A piece of an updatable batch has no numbers
 /// ARRAY_FORMAT  value: the x, the width or the destination's element size; limit: the element size required
 /// DEVICE  value: the ordinal given; limit: the number of devices, the memory's device, or for a fill the
 /// stream's device
@@ -2402,7 +2404,8 @@ extern "C" {
     /// * Blocking: as ferry_copy_explain.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
-    /// * Errors: the common errors; as ferry_fill_async, but for refusals by the driver.
+    /// * Errors: the common errors; as ferry_fill_async, but for refusals by the driver: _DEVICE for a stream that
+    ///   cannot reach the memory and _NO_CONTEXT are not found.
     /// * Driver: as ferry_fill_explain.
     pub fn ferry_fill_explain_async(instance: *mut ferry_instance, fill: *const ferry_fill_desc, stream: *mut CUstream_st, explanation: *mut ferry_explanation, error: *mut ferry_error_info) -> Status;
 
