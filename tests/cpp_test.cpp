@@ -1319,10 +1319,13 @@ TEST_F(cpp, errors_about_typed_views_count_bytes_and_elements) {
     const std::string past_end = "destination.address: @, past the end at @ (FERRY_ERROR_OUT_OF_BOUNDS)",
                       past_row = "x: 144, past the end at 120 (FERRY_ERROR_OUT_OF_BOUNDS)",
                       row_in_elements = "; in elements of 12 bytes: 12, limit 10";
+    const ferry_error_info cut_off = {
+        sizeof cut_off, FERRY_ERROR_OVERFLOW, FERRY_SIDE_SOURCE, FERRY_FIELD_WIDTH, 0, 24, 36};
     const struct {
         status refused;
         std::string line;
     } cases[] = {
+        {status(cut_off, 12), "source.width: 36, must be at most 24 (FERRY_ERROR_OVERFLOW)"},
         {copy(gpu, long_line, too_long), past_end + "; in elements of 12 bytes: by 6"},
         {copy_async(gpu, long_line, too_long, own), past_end + "; in elements of 12 bytes: by 6"},
         {copy_async_ticket(gpu, long_line, too_long, own).error(), past_end + "; in elements of 12 bytes: by 6"},

@@ -12,7 +12,7 @@
 namespace ferry::test {
 namespace {
 
-// What the tool was told: of each range its depth, name and bytes.
+// What the tool was told since the last call: of each range its depth, name and bytes.
 std::vector<std::string> told() {
     void *const tool = dlopen(NVTX_TOOL, RTLD_NOW | RTLD_NOLOAD);
     std::vector<std::string> lines;
@@ -22,6 +22,8 @@ std::vector<std::string> told() {
     for (int i = 0; const char *const text = line(i); ++i)
         lines.emplace_back(text);
     EXPECT_EQ(depth(), 0) << "each range has an end";
+    EXPECT_STREQ(reinterpret_cast<const char *(*)()>(dlsym(tool, "nvtx_tool_domain"))(), "ferry");
+    reinterpret_cast<void (*)()>(dlsym(tool, "nvtx_tool_forget"))();
     return lines;
 }
 
@@ -55,8 +57,8 @@ TEST_F(nvtx_ranges, surround_every_call_and_tell_its_kind_and_bytes) {
     ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(ferry_prepared_destroy(prepared));
-    const std::vector<std::string> wanted = {"domain ferry", "0 copy 4096", "0 copy 5000",       "0 batch 48",
-                                             "0 fill 64",    "0 copy 0",    "0 prepared batch 0"};
+    const std::vector<std::string> wanted = {"0 copy 4096", "0 copy 5000", "0 batch 48",
+                                             "0 fill 64",   "0 copy 0",    "0 prepared batch 0"};
     EXPECT_EQ(told(), wanted);
 }
 

@@ -6,10 +6,10 @@
 enum { most = 64 };
 static char lines[most][80];
 static int count, depth;
-static char the_domain;
+static char the_domain, domain_name[16];
 
 static nvtxDomainHandle_t NVTX_API create_domain(const char *name) {
-    if (count < most) snprintf(lines[count++], sizeof lines[0], "domain %s", name);
+    snprintf(domain_name, sizeof domain_name, "%s", name);
     return (nvtxDomainHandle_t)(void *)&the_domain;
 }
 
@@ -28,6 +28,8 @@ static int NVTX_API pop(nvtxDomainHandle_t domain) { return domain == (void *)&t
 int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table);
 const char *nvtx_tool_line(int index);
 int nvtx_tool_depth(void);
+const char *nvtx_tool_domain(void);
+void nvtx_tool_forget(void);
 
 int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table) {
     const NvtxExportTableCallbacks *const callbacks = (const NvtxExportTableCallbacks *)get_table(NVTX_ETID_CALLBACKS);
@@ -43,3 +45,5 @@ int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table) {
 /* For the test. */
 const char *nvtx_tool_line(int index) { return index < count ? lines[index] : NULL; }
 int nvtx_tool_depth(void) { return depth; }
+const char *nvtx_tool_domain(void) { return domain_name; }
+void nvtx_tool_forget(void) { count = 0; }

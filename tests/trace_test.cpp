@@ -157,6 +157,25 @@ TEST_F(traces, without_phases_all_are_told) {
     }
 }
 
+TEST_F(traces, callbacks_run_in_the_callers_context) {
+    std::vector<CUcontext> contexts;
+    ferry_options options = options_under_test();
+    options.trace_phases = FERRY_PHASE_BEGIN | FERRY_PHASE_RETURN;
+    options.trace_user = &contexts;
+    options.trace = [](void *user, const ferry_trace_event *) {
+        CUcontext context = nullptr;
+        EXPECT_OK(raw().cuCtxGetCurrent(&context));
+        static_cast<std::vector<CUcontext> *>(user)->push_back(context);
+    };
+    const instance_owner instance = open_or_fail(options);
+    {
+        const made_current none(nullptr);
+        ASSERT_OK(ferry_copy_bytes_async(instance.get(), there, pinned, size, stream, nullptr));
+    }
+    EXPECT_EQ(contexts, (std::vector<CUcontext>{nullptr, nullptr}));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
 TEST_F(traces, without_the_last_phase_a_call_costs_no_driver_event) {
     fault_driver driver(raw_entry_points());
     heard some;

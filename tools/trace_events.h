@@ -23,14 +23,15 @@ inline const char *name_of_routes(std::uint32_t routes) noexcept {
 // FERRY_PHASE_DONE. Returns the length.
 inline int write_on_stream(char *line, std::size_t size, const ferry_trace_event &event, int process) noexcept {
     const char *const name = name_of_routes(event.routes);
-    // Ids of events are those of one instance; no two calls of a thread begin at once.
-    return std::snprintf(line, size,
-                         ",\n{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"b\", \"ts\": %.3f, \"pid\": %d, "
-                         "\"id\": \"%" PRIx64 "\", \"args\": {\"bytes\": %" PRIu64 ", \"stream\": \"%p\"}},\n"
-                         "{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"e\", \"ts\": %.3f, \"pid\": %d, "
-                         "\"id\": \"%" PRIx64 "\"}",
-                         name, microseconds(event.begin_ns), process, event.begin_ns, event.bytes,
-                         static_cast<void *>(event.stream), name, microseconds(event.done_ns), process, event.begin_ns);
+    // Two instances number their events alike, and two threads may begin a call at once.
+    return std::snprintf(
+        line, size,
+        ",\n{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"b\", \"ts\": %.3f, \"pid\": %d, "
+        "\"id\": \"%" PRIx64 "-%" PRIu64 "\", \"args\": {\"bytes\": %" PRIu64 ", \"stream\": \"%p\"}},\n"
+        "{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"e\", \"ts\": %.3f, \"pid\": %d, "
+        "\"id\": \"%" PRIx64 "-%" PRIu64 "\"}",
+        name, microseconds(event.begin_ns), process, event.begin_ns, event.id, event.bytes,
+        static_cast<void *>(event.stream), name, microseconds(event.done_ns), process, event.begin_ns, event.id);
 }
 
 } // namespace trace_events

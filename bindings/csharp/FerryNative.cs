@@ -870,7 +870,7 @@ namespace Ferry
 
     /// <summary>
     /// ferry_explanation: What a copy or a fill would do. For a fill, predicted times are 0, and of the obstacles only
-    /// kernel_obstacle counts.
+    /// kernel_obstacle counts, which is not looked for where the reason is LINE.
     /// </summary>
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct Explanation

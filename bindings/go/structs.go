@@ -117,7 +117,7 @@ func newDeviceInfo(c *C.ferry_device_info) DeviceInfo {
 // String returns one line, as ferry_explanation_format writes it.
 func (s Explanation) String() string { return s.line }
 
-// Explanation is ferry_explanation. What a copy or a fill would do. For a fill, predicted times are 0, and of the obstacles only kernel_obstacle counts.
+// Explanation is ferry_explanation. What a copy or a fill would do. For a fill, predicted times are 0, and of the obstacles only kernel_obstacle counts, which is not looked for where the reason is LINE.
 type Explanation struct {
 	Route             Route      // FERRY_ROUTE_*
 	Blocks            Blocks     // FERRY_BLOCKS_*

@@ -457,7 +457,7 @@ pub const ferry_fill_desc = extern struct {
     reserved: [6]u64 = @splat(0), // must be zero
 };
 
-/// What a copy or a fill would do. For a fill, predicted times are 0, and of the obstacles only kernel_obstacle counts.
+/// What a copy or a fill would do. For a fill, predicted times are 0, and of the obstacles only kernel_obstacle counts, which is not looked for where the reason is LINE.
 pub const ferry_explanation = extern struct {
     struct_size: u32 = @sizeOf(ferry_explanation),
     route: i32 = 0, // FERRY_ROUTE_*

@@ -963,7 +963,8 @@ FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
 #define FERRY_BLOCKS_UNTIL_STAGED 1 /* until pageable source memory has been read, and for earlier work on the stream */
 #define FERRY_BLOCKS_UNTIL_DONE 2   /* until the copy is complete */
 
-/* What a copy or a fill would do. For a fill, predicted times are 0, and of the obstacles only kernel_obstacle counts. */
+/* What a copy or a fill would do. For a fill, predicted times are 0, and of the obstacles only kernel_obstacle counts,
+ * which is not looked for where the reason is LINE. */
 typedef struct ferry_explanation {
     uint32_t struct_size;
     int32_t route;              /* FERRY_ROUTE_* */

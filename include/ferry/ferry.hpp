@@ -71,7 +71,8 @@ namespace detail {
 // Repeats the numbers of an error that counts bytes in elements, if these are whole.
 inline void write_elements(const ferry_error_info &error, std::uint64_t element_size, char *buffer,
                            std::size_t size) noexcept {
-    if (element_size <= 1 || error.value == error.limit) return;
+    // Numbers that overflow are cut off.
+    if (element_size <= 1 || error.value == error.limit || error.status == FERRY_ERROR_OVERFLOW) return;
     const auto whole = [=](std::uint64_t bytes) noexcept { return bytes % element_size == 0; };
     const auto elements = [=](std::uint64_t bytes) noexcept -> unsigned long long { return bytes / element_size; };
     const bool counts_bytes = error.field == FERRY_FIELD_X || error.field == FERRY_FIELD_WIDTH ||

@@ -10,9 +10,8 @@
  *   What a tool shows   On the thread that calls, in the domain "ferry", a range for each copy, batch, launch of a
  *                       prepared batch and fill, with its bytes as payload. Nsight Systems also projects the ranges onto
  *                       the work that they enqueued on the GPU.
- *   Without a tool      NVTX looks for one at run time. Where there is none, a call costs the two calls of the trace, some
- *                       50 ns, and a look at its context: cuCtxGetCurrent, and if another one is current,
- *                       cuCtxPushCurrent and cuCtxPopCurrent. The driver records no event.
+ *   Without a tool      NVTX looks for one at run time. Where there is none, a call costs the two calls of the trace. The
+ *                       driver is asked for the device of its context, where ferry has not met that yet.
  *   Beside a trace      A program with a trace of its own calls ferry::nvtx::tell(*event) in it, and wants
  *                       ferry::nvtx::phases besides its own.
  */

@@ -52,13 +52,16 @@ error tracer::run(const traced_call &call, function_ref<error()> run) noexcept {
     running = outer;
     event.routes = notes.routes;
     event.status = result.status;
-    context_scope scope(cu_);
+    int device = -1;
     const bool is_enqueued =
-        notes.context && !scope.enter(notes.context) && !contexts_.device_of_current(notes.context, event.device);
+        notes.context && (contexts_.find(notes.context, device) || !contexts_.device_of(notes.context, device));
+    if (is_enqueued) event.device = device;
     const bool is_over = event.is_synchronous || result || !is_enqueued;
     if (is_over) event.done_ns = event.returned_ns;
     tell(event, FERRY_PHASE_RETURN);
-    if (!is_over && phases_ & FERRY_PHASE_DONE) watch(event);
+    if (is_over || !(phases_ & FERRY_PHASE_DONE)) return result;
+    context_scope scope(cu_);
+    if (!scope.enter(notes.context)) watch(event);
     return result;
 }
 

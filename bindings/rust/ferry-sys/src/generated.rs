@@ -843,7 +843,7 @@ impl Default for ferry_fill_desc {
 }
 
 /// What a copy or a fill would do. For a fill, predicted times are 0, and of the obstacles only kernel_obstacle
-/// counts.
+/// counts, which is not looked for where the reason is LINE.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ferry_explanation {
