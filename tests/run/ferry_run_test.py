@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Runs programs with and without ferry-run, on the driver that LD_LIBRARY_PATH leads to. They must do the same.
+FERRY_TEST_DRIVER=cuda: on the system's driver instead, wherever Meson and the programs' own paths lead.
 
 ferry_run_test.py FERRY_RUN TRAPS LOOKUPS PLUGIN OWN_PRELOAD LINKED OLD_DRIVER STATIC_PROGRAM [OTHER_PROGRAM ...]
 
@@ -8,11 +9,22 @@ The other programs must succeed. Exits with 77 (skipped) where there is no drive
 import ctypes
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+# The loader reads LD_LIBRARY_PATH once, so the script begins again with the folder of the system's driver in front.
+if os.environ.get("FERRY_TEST_DRIVER") == "cuda" and "FERRY_TEST_BEGUN" not in os.environ:
+    known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+    found = re.search(r"libcuda\.so\.1 .*x86-64.*=> (/\S+)|libcuda\.so\.1 .*=> (/\S+)", known)
+    if not found:
+        print("skipped: the system has no driver")
+        sys.exit(77)
+    folder = os.path.dirname(found[1] or found[2])
+    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "LD_LIBRARY_PATH": folder, "FERRY_TEST_BEGUN": "1"})
 
 ferry_run, traps, lookups, plugin, own_preload, linked, old_driver, static_program, *others = map(os.path.abspath, sys.argv[1:])
 try:
@@ -25,6 +37,7 @@ if not has_driver:
     print("skipped: no driver with a device")
     sys.exit(77)
 is_software = hasattr(driver, "cuMemAlloc_v2") and not hasattr(driver, "cuDevicePrimaryCtxReset_v2")
+assert not (is_software and os.environ.get("FERRY_TEST_DRIVER") == "cuda"), "this is not the system's driver"
 
 checks = 0
 
