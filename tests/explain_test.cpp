@@ -9,18 +9,6 @@
 namespace ferry::test {
 namespace {
 
-ferry_explanation new_explanation() {
-    ferry_explanation explanation = {};
-    explanation.struct_size = sizeof explanation;
-    return explanation;
-}
-
-std::string format(const ferry_explanation &explanation) {
-    std::string line(ferry_explanation_format(&explanation, nullptr, 0), '\0');
-    ferry_explanation_format(&explanation, line.data(), line.size() + 1);
-    return line;
-}
-
 class explanations : public ferry_test {};
 
 bool has_kernels(const instance_owner &instance) {
@@ -136,21 +124,21 @@ TEST_F(explanations, read_as_one_line_with_the_predicted_times) {
     told.height = told.depth = 1;
     told.driver_ns = 123456;
     told.kernel_ns = 7890;
-    EXPECT_EQ(format(told), "kernel route: cuLaunchKernel on 8 SMs, pinned to device 0, 4 B x 1 rows x 1 "
-                            "slices; does not block; 123.5 us by the driver, 7.9 us by a kernel");
+    EXPECT_EQ(describe(told), "kernel route: cuLaunchKernel on 8 SMs, pinned to device 0, 4 B x 1 rows x 1 "
+                              "slices; does not block; 123.5 us by the driver, 7.9 us by a kernel");
     told.kernel_ns = 0;
-    EXPECT_EQ(format(told), "kernel route: cuLaunchKernel on 8 SMs, pinned to device 0, 4 B x 1 rows x 1 "
-                            "slices; does not block; 123.5 us");
+    EXPECT_EQ(describe(told), "kernel route: cuLaunchKernel on 8 SMs, pinned to device 0, 4 B x 1 rows x 1 "
+                              "slices; does not block; 123.5 us");
     told.route = FERRY_ROUTE_STAGED;
     told.source_memory = FERRY_MEMORY_PAGEABLE;
     told.threads = 7;
     told.calls = 3;
     told.staged_ns = 45000;
-    EXPECT_EQ(format(told), "staged route: cuLaunchKernel on 8 SMs and 7 threads in 3 calls, pageable to device 0, "
-                            "4 B x 1 rows x 1 slices; does not block; 123.5 us by the driver, 45.0 us staged");
+    EXPECT_EQ(describe(told), "staged route: cuLaunchKernel on 8 SMs and 7 threads in 3 calls, pageable to device 0, "
+                              "4 B x 1 rows x 1 slices; does not block; 123.5 us by the driver, 45.0 us staged");
     told.max_sms = 0;
     std::snprintf(told.driver_call, sizeof told.driver_call, "cuMemcpy3DAsync");
-    EXPECT_EQ(format(told),
+    EXPECT_EQ(describe(told),
               "staged route: cuMemcpy3DAsync on 7 threads in 3 calls, pageable to device 0, 4 B x 1 rows x "
               "1 slices; does not block; 123.5 us by the driver, 45.0 us staged");
 }
@@ -205,7 +193,7 @@ TEST_F(explanations, tell_why_a_copy_takes_its_route) {
         ASSERT_OK(ferry_copy_explain_async(basic.get(), &copy, stream, &told, nullptr));
         EXPECT_EQ(told.route, one.route == any_route ? told.route : one.route);
         EXPECT_EQ(told.reason, one.reason);
-        EXPECT_NE(format(told).find(one.text), std::string::npos) << format(told);
+        EXPECT_NE(describe(told).find(one.text), std::string::npos) << describe(told);
         EXPECT_EQ(told.profile, on_software_driver() ? FERRY_PROFILE_CAUTIOUS : told.profile);
         EXPECT_NE(told.profile, FERRY_PROFILE_NONE);
     }
@@ -242,7 +230,7 @@ TEST_F(explanations, tell_what_the_caller_waits_for) {
         EXPECT_EQ(told.threads != 0, told.route == FERRY_ROUTE_STAGED);
         told.threads = 5; // the number of threads depends on the machine
         if (told.max_sms != 0) told.max_sms = 8;
-        EXPECT_EQ(format(told), row.line);
+        EXPECT_EQ(describe(told), row.line);
         EXPECT_EQ(told.synchronises, row.asynchronous == FERRY_BLOCKS_UNTIL_STAGED);
         ASSERT_OK(ferry_copy_explain(basic.get(), &copy, &told, nullptr));
         EXPECT_EQ(told.blocks, FERRY_BLOCKS_UNTIL_DONE);
@@ -305,7 +293,7 @@ TEST_F(explanations, an_empty_copy_takes_no_route) {
     ASSERT_OK(ferry_copy_explain(basic.get(), &copy, &told, nullptr));
     EXPECT_EQ(told.route, FERRY_ROUTE_NONE);
     EXPECT_STREQ(told.driver_call, "");
-    EXPECT_EQ(format(told), "nothing to copy");
+    EXPECT_EQ(describe(told), "nothing to copy");
 }
 
 TEST_F(explanations, a_bad_copy_is_refused_as_by_the_copy_itself) {

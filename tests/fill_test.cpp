@@ -44,18 +44,6 @@ ferry_fill_desc describe_fill(const ferry_place &place, std::uint64_t width, std
     return fill;
 }
 
-ferry_explanation new_explanation() {
-    ferry_explanation told = {};
-    told.struct_size = sizeof told;
-    return told;
-}
-
-std::string format(const ferry_explanation &told) {
-    std::string line(ferry_explanation_format(&told, nullptr, 0), '\0');
-    ferry_explanation_format(&told, line.data(), line.size() + 1);
-    return line;
-}
-
 // Explanations refuse what fills refuse.
 using fill_call = std::int32_t (*)(ferry_instance *, const ferry_fill_desc *, ferry_error_info *);
 constexpr fill_call fill_calls[] = {
@@ -388,7 +376,7 @@ TEST_F(fills, are_explained_as_they_are_made) {
             EXPECT_EQ(told.context_device, 0);
             EXPECT_EQ(told.calls, 1u);
             EXPECT_EQ(told.blocks, is_synchronous ? FERRY_BLOCKS_UNTIL_DONE : FERRY_BLOCKS_NO);
-            const std::string line = format(told);
+            const std::string line = describe(told);
             if (is_synchronous)
                 EXPECT_NE(line.find("and cuStreamSynchronize, device 0, "), std::string::npos) << line;
             else

@@ -904,9 +904,7 @@ TEST_F(pieces, the_explanation_names_the_number_of_calls_and_what_the_caller_wai
         told.kernel_obstacle = told.staged_obstacle = FERRY_OBSTACLE_NONE;
         EXPECT_NE(told.reason, FERRY_REASON_LINE);
         told.reason = FERRY_REASON_NONE;
-        std::string line(ferry_explanation_format(&told, nullptr, 0), '\0');
-        ferry_explanation_format(&told, line.data(), line.size() + 1);
-        return line;
+        return describe(told);
     };
     const auto shape = [](std::uint64_t pages) { return std::to_string(pages * page) + " B x 1 rows x 1 slices; "; };
     EXPECT_EQ(explain(0, page, true),

@@ -10,12 +10,6 @@ namespace ferry::test {
 
 namespace {
 
-ferry_explanation new_explanation() {
-    ferry_explanation explanation = {};
-    explanation.struct_size = sizeof explanation;
-    return explanation;
-}
-
 constexpr std::uint32_t forcing =
     FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING | FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_RELAY;
 

@@ -113,6 +113,18 @@ std::string describe(const ferry_error_info &error) {
     return line;
 }
 
+ferry_explanation new_explanation() {
+    ferry_explanation explanation = {};
+    explanation.struct_size = sizeof explanation;
+    return explanation;
+}
+
+std::string describe(const ferry_explanation &explanation) {
+    std::string line(ferry_explanation_format(&explanation, nullptr, 0), '\0');
+    ferry_explanation_format(&explanation, line.data(), line.size() + 1);
+    return line;
+}
+
 ::testing::AssertionResult is_success(std::int32_t status) {
     if (status == FERRY_SUCCESS) return ::testing::AssertionSuccess();
     return ::testing::AssertionFailure() << ferry_status_name(status) << ": " << ferry_status_text(status);

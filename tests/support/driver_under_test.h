@@ -76,6 +76,8 @@ bytes random_bytes(std::size_t size, std::uint64_t seed);
 
 ferry_error_info new_error();
 std::string describe(const ferry_error_info &error);
+ferry_explanation new_explanation();
+std::string describe(const ferry_explanation &explanation);
 
 // ASSERT_OK(call) expects success from the driver or from ferry and prints the name of any other status.
 ::testing::AssertionResult is_success(CUresult result);
