@@ -398,6 +398,7 @@ TEST_F(fills, are_explained_as_they_are_made) {
     ASSERT_OK(ferry_fill_explain(counted.get(), &nothing, &told, nullptr));
     EXPECT_EQ(told.route, FERRY_ROUTE_NONE);
     EXPECT_EQ(told.context_device, -1);
+    EXPECT_EQ(describe(told), "nothing to fill");
     told.struct_size = 4;
     EXPECT_EQ(ferry_fill_explain(counted.get(), &nothing, &told, nullptr), FERRY_ERROR_ABI_MISMATCH);
     EXPECT_EQ(ferry_fill_explain(counted.get(), &nothing, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);

@@ -95,7 +95,7 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
     const bool is_predicted = explanation.reason == FERRY_REASON_PREDICTED && profile < std::size(profiles);
     const int length =
         explanation.route == FERRY_ROUTE_NONE
-            ? std::snprintf(buffer, size, "nothing to copy")
+            ? std::snprintf(buffer, size, is_fill ? "nothing to fill" : "nothing to copy")
             : std::snprintf(
                   buffer, size,
                   "%s route: %s%s%s%s%s, %s%s%s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s%s%s%s%s%s",
