@@ -1,19 +1,19 @@
 /*
- * NVTX ranges around ferry's calls, for Nsight Systems and other tools. Header-only. It includes NVTX's own header, which
- * comes with the CUDA Toolkit and is at https://github.com/NVIDIA/NVTX. Nothing is to be linked, but -ldl with a glibc
- * before 2.34.
+ * NVTX ranges around ferry's calls, for Nsight Systems and other tools. Header-only. It includes NVTX's own header,
+ * which comes with the CUDA Toolkit and is at https://github.com/NVIDIA/NVTX. Nothing is to be linked, except -ldl with
+ * a glibc before 2.34.
  *
  *     ferry_options options = ferry::any_driver();
  *     ferry::nvtx::trace(options);
  *     auto gpu = ferry::instance::open(options).or_throw();
  *
- *   What a tool shows   On the thread that calls, in the domain "ferry", a range for each copy, batch, launch of a
- *                       prepared batch and fill, with its bytes as payload. Nsight Systems also projects the ranges onto
+ *   What a tool shows   On the thread that calls, in the domain "ferry": a range for each copy, batch, fill and launch
+ *                       of a prepared batch, with its bytes as payload. Nsight Systems also projects the ranges onto
  *                       the work that they enqueued on the GPU.
- *   Without a tool      NVTX looks for one at run time. Where there is none, a call costs the two calls of the trace. The
- *                       driver is asked for the device of its context, where ferry has not met that yet.
- *   Beside a trace      A program with a trace of its own calls ferry::nvtx::tell(*event) in it, and wants
- *                       ferry::nvtx::phases besides its own.
+ *   Without a tool      NVTX looks for one at run time. Where there is none, a call costs the two calls of the trace.
+ *                       ferry asks the driver for the device of a context that it does not know yet.
+ *   Beside a trace      A program with a trace of its own calls ferry::nvtx::tell(*event) in it, and adds
+ *                       ferry::nvtx::phases to its trace_phases.
  */
 #ifndef FERRY_FERRY_NVTX_HPP
 #define FERRY_FERRY_NVTX_HPP
