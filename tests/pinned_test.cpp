@@ -1,11 +1,13 @@
 // Pinned host memory and registrations: how blocks are allocated, what is tried when memory is short, and copies and
 // fills that cross from one part of registered memory into the next.
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <string>
 #include <thread>
 
 #include "support/fault_driver.h"
+#include "support/huge_pages.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 #include "support/test_place.h"
@@ -189,6 +191,22 @@ TEST_F(pinned, the_child_of_a_fork_shares_shared_blocks) {
         });
         EXPECT_EQ(read, 0x12);
         EXPECT_EQ(bytes[0], 3);
+        EXPECT_OK(ferry_host_free(counted.get(), block.address));
+    }
+}
+
+TEST_F(pinned, shared_blocks_lie_in_huge_pages_where_the_system_can_collapse_shared_memory) {
+    if (!can_share_huge_pages() || !is_mapped_by_ferry) GTEST_SKIP() << "shared memory has small pages here";
+    for (const std::uint64_t pages : {1, 3, 40}) {
+        SCOPED_TRACE(pages);
+        ferry_host_options options = new_options();
+        options.flags = FERRY_HOST_SHARED;
+        ferry_host_block block;
+        ASSERT_OK(allocate(pages * huge_page + page, options, block));
+        EXPECT_GE(huge_pages_of(block.address, block.size).bytes, pages * huge_page / 4 * 3);
+        const auto *const bytes = static_cast<const unsigned char *>(block.address);
+        EXPECT_TRUE(std::all_of(bytes, bytes + block.size, [](unsigned char byte) { return byte == 0; }));
+        expect_usable(counted.get(), block.address, block.size);
         EXPECT_OK(ferry_host_free(counted.get(), block.address));
     }
 }

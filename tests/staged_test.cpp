@@ -19,6 +19,7 @@
 #include "support/captured_graph.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
+#include "support/huge_pages.h"
 #include "support/program_threads.h"
 #include "support/raw_objects.h"
 #include "support/surface_array.h"
@@ -352,6 +353,53 @@ TEST_F(staged, an_untouched_destination_is_filled) {
     ASSERT_OK(engine->enqueue({.box = box, .context = context}, stream, nullptr).status);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_EQ(std::memcmp(fresh.data(), one.on_device.data(), size), 0);
+}
+
+TEST_F(staged, large_destinations_that_were_never_written_come_to_lie_in_huge_pages) {
+    if (!can_have_huge_pages()) GTEST_SKIP() << "the system gives no huge pages";
+    constexpr std::uint64_t huge_page = 2 << 20;
+    open(staged_options{});
+    const test_stream stream;
+    const end_layout tight = {0, 6000, 0}, gaps = {0, 18000, 0};
+    struct {
+        const char *text;
+        copy_scene scene;
+        bool in_pieces, was_written, are_expected;
+    } const rows[] = {{"a line", linear(20'000'000), false, false, true},
+                      {"rows", {tight, tight, 6000, 3500, 1}, false, false, true},
+                      {"two pieces", linear(20'000'000), true, false, true},
+                      {"rows with more gaps than bytes", {tight, gaps, 6000, 1200, 1}, false, false, false},
+                      {"a small line", linear(2 * huge_page - 1), false, false, false},
+                      {"a line that was written", linear(20'000'000), false, true, false}};
+    for (const auto &row : rows) {
+        SCOPED_TRACE(row.text);
+        copied one(row.scene, false, 3);
+        const std::uint64_t size = row.scene.host.size(row.scene.width, row.scene.height, row.scene.depth), lead = 100;
+        const mapped_memory fresh(lead + size + lead);
+        if (row.was_written) fresh.data()[lead + size / 2] = std::byte{1};
+        staged_box box = one.box();
+        box.host.address = fresh.address() + lead;
+        const std::uint64_t half = size / 2;
+        const staged_piece pieces[] = {{box.device.address, box.host.address, half},
+                                       {box.device.address + half, box.host.address + half, size - half}};
+        staged_copy copy = {.box = box, .context = context};
+        if (row.in_pieces) copy.pieces = {pieces, 2, size};
+        ASSERT_OK(engine->enqueue(copy, stream, nullptr).status);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        for (std::uint64_t y = 0; y < row.scene.height; ++y)
+            ASSERT_EQ(std::memcmp(&fresh.data()[lead + row.scene.host.at(y, 0)],
+                                  &one.on_device[row.scene.device.at(y, 0)], row.scene.width),
+                      0);
+        for (std::uint64_t i = 0; i < lead; ++i) {
+            ASSERT_EQ(fresh.data()[i], std::byte{});
+            ASSERT_EQ(fresh.data()[lead + size + i], std::byte{});
+        }
+        const huge_pages found = huge_pages_of(fresh.data(), fresh.size());
+        EXPECT_EQ(found.are_asked_for, row.are_expected);
+        if (row.are_expected) {
+            EXPECT_GE(found.bytes, size - size / 4);
+        }
+    }
 }
 
 // ---- Order ----------------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ error pinned_memory::map_and_register(const host_request &request, std::uint64_t
     if (!is_memory_left(size)) return not_enough;
     void *const pages = map_pages(size, request.node, inheritance_of(request.flags));
     if (!pages) return not_enough;
-    touch_pages(pages, size, request.threads);
+    touch_pages(pages, size, inheritance_of(request.flags), request.threads);
     if (CUresult result = cu_.cuMemHostRegister(pages, size, register_flags(request.flags))) {
         unmap_pages(pages, size);
         return to_error(result);
@@ -124,7 +124,7 @@ error pinned_memory::map_and_register(const host_request &request, std::uint64_t
 bool pinned_memory::map_pageable(const host_request &request, host_block &block) noexcept {
     void *const pages = map_pages(request.size, request.node, inheritance_of(request.flags));
     if (!pages) return false;
-    touch_pages(pages, 1, 1); // backs the first page; the system backs the others on first use
+    touch_pages(pages, 1, inheritance::none, 1); // backs the first page; the system backs the others on first use
     block = {address_of(pages), request.size, FERRY_HOST_FROM_SYSTEM, request.owner};
     return true;
 }

@@ -9,6 +9,7 @@
 #include "exec/kernel_launch.h"
 #include "staging/engine.h"
 #include "staging/spin.h"
+#include "system/pages.h"
 
 namespace ferry {
 
@@ -24,6 +25,17 @@ constexpr std::uint64_t cached_bytes = std::uint64_t{32} << 20;
 // Maximum bytes of a launch on a device with a display watchdog, which ends kernels after 2 s (Windows) to some 5 s
 // (X11). A launch lasts as long as its pages take to come: 0.7 s for cold pages from a hard disk, at 100 MB/s.
 constexpr std::uint64_t largest_watched_launch = std::uint64_t{64} << 20;
+
+// Asks the system for huge pages for a destination. Returns whether it has been asked for those of a box.
+bool ask_for_destination(const staged_copy &copy) noexcept {
+    for (std::uint64_t i = 0; i < copy.pieces.count; ++i)
+        ask_for_huge_pages(reinterpret_cast<void *>(copy.pieces.begin[i].host), copy.pieces.begin[i].size);
+    if (copy.pieces) return false;
+    const staged_box &box = copy.box;
+    const std::uint64_t span = (box.depth - 1) * box.host.slice_pitch + (box.height - 1) * box.host.row_pitch + box.width;
+    const bool is_dense = span <= 2 * box.width * box.height * box.depth; // else huge pages would waste memory
+    return is_dense && ask_for_huge_pages(reinterpret_cast<void *>(box.host.address), span);
+}
 
 } // namespace
 
@@ -46,7 +58,9 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
                                       ? std::min(options_.largest_launch, largest_watched_launch)
                                       : options_.largest_launch;
     std::optional<staging> box;
-    if (!copy.pieces) box.emplace(copy.box, of->buffers.slot_size);
+    staged_box with_pages = copy.box;
+    with_pages.is_host_new = !copy.box.to_device && !copy.is_captured && ask_for_destination(copy);
+    if (!copy.pieces) box.emplace(with_pages, of->buffers.slot_size);
     const std::uint64_t per_launch = !box                 ? largest
                                      : copy.box.by_copies ? most_copies
                                                           : std::max<std::uint64_t>(largest / box->chunk_size(), 1);

@@ -1,8 +1,9 @@
 #include "staging/host_copy.h"
 
+#include <algorithm>
 #include <cstring>
 
-#include "base/atomic_word.h"
+#include "base/rounding.h"
 #include "system/pages.h"
 
 #if defined(__SSE2__)
@@ -159,20 +160,26 @@ template <class Touch> void touch_rows(const staging &cut, const staged_chunk &c
         touch_run(host.address + cut.offset(host, row) + chunk.x, chunk.width);
 }
 
+// The first thread at a huge page clears it, and threads that come to one page together would each clear one. So the
+// thread of a chunk faults in those that begin in a chunk further on. At the beginning of a copy no thread has done that.
+void fault_in_huge_pages(const staging &cut, std::byte *at, std::uint64_t span) noexcept {
+    constexpr std::uint64_t ahead = 4 * huge_page;
+    const gpu::box_end &host = cut.box().host;
+    const std::uint64_t end = host.address + cut.offset(host, cut.box().height * cut.box().depth - 1) + cut.box().width;
+    const std::uint64_t begin = reinterpret_cast<std::uintptr_t>(at) + ahead;
+    for (std::uint64_t page = round_up(begin, huge_page); page < std::min(begin + span, end); page += huge_page)
+        fault_in_page(reinterpret_cast<void *>(page));
+    fault_in_page(at);
+}
+
 } // namespace
 
 void touch_source(const staging &cut, const staged_chunk &chunk) noexcept {
     touch_rows(cut, chunk,
                [](const std::byte *at) { static_cast<void>(*static_cast<const volatile std::byte *>(at)); });
 }
-// A write of the value that is there. Compilers remove other operations that change nothing: Clang a fetch_or of 0.
 void touch_destination(const staging &cut, const staged_chunk &chunk) noexcept {
-    touch_rows(cut, chunk, [](std::byte *at) {
-        auto &byte = *reinterpret_cast<unsigned char *>(at);
-        const atomic_word word(byte);
-        unsigned char found = word.load(std::memory_order_relaxed);
-        word.compare_exchange(found, found, std::memory_order_relaxed); // if it fails, another thread has written
-    });
+    touch_rows(cut, chunk, [](std::byte *at) { touch_byte(at); });
 }
 
 void write_records(const staged_list &list, const staged_chunk &chunk, std::byte *slot) noexcept {
@@ -209,6 +216,7 @@ void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *
     const gpu::box_end &host = cut.box().host;
     const side to = host_side(cut, chunk);
     const std::uint64_t span = cut.offset(host, chunk.row + chunk.rows - 1) - cut.offset(host, chunk.row) + chunk.width;
+    if (cut.box().is_host_new) fault_in_huge_pages(cut, to.at, span);
     if (span <= 2 * chunk.bytes()) fault_in(to.at, span); // else much of the span is not part of the copy
     copy_chunk(to, slot_side(cut, const_cast<std::byte *>(slot)), chunk.width, chunk.row % height, chunk.rows, height,
                streams);

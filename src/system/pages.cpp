@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/atomic_word.h"
 #include "base/rounding.h"
 #include "system/threads.h"
 
@@ -18,7 +19,7 @@ constexpr std::uint64_t worth_a_thread = std::uint64_t{512} << 10;
 
 void for_parts_of_pages(std::uint64_t size, unsigned threads,
                         function_ref<void(std::uint64_t, std::uint64_t)> work) noexcept {
-    const std::uint64_t unit = size >= 2 * huge_page ? huge_page : page_size();
+    const std::uint64_t unit = size >= huge_page ? huge_page : page_size();
     if (!threads)
         threads = static_cast<unsigned>(std::min<std::uint64_t>(std::min(threads_that_help, processors_of_caller()),
                                                                 size / std::max(worth_a_thread, unit)));
@@ -28,12 +29,20 @@ void for_parts_of_pages(std::uint64_t size, unsigned threads,
     run_on_threads(static_cast<unsigned>(divide_up(size, share)), part);
 }
 
-void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept {
+void touch_pages(void *pages, std::uint64_t size, inheritance children, unsigned threads) noexcept {
     const std::uint64_t page = page_size();
     for_parts_of_pages(size, threads, [=](std::uint64_t begin, std::uint64_t end) noexcept {
+        if (children == inheritance::shared) back_with_huge_pages(static_cast<std::byte *>(pages) + begin, end - begin);
         for (std::uint64_t at = begin; at < end; at += page)
             static_cast<volatile char *>(pages)[at] = 0;
     });
+}
+
+// Compilers remove other operations that change nothing: Clang a fetch_or of 0.
+void touch_byte(void *address) noexcept {
+    const atomic_word word(*static_cast<unsigned char *>(address));
+    unsigned char found = word.load(std::memory_order_relaxed);
+    word.compare_exchange(found, found, std::memory_order_relaxed); // if it fails, another thread has written
 }
 
 } // namespace ferry

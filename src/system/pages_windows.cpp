@@ -29,7 +29,11 @@ void *map_pages(std::uint64_t size, int node, inheritance) noexcept {
 
 void unmap_pages(void *pages, std::uint64_t) noexcept { VirtualFree(pages, 0, MEM_RELEASE); }
 
+void back_with_huge_pages(void *, std::uint64_t) noexcept {}
+bool ask_for_huge_pages(void *, std::uint64_t) noexcept { return false; }
+
 void fault_in(void *, std::uint64_t) noexcept {} // Windows has no such request, and writing faults the pages in
+void fault_in_page(void *) noexcept {}
 std::uint64_t faulting_ns_of_caller() noexcept { return 0; }
 
 bool is_memory_left(std::uint64_t size) noexcept {
