@@ -245,6 +245,31 @@ def python_table(run):
     return markdown(["", *(title for _, title in CONTENDERS)], lines)
 
 
+# The ways of ferry's Python package in python_copies.py, and what C's call of each is.
+PYTHON_CALLS = [
+    ("`gpu.enqueue` of the same views again", "enqueue, views", ""),
+    ("`gpu.enqueue` of addresses (`ferry.memory`)", "enqueue, addresses", ""),
+    ("`gpu.enqueue` of arrays", "enqueue, arrays", ""),
+    ("`gpu.copy_async` of the same views again", "copy_async, views", " with a ticket"),
+    ("`gpu.copy_async` of arrays", "copy_async, arrays", " with a ticket"),
+]
+
+
+def python_calls_table(run):
+    found = {each["beside"]: each["us"] for each in run.python["calls"]}
+    lines = []
+    for text, way, ticket in PYTHON_CALLS:
+        cells = [text]
+        for us in found.values():
+            in_c = us["C" + ticket] - us["refused" + ticket]
+            cells += [time_text(us[way] * 1e3), time_text((us[way] - in_c) * 1e3)]
+        lines.append(cells)
+    titles = dict(CONTENDERS)
+    lines += [[f"{titles[name]}'s own copy"] + ["", ""] * at + [time_text(us[name] * 1e3), ""] +
+              ["", ""] * (len(found) - at - 1) for at, (name, us) in enumerate(found.items())]
+    return markdown([""] + [head for name in found for head in (f"call, {titles[name]} arrays", "over C")], lines)
+
+
 def blocks_of(run):
     opening = run.bench["opening_ns"]
     return {
@@ -254,6 +279,7 @@ def blocks_of(run):
         "opening": (f"Opening an instance takes {time_text(opening['open'])} once the driver is initialised, closing it "
                     f"{time_text(opening['close'])}."),
         "python": python_table(run),
+        "python-calls": python_calls_table(run),
         "verdicts": verdict_table(run),
     }
 

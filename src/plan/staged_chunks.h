@@ -23,9 +23,9 @@ struct staged_box {
     gpu::box_end device, host;          // addresses: as the device has it, and as the host has it
     std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
     bool to_device;
-    staged_array array = {}; // in place of `device`
+    staged_array array = {};  // in place of `device`
     bool is_host_new = false; // nobody has written the host's memory, and the system has been asked for huge pages
-    bool by_copies = false;  // copies on the stream, not a kernel, move the chunks at the device's end
+    bool by_copies = false;   // copies on the stream, not a kernel, move the chunks at the device's end
 };
 
 // The room that a slot has beyond the bytes of a chunk, for alignment.

@@ -5,7 +5,8 @@ python_copies.py [path of libferry.so] [--mib SIZE ...] [--quick] [--json]
 
 The copies are those of ferry-bench with the same names: lines of pageable memory (`pageable`), a box of narrow rows and
 a box within the device (`strided`), and many pieces of pinned (`batch`) and of pageable memory (`pageable-pieces`).
-Times are medians of interleaved rounds, until the bytes have arrived. The bytes that each way moves are verified first."""
+Times are medians of interleaved rounds, until the bytes have arrived. The bytes that each way moves are verified first.
+The calls alone are timed too, for 2 KiB of pinned memory to the device: what Python adds to ferry's C function."""
 import argparse
 import array
 import ctypes
@@ -15,6 +16,7 @@ import random
 import statistics
 import sys
 import time
+from ctypes import byref, c_void_p
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,6 +58,9 @@ def cases(mib, is_quick):
         yield Case("pageable pieces of 4 KiB", copy, "pageable", 4 << 10, pieces=equal)
         yield Case("pageable pieces of 256 B to 256 KiB", copy, "pageable", 0, pieces=mixed)
         yield Case("120 pageable tensors of a model", copy, "pageable", 0, pieces=tensors)
+
+
+one_call = Case("line of 2 KiB", "H2D", "pinned", 2 << 10)
 
 
 class Torch:
@@ -133,6 +138,33 @@ class Ferry:
         if case.pieces or one.shape != other.shape:
             return None
         return lambda: self.gpu.copy_async(source.views[0], destination.views[0], stream)
+
+    def calls(self, source, destination, stream):
+        """Ways of enqueuing one copy. "C" and "refused" are the C function by ctypes: they differ by the time in it."""
+        array, other = source.views[0], destination.views[0]
+        views = self.ferry.view(array), self.ferry.view(other)
+        numbers = [(end.addresses[0], end.size) for end in (source, destination)]
+        gpu, library, number = self.gpu, self.gpu.library, int(stream)
+        descriptor = self.ferry.native.ferry_copy_desc(width=source.size, height=1, depth=1)
+        descriptor.source.kind = self.ferry.native.FERRY_KIND_HOST
+        descriptor.destination.kind = self.ferry.native.FERRY_KIND_DEVICE
+        descriptor.source.address, descriptor.destination.address = source.addresses[0], destination.addresses[0]
+        at = ctypes.addressof(descriptor)
+
+        def with_ticket(handle):
+            made = c_void_p()
+            library.ferry_copy_async(handle, at, number, byref(made), None)
+            library.ferry_ticket_release(made)
+
+        return {"C": lambda: library.ferry_copy_async(gpu.handle, at, number, None, None),
+                "refused": lambda: library.ferry_copy_async(None, at, number, None, None),
+                "C with a ticket": lambda: with_ticket(gpu.handle),
+                "refused with a ticket": lambda: with_ticket(None),
+                "enqueue, views": lambda: gpu.enqueue(*views, stream),
+                "enqueue, addresses": lambda: gpu.enqueue(*(self.ferry.memory(*end) for end in numbers), stream),
+                "enqueue, arrays": lambda: gpu.enqueue(array, other, stream),
+                "copy_async, views": lambda: gpu.copy_async(*views, stream),
+                "copy_async, arrays": lambda: gpu.copy_async(array, other, stream)}
 
     def close(self):
         self.gpu.close()
@@ -218,6 +250,19 @@ def measure(contenders, wait, budget_s):
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
+def measure_calls(ways, wait, count, rounds):
+    """Microseconds of one call of many."""
+    times = {name: [] for name in ways}
+    for turn in range(rounds + 1):  # the first warms up
+        for name, call in ways.items():
+            start = time.perf_counter()
+            for _ in range(count):
+                call()
+            times[name].append((time.perf_counter() - start) / count * 1e6)
+            wait()
+    return {name: statistics.median(taken[1:]) for name, taken in times.items()}
+
+
 def by_package(package, source, destination):
     pairs = list(zip(destination.views, source.views))
 
@@ -235,7 +280,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="small boxes, few pieces and short rounds")
     parser.add_argument("--json", action="store_true", help="write JSON")
     asked = parser.parse_args()
-    lines, skipped, versions = [], {}, {}
+    lines, calls, skipped, versions = [], [], {}, {}
     ferry = None
     for kind in [Torch, CuPy]:
         try:
@@ -261,16 +306,24 @@ def main():
             lines.append({"beside": package.name, "what": case.what, "copy": case.copy, "bytes": case.bytes(),
                           "us": {name: taken * 1e6 for name, taken in seconds.items()},
                           "GB/s": {name: case.bytes() / taken / 1e9 for name, taken in seconds.items()}})
+        if ferry:
+            source, destination = (End(package, kind_of_memory, one_call, 0) for kind_of_memory in one_call.kinds())
+            ways = {package.name: by_package(package, source, destination),
+                    **ferry.calls(source, destination, package.stream)}
+            calls.append({"beside": package.name,
+                          "us": measure_calls(ways, package.wait, *((10, 3) if asked.quick else (100, 31)))})
     if ferry:
         ferry.close()
     if asked.json:
         date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         print(json.dumps({"date": date, "quick": asked.quick, "versions": versions, "lines": lines,
-                          "skipped": skipped}, indent=2))
+                          "calls": calls, "skipped": skipped}, indent=2))
         return
     for line in lines:
         speeds = "   ".join(f"{name} {speed:7.2f} GB/s" for name, speed in line["GB/s"].items())
         print(f"{line['copy']}  {line['bytes'] / (1 << 20):9.2f} MiB  {line['what']:16} {speeds}")
+    for call in calls:
+        print("a call, us:   " + "   ".join(f"{name} {taken:.2f}" for name, taken in call["us"].items()))
     for name, why in skipped.items():
         print(f"{name}: skipped, {why}")
 

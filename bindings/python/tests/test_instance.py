@@ -57,6 +57,32 @@ def test_a_copy_in_flight_keeps_its_arrays_alive(gpu):
     assert event.query()
 
 
+def test_a_copy_again_follows_what_the_array_has_become(gpu):
+    sent, got, device = np.arange(12, dtype="int32"), np.zeros(12, "int32"), gpu.empty(12, "int32")
+    for _ in range(2):
+        gpu.copy(sent, device)
+        gpu.copy(device, got)
+    assert np.array_equal(sent, got)
+    gpu.copy(device[::2], got[1::2])
+    assert np.array_equal(got[1::2], sent[::2])
+    with pytest.raises(ferry.ArgumentError, match="float32"):
+        gpu.copy(sent.view("float32"), device)
+    with pytest.raises(ferry.ArgumentError, match="mask"):
+        gpu.copy(np.ma.array(sent, mask=sent > 5), device)
+    sent.shape = 3, 4
+    with pytest.raises(ferry.ArgumentError, match="shape"):
+        gpu.copy(sent, device)
+    got.flags.writeable = False
+    with pytest.raises(ferry.ArgumentError, match="read-only"):
+        gpu.copy(device, got)
+    gpu.copy(got, device)
+    nothing = np.zeros(0, "int32")
+    gpu.copy(nothing, nothing.copy())
+    device.close()
+    with pytest.raises(ferry.ClosedError):
+        gpu.copy(got, device)
+
+
 def test_futures_and_asyncio(gpu):
     stream, device, got = gpu.stream(), gpu.empty(1 << 20), np.zeros(1 << 20, "uint8")
     sent = numbers()

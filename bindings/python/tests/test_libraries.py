@@ -44,8 +44,20 @@ def test_transposed_and_expanded_tensors(gpu, torch):
 
 def test_tensors_without_memory_of_their_own_are_refused(gpu, torch):
     for wrong in (torch.zeros(3, device="meta"), torch.zeros(3, 3).to_sparse(), torch.zeros(3, dtype=torch.complex64).conj()):
-        with pytest.raises(ferry.ArgumentError):
-            gpu.copy(wrong, bytearray(100))
+        for _ in range(2):
+            with pytest.raises(ferry.ArgumentError):
+                gpu.copy(wrong, bytearray(100))
+
+
+def test_a_copy_again_follows_what_the_tensor_has_become(gpu, torch):
+    tensor, got = torch.arange(12.0).reshape(3, 4), np.zeros((4, 3), "float32")
+    for _ in range(2):
+        gpu.copy(tensor, np.zeros((3, 4), "float32"))
+    tensor.t_()
+    gpu.copy(tensor, got)
+    assert np.array_equal(got, tensor.numpy())
+    with pytest.raises(ferry.ArgumentError, match="int32"):
+        gpu.copy(tensor.view(torch.int32), got)
 
 
 def test_parameters_are_tensors(gpu, torch):

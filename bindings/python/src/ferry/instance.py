@@ -19,9 +19,9 @@ from .plans import Plan, Plans, joined
 from .shapes import boxes
 from .streams import Event, Stream, handle_of
 from .tickets import Ticket, route_name
-from .views import HOST, View, view
+from .views import HOST, View, keyed, view
 
-_CHECKED_AT_ONCE: Final = 2  # tickets in flight that a new copy asks about
+_CHECKED_AT_ONCE: Final = 2  # tickets in flight that a new copy asks about, until one has not ended
 _CHECKED_AGAIN: Final = 256  # from this many on it asks all
 
 
@@ -29,6 +29,8 @@ class _PerThread(threading.local):
     def __init__(self) -> None:
         self.info = new_error_info()
         self.address = addressof(self.info)
+        self.ticket = native.ferry_ticket_info(struct_size=sizeof(native.ferry_ticket_info))
+        self.ticket_address = addressof(self.ticket)
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class Instance:
 
     def copy(self, source: Any, destination: Any, flags: int = 0) -> None:
         """Copies, and returns when the bytes are there. Ordered like a driver call on the legacy default stream."""
-        plan = self._plans.of(view(source), view(destination), flags)
+        plan = self._plans.of(keyed(source), keyed(destination), flags)
         if self._handle is None:
             raise ClosedError("the instance is closed")
         thread = self._thread
@@ -180,11 +182,11 @@ class Instance:
         """Enqueues a copy on a stream: of ferry, PyTorch, CuPy, Numba or cuda-python, a number, or None for the legacy
         default stream. The arrays stay alive until the stream has passed. A pageable source must not change before,
         unless flags have SOURCE_READ."""
-        one, other = view(source), view(destination)
+        one, other = keyed(source), keyed(destination)
         plan = self._plans.of(one, other, flags)
         number = handle_of(stream)
         if plan.count != 1:
-            return self._enqueue(plan.address, plan.count, number, (one.owner, other.owner))
+            return self._enqueue(plan.address, plan.count, number, (one, other))
         if self._handle is None:
             raise ClosedError("the instance is closed")
         made = c_void_p()
@@ -192,12 +194,12 @@ class Instance:
         status = self.library.ferry_copy_async(self._handle, plan.address, number, byref(made), thread.address)
         if status:
             raise failed(self.library, status, thread.info)
-        return self._track(made.value or 0, (one.owner, other.owner))
+        return self._track(made.value or 0, (one, other))
 
     def enqueue(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> None:
         """As copy_async, without a ticket: for streams that are being captured, and for loops. The caller keeps the
         arrays alive until the stream has passed, or as long as a captured graph may run."""
-        plan = self._plans.of(view(source), view(destination), flags)
+        plan = self._plans.of(keyed(source), keyed(destination), flags)
         handle, thread, number = self.handle, self._thread, handle_of(stream)
         if plan.count == 1:
             status = self.library.ferry_copy_async(handle, plan.address, number, None, thread.address)
@@ -228,9 +230,9 @@ class Instance:
         plans: list[Plan] = []
         owners: list[Any] = []
         for source, destination in pairs:
-            one, other = view(source), view(destination)
+            one, other = keyed(source), keyed(destination)
             plans.append(self._plans.of(one, other, 0))
-            owners += (one.owner, other.owner)
+            owners += (one, other)
         return Prepared(self, plans, owners, handle_of(stream))
 
     def fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None) -> None:
@@ -288,13 +290,16 @@ class Instance:
         self._tickets.add(number)
         ticket = Ticket(self, number, owners)
         flying = self._flying
-        for _ in range(len(flying) if len(flying) >= _CHECKED_AGAIN else min(len(flying), _CHECKED_AT_ONCE)):
+        asks_all = len(flying) >= _CHECKED_AGAIN
+        for _ in range(len(flying) if asks_all else min(len(flying), _CHECKED_AT_ONCE)):
             try:
                 oldest = flying.popleft()
             except IndexError:  # another thread took it
                 break
-            if not oldest.done:
+            if not oldest.has_ended(self._thread):
                 flying.append(oldest)
+                if not asks_all:
+                    break
         flying.append(ticket)
         return ticket
 
@@ -418,9 +423,9 @@ class Batch:
 
     def copy(self, source: Any, destination: Any, flags: int = 0) -> None:
         """Adds a copy. Copies have no order among themselves, and must not overlap."""
-        one, other = view(source), view(destination)
+        one, other = keyed(source), keyed(destination)
         self._plans.append(self._instance._plans.of(one, other, flags))
-        self._owners += (one.owner, other.owner)
+        self._owners += (one, other)
 
     def __len__(self) -> int:
         return sum(plan.count for plan in self._plans)

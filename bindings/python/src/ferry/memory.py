@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Hashable
 from ctypes import byref, c_uint64, sizeof
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,11 @@ class _Array:
         self._instance.alive(self._address, type(self).__name__)
         own = self._view
         return View(own.address, own.shape, own.strides, own.dtype, own.itemsize, own.device, self)
+
+    @property
+    def key(self) -> Hashable:
+        self._instance.alive(self._address, type(self).__name__)
+        return self._view.key
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -122,5 +128,5 @@ class PinnedArray(_Array):
         return memoryview((ctypes.c_char * self.nbytes).from_address(self.address or 1)).cast("B")
 
 
-register(DeviceArray, lambda array: array.view)
-register(PinnedArray, lambda array: array.view)
+for _kind in (DeviceArray, PinnedArray):
+    register(_kind, lambda array: array.view, lambda array: array.key)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from . import native
 from .shapes import Box, boxes
-from .views import HOST, UNKNOWN, View
+from .views import HOST, UNKNOWN, View, key_functions, view
 
 _KEPT: Final = 1024
 
@@ -49,11 +49,12 @@ class Plans:
     def __init__(self) -> None:
         self._plans: dict[Any, Plan] = {}
 
-    def of(self, source: View, destination: View, flags: int) -> Plan:
-        key = (source.key, destination.key, flags)
+    def of(self, source: Any, destination: Any, flags: int) -> Plan:
+        """Both are keyed()."""
+        key = (key_functions[type(source)](source), key_functions[type(destination)](destination), flags)
         plan = self._plans.get(key)
         if plan is None:
-            plan = Plan(source, destination, flags)
+            plan = Plan(view(source), view(destination), flags)
             if plan.count <= 64:  # others are large, and their making is not what takes time
                 if len(self._plans) >= _KEPT:
                     self._plans = {}

@@ -13,15 +13,23 @@ LEGACY: Final = native.FERRY_STREAM_LEGACY  # the default streams of a context, 
 PER_THREAD: Final = native.FERRY_STREAM_PER_THREAD
 
 
+_attributes: dict[type, str] = {}  # by the class of a stream: which attribute is its handle
+
+
 def handle_of(stream: Any) -> int:
     """The CUstream of a stream of ferry, PyTorch, CuPy, Numba or cuda-python, or of a number; 0 for None."""
     if stream is None:
         return 0
+    kind = type(stream)
+    known = _attributes.get(kind)
+    if known is not None and type(value := getattr(stream, known)) is int:
+        return value
     if isinstance(stream, int):
         return stream
     for name in ("handle", "cuda_stream", "ptr"):  # ferry and Numba; PyTorch; CuPy
         value = getattr(stream, name, None)
         if value is not None:
+            _attributes[kind] = name
             value = getattr(value, "value", value)  # Numba's is a ctypes object
             return int(value or 0)
     protocol = getattr(stream, "__cuda_stream__", None)

@@ -41,6 +41,13 @@ class Ticket:
             self._end(info.status)
         return info
 
+    def has_ended(self, scratch: Any) -> bool:
+        """`done` for the instance's own use: the memory for the answer is its, and failing calls count as no end."""
+        if not self._done and not self._instance.library.ferry_ticket_get_info(self._handle, scratch.ticket_address):
+            if scratch.ticket.done:
+                self._end(scratch.ticket.status)
+        return self._done
+
     def _end(self, status: int) -> None:
         self._status = status
         self._done = True
