@@ -33,6 +33,7 @@
 #include "support/emulator.h"
 #include "support/ferry_array.h"
 #include "support/gate.h"
+#include "support/huge_pages.h"
 #include "support/program_threads.h"
 #include "support/raw_objects.h"
 #include "support/stuck_pages.h"
@@ -443,6 +444,31 @@ TEST_F(pageable, a_synchronous_copy_is_complete_when_it_returns_and_follows_the_
         ASSERT_OK(raw().cuStreamSynchronize(other));
         ASSERT_TRUE(found.copy() == sent);
     }
+}
+
+TEST_F(pageable, new_memory_of_the_program_comes_to_lie_in_huge_pages) {
+    if (!can_have_huge_pages()) GTEST_SKIP() << "the system gives no huge pages";
+    const std::size_t size = 24 << 20;
+    const device_memory device(size);
+    ASSERT_OK(raw().cuMemsetD8(device, 7, size));
+    for (const bool is_synchronous : {true, false})
+        for (const std::uint64_t pieces : {1, 2}) {
+            SCOPED_TRACE(testing::Message() << is_synchronous << " " << pieces);
+            const mapped_memory fresh(size);
+            std::vector<ferry_copy_desc> copies;
+            for (std::uint64_t i = 0; i < pieces; ++i)
+                copies.push_back(line(fresh.address() + i * size / pieces, device, size / pieces));
+            if (pieces == 1)
+                ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), copies.data(), nullptr)
+                                         : ferry_copy_async(counted.get(), copies.data(), stream, nullptr, nullptr));
+            else
+                ASSERT_OK(is_synchronous
+                              ? ferry_copy_batch(counted.get(), copies.data(), pieces, 0, nullptr)
+                              : ferry_copy_batch_async(counted.get(), copies.data(), pieces, 0, stream, nullptr));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            EXPECT_EQ(std::count(fresh.data(), fresh.data() + size, std::byte{7}), static_cast<std::ptrdiff_t>(size));
+            EXPECT_GE(huge_pages_of(fresh.data(), size).bytes, size / 2);
+        }
 }
 
 TEST_F(pageable, captured_copies_run_at_each_launch) {
