@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Unmodified programs of PyTorch, CuPy, JAX and safetensors, without and with ferry-run, in turn:
-python_programs.py --ferry-run PROGRAM [--rounds N] [--busy] [--scale S] [-- OPTIONS OF FERRY-RUN]
+python_programs.py --ferry-run PROGRAM [--rounds N] [--busy] [--only PATTERN] [--scale S] [-- OPTIONS OF FERRY-RUN]
 
 Each program copies as programs do, and knows nothing of ferry. Results are verified once. Two processes, one of them
 beneath ferry-run, take turns at each program, N times. Times are milliseconds until the bytes have arrived: the median
 of the rounds' medians, and their spread. With --busy, twice as many other processes compute as there are processors.
---scale 0.01 makes all sizes a hundredth, for a try."""
+--only measures the programs whose names a regular expression finds. --scale 0.01 makes all sizes a hundredth, for a
+try."""
 import argparse
 import json
 import multiprocessing
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -97,12 +99,14 @@ def programs(scale, folder):
         print(f"left out: {missing}", file=sys.stderr)
 
 
-def serve(scale):
+def serve(scale, only):
     """Sets up one program after the other, and prints its name. Each line of input that says "measure" is answered by
     a median; any other line goes on to the next program."""
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         for name, synchronise, run, repetitions in programs(scale, folder):
+            if not re.search(only, name):
+                continue
             run()
             print(json.dumps(name), flush=True)
             while sys.stdin.readline() == "measure\n":
@@ -124,7 +128,7 @@ def compute():
 
 def run_rounds(options, ferry_run):
     """Returns {name: ([plain times], [times beneath ferry-run])}. Both processes live all the while and take turns."""
-    one = [sys.executable, __file__, "--serve", "--scale", str(options.scale)]
+    one = [sys.executable, __file__, "--serve", "--scale", str(options.scale), "--only", options.only]
     both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             for command in (one, ferry_run + one)]
 
@@ -167,12 +171,13 @@ def main():
     parser.add_argument("--ferry-run", metavar="PROGRAM")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--busy", action="store_true")
+    parser.add_argument("--only", metavar="PATTERN", default="")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("options", nargs="*")
     options = parser.parse_args()
     if options.serve:
-        return serve(options.scale)
+        return serve(options.scale, options.only)
     if not options.ferry_run:
         parser.error("--ferry-run is needed")
     others = [multiprocessing.Process(target=compute, daemon=True) for _ in range(2 * os.cpu_count() * options.busy)]
