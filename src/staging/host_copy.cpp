@@ -160,15 +160,21 @@ template <class Touch> void touch_rows(const staging &cut, const staged_chunk &c
         touch_run(host.address + cut.offset(host, row) + chunk.x, chunk.width);
 }
 
-// The first thread at a huge page clears it, and threads that come to one page together would each clear one. So the
-// thread of a chunk faults in those that begin in a chunk further on. At the beginning of a copy no thread has done that.
+// The first thread at a huge page clears it, which takes as long as several chunks, and threads that come to one page
+// together would each clear one. So a chunk's thread faults in pages further on. Chunks go to threads in turn: were it
+// always the chunk at the same distance, the same few threads would clear all pages. At the beginning of a copy no thread
+// has been there before. Measured with 8 threads (16 processors beside an H100), 1 GiB: 70 ms without `ahead`, 61 with 8
+// MiB and no turns, 54 with both, 49 with 16 MiB, 53 with 32; small pages 92 ms.
 void fault_in_huge_pages(const staging &cut, std::byte *at, std::uint64_t span) noexcept {
-    constexpr std::uint64_t ahead = 4 * huge_page;
+    constexpr std::uint64_t ahead = 8 * huge_page, turns = 8;
     const gpu::box_end &host = cut.box().host;
     const std::uint64_t end = host.address + cut.offset(host, cut.box().height * cut.box().depth - 1) + cut.box().width;
-    const std::uint64_t begin = reinterpret_cast<std::uintptr_t>(at) + ahead;
-    for (std::uint64_t page = round_up(begin, huge_page); page < std::min(begin + span, end); page += huge_page)
-        fault_in_page(reinterpret_cast<void *>(page));
+    const std::uint64_t begin = reinterpret_cast<std::uintptr_t>(at) + ahead, chunk = cut.chunk_size();
+    const std::uint64_t last_turn = begin + span + (turns - 1) * chunk;
+    for (std::uint64_t page = round_up(begin, huge_page); page < std::min(last_turn, end); page += huge_page) {
+        const std::uint64_t turn = page - page / huge_page % turns * chunk;
+        if (begin <= turn && turn < begin + span) fault_in_page(reinterpret_cast<void *>(page));
+    }
     fault_in_page(at);
 }
 

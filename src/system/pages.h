@@ -43,7 +43,7 @@ void fault_in_page(void *address) noexcept;
 // The time that the calling thread has spent in fault_in() and fault_in_page(), ever.
 std::uint64_t faulting_ns_of_caller() noexcept;
 
-// Writes the byte that is there, so that the page can be written.
+// Makes the page of a byte one that can be written. Keeps the byte.
 void touch_byte(void *address) noexcept;
 
 // Returns whether touching `size` bytes is safe. A system or container that runs out of memory does not refuse the

@@ -127,7 +127,7 @@ def compute():
 
 
 def run_rounds(options, ferry_run):
-    """Returns {name: ([plain times], [times beneath ferry-run])}. Both processes live all the while and take turns."""
+    """Yields (name, [plain times], [times beneath ferry-run]). Both processes live all the while and take turns."""
     one = [sys.executable, __file__, "--serve", "--scale", str(options.scale), "--only", options.only]
     both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             for command in (one, ferry_run + one)]
@@ -146,19 +146,18 @@ def run_rounds(options, ferry_run):
         except (BrokenPipeError, ValueError):
             give_up(f"{'beneath ferry-run' if which else 'plain'}: the programs failed")
 
-    found = {}
     line = None
     while (name := answer(0, line)) is not None:
         if answer(1, line) != name:
             give_up("the two processes run different programs")
-        found[name] = [], []
+        times = [], []
         for turn in range(options.rounds):
             for beneath in (0, 1) if turn % 2 == 0 else (1, 0):
-                found[name][beneath].append(answer(beneath, "measure"))
+                times[beneath].append(answer(beneath, "measure"))
+        yield name, *times
         line = "next"
     for process in both:
         process.communicate()
-    return found
 
 
 def text(times):
@@ -183,13 +182,13 @@ def main():
     others = [multiprocessing.Process(target=compute, daemon=True) for _ in range(2 * os.cpu_count() * options.busy)]
     for other in others:
         other.start()
-    found = run_rounds(options, [options.ferry_run, "--quiet", *options.options, "--"])
+    print(f"{'':40} {'plain, ms':>18} {'ferry-run, ms':>18}   plain / ferry-run")
+    for name, plain, beneath in run_rounds(options, [options.ferry_run, "--quiet", *options.options, "--"]):
+        ratio = statistics.median(plain) / statistics.median(beneath)
+        print(f"{name:40} {text(plain):>18} {text(beneath):>18} {ratio:8.2f}{'  lost' if ratio < 0.98 else ''}",
+              flush=True)
     for other in others:
         other.terminate()
-    print(f"{'':40} {'plain, ms':>18} {'ferry-run, ms':>18}   plain / ferry-run")
-    for name, (plain, beneath) in found.items():
-        ratio = statistics.median(plain) / statistics.median(beneath)
-        print(f"{name:40} {text(plain):>18} {text(beneath):>18} {ratio:8.2f}{'  lost' if ratio < 0.98 else ''}")
 
 
 main()
