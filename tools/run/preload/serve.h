@@ -18,8 +18,9 @@ struct request {
     std::uint64_t bytes, rows;
 };
 
-// The driver copies fewer bytes as fast, unless they are scattered. From here on ferry stages pageable memory.
-inline constexpr std::uint64_t worth_staging = (std::uint64_t{1} << 20) + 1;
+// The driver copies fewer bytes as fast, unless they are scattered. From here on ferry stages pageable memory. Measured
+// beside an H100: 2 MiB gain 3 to 30 %, and lose 10 to 40 % while twice as many processes compute as there are processors.
+inline constexpr std::uint64_t worth_staging = std::uint64_t{4} << 20;
 // Narrow rows are worth a look from here on.
 inline constexpr std::uint64_t worth_a_kernel = std::uint64_t{32} << 10;
 inline constexpr std::uint64_t widest_narrow_row = 4096;
