@@ -1,8 +1,11 @@
 // Batches whose copies share their source and go to several devices. On the software driver with four devices, and with
 // links between all of them, between pairs, none, and links that lose bytes.
+#include <cstring>
 #include <deque>
 #include <string>
+#include <utility>
 
+#include "exec/kernel_launch.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
@@ -351,6 +354,73 @@ TEST_F(broadcasts, an_error_of_the_driver_names_a_copy_of_the_broadcast) {
     EXPECT_GE(error.index, 1u);
     driver.heal();
     ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
+// ---- Contexts that die
+
+kernel_set *of_doomed = nullptr;
+CUcontext doomed = nullptr; // ends behind the first chunk that its device has received
+
+CUresult record_and_die(CUevent event, CUstream on) {
+    const CUresult recorded = raw().cuEventRecord(event, on);
+    CUcontext current = nullptr;
+    if (raw().cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == doomed && of_doomed) {
+        const kernel_box nowhere = {{4096, 0, 0}, {8192, 0, 0}, 16, 1, 1};
+        EXPECT_OK(launch_strided(raw(), *std::exchange(of_doomed, nullptr), nowhere, 1, on).status);
+    }
+    return recorded;
+}
+
+TEST_F(broadcasts, where_a_context_dies_meanwhile_the_others_have_the_bytes_when_a_synchronous_call_returns) {
+    if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
+    if (!has_kernels()) GTEST_SKIP() << "without kernels";
+    const std::uint64_t size = 24 * megabyte;
+    const pinned_memory host(size);
+    const bytes sent = random_bytes(size, 17);
+    std::memcpy(host.address, sent.data(), size);
+    CUcontext own = nullptr;
+    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own, nullptr));
+    ASSERT_OK(ferry_context_create(counted.get(), 1, 0, &doomed, nullptr));
+    ferry_options options = options_under_test();
+    options.driver = FERRY_DRIVER_CUDA;
+    options.get_proc = [](void *, const char *name, int version) -> void * {
+        const resolver real = raw_entry_points();
+        return std::strcmp(name, "cuEventRecord") ? real.get_proc(real.user, name, version)
+                                                  : reinterpret_cast<void *>(record_and_die);
+    };
+    {
+        const instance_owner instance = open_or_fail(options);
+        ASSERT_OK(ferry_context_adopt(instance.get(), 0, own));
+        ASSERT_OK(ferry_context_adopt(instance.get(), 1, doomed));
+        contexts[0] = own;
+        for_each_pair([&](int device, int peer) { ferry_peer_enable(instance.get(), device, peer); });
+        kernel_set loaded{raw()};
+        std::vector<std::uint64_t> to;
+        for (const CUcontext context : contexts)
+            to.push_back(to.size() == 1 ? 0 : stations.emplace_back(context, size).address());
+        {
+            const made_current in(doomed);
+            ASSERT_OK(loaded.load_into(doomed).status);
+            CUdeviceptr memory = 0; // ends with the context
+            ASSERT_OK(raw().cuMemAlloc(&memory, size));
+            to[1] = memory;
+        }
+        of_doomed = &loaded;
+        const made_current in(own);
+        const std::vector<std::uint64_t> from(to.size(), at(host)), sizes(to.size(), size);
+        ferry_error_info error = new_error();
+        const std::int32_t status =
+            ferry_copy_pieces(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, &error);
+        const bool has_died = !of_doomed; // else no device passes anything on
+        EXPECT_EQ(ferry_status_traits(status), has_died ? FERRY_STATUS_CONTEXT_DEAD : 0u) << describe(error);
+        EXPECT_EQ(error.index, has_died ? 1u : 0u);
+        expect_on_all(sent);
+        of_doomed = nullptr;
+        loaded.forget(doomed);
+        stations.clear();
+    }
+    EXPECT_OK(raw().cuCtxDestroy(own));
+    raw().cuCtxDestroy(doomed);
 }
 
 } // namespace

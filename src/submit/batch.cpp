@@ -46,6 +46,34 @@ error run_with_broadcasts(ferry_instance &instance, const broadcast_sets &sets, 
     return failed ? failed : refused;
 }
 
+// Devices pass chunks on, so one whose context dies meanwhile leaves the others without bytes. Those broadcasts are made
+// again without it.
+error run_with_broadcasts_and_wait(ferry_instance &instance, const broadcast_sets &sets, const launch_site &site,
+                                   std::uint64_t &bad_index) noexcept {
+    const auto dead_of = [&](std::size_t set) noexcept {
+        return count_dead(instance, sets.begin(set), sets.count(set), site);
+    };
+    growing<std::size_t> dead(instance.allocator);
+    for (std::size_t set = 0; set < sets.size(); ++set)
+        if (!dead.append(dead_of(set))) return no_memory;
+    error failed = run_with_broadcasts(instance, sets, site, bad_index);
+    error passed = wait_for_legacy_stream(instance.cu);
+    for (std::size_t set = 0; set < sets.size() && !passed;) {
+        const std::size_t now = dead_of(set);
+        if (now <= dead[set]) {
+            ++set;
+            continue;
+        }
+        dead.begin()[set] = now;
+        std::uint64_t index = 0;
+        const error refused = run_broadcast(instance, sets.begin(set), sets.count(set), site, index);
+        if (refused && !failed) bad_index = index;
+        if (!failed) failed = refused;
+        passed = wait_for_legacy_stream(instance.cu);
+    }
+    return failed ? failed : passed;
+}
+
 error run(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
           batch_request &request) noexcept {
     context_scope scope(instance.cu);
@@ -57,12 +85,9 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
     broadcast_sets sets(instance.allocator);
     if (!is_captured)
         if (error failed = sets.find(instance, input)) return failed;
-    if (!sets.empty()) {
-        error failed = run_with_broadcasts(instance, sets, site, request.bad_index);
-        if (form == copy_form::asynchronous) return failed;
-        const error passed = wait_for_legacy_stream(instance.cu);
-        return failed ? failed : passed;
-    }
+    if (!sets.empty())
+        return form == copy_form::asynchronous ? run_with_broadcasts(instance, sets, site, request.bad_index)
+                                               : run_with_broadcasts_and_wait(instance, sets, site, request.bad_index);
     if (form == copy_form::asynchronous || is_single_call(request)) return submit_batch(instance, request, form, site);
     const error failed = submit_batch(instance, request, copy_form::asynchronous, site);
     const error passed = wait_for_legacy_stream(instance.cu); // also for the work enqueued before a failure

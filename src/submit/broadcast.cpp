@@ -173,6 +173,21 @@ struct target {
     unsigned island;
 };
 
+// The caller's stream has the context of its device.
+error context_of(ferry_instance &instance, const launch_site &site, int device, CUcontext &context) noexcept {
+    int of_stream = -1;
+    if (error failed = instance.contexts.device_of_current(site.context, of_stream)) return failed;
+    if (device == of_stream) return context = site.context, ok;
+    return instance.contexts.get(device, context);
+}
+
+// What the current context reports. A query of a stream that the program captures would break that capture.
+std::int32_t context_status(const driver_table &cu) noexcept {
+    const relaxed_capture_mode relaxed(cu);
+    if (!relaxed.entered() || is_being_captured(cu, CU_STREAM_PER_THREAD)) return FERRY_SUCCESS;
+    return call_optional(cu.cuStreamQuery, CU_STREAM_PER_THREAD);
+}
+
 class broadcast {
 public:
     broadcast(ferry_instance &instance, const broadcast_member *members, std::size_t count,
@@ -208,15 +223,7 @@ private:
         if (error failed = look_up_address(cu_, members_->source, address_query::kind_and_reach, facts)) return failed;
         source_ = end_of(kind_to_context(facts), facts.device, members_->source, size_);
         if (source_.device < 0) return {};
-        return context_of(source_.device, source_context_);
-    }
-
-    // The caller's stream has the context of its device.
-    error context_of(int device, CUcontext &context) noexcept {
-        int of_stream = -1;
-        if (error failed = instance_.contexts.device_of_current(site_.context, of_stream)) return failed;
-        if (device == of_stream) return context = site_.context, ok;
-        return instance_.contexts.get(device, context);
+        return context_of(instance_, site_, source_.device, source_context_);
     }
 
     // Leaves out devices whose context is dead.
@@ -225,9 +232,10 @@ private:
             target &one = all_[targets_];
             one.member = &members_[i];
             context_scope scope(cu_);
-            error failed = context_of(one.member->device, one.context);
+            error failed = context_of(instance_, site_, one.member->device, one.context);
             if (!failed) failed = scope.enter(one.context);
-            if (!failed && means_dead_context(stream_status())) failed = {.status = stream_status()};
+            const std::int32_t status = failed ? failed.status : context_status(cu_);
+            if (!failed && means_dead_context(status)) failed = {.status = status};
             if (failed) {
                 if (!refused) bad_index = one.member->index;
                 if (!refused) refused = failed;
@@ -235,12 +243,6 @@ private:
                 ++targets_;
             }
         }
-    }
-    // What the current context reports. A query of a stream that the program captures would break that capture.
-    std::int32_t stream_status() const noexcept {
-        const relaxed_capture_mode relaxed(cu_);
-        if (!relaxed.entered() || is_being_captured(cu_, CU_STREAM_PER_THREAD)) return FERRY_SUCCESS;
-        return call_optional(cu_.cuStreamQuery, CU_STREAM_PER_THREAD);
     }
 
     // Devices that reach each other's destinations form an island. From a device, the source's must reach them too.
@@ -424,6 +426,17 @@ private:
 error run_broadcast(ferry_instance &instance, const broadcast_member *members, std::size_t count,
                     const launch_site &site, std::uint64_t &bad_index) noexcept {
     return broadcast(instance, members, count, site).run(bad_index);
+}
+
+std::size_t count_dead(ferry_instance &instance, const broadcast_member *members, std::size_t count,
+                       const launch_site &site) noexcept {
+    return static_cast<std::size_t>(std::count_if(members, members + count, [&](const broadcast_member &one) noexcept {
+        CUcontext context = nullptr;
+        context_scope scope(instance.cu);
+        error failed = context_of(instance, site, one.device, context);
+        if (!failed) failed = scope.enter(context);
+        return means_dead_context(failed ? failed.status : context_status(instance.cu));
+    }));
 }
 
 } // namespace ferry

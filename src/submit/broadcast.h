@@ -56,4 +56,8 @@ private:
 error run_broadcast(ferry_instance &instance, const broadcast_member *members, std::size_t count,
                     const launch_site &site, std::uint64_t &bad_index) noexcept;
 
+// Returns how many of the copies go to a device whose context is dead.
+std::size_t count_dead(ferry_instance &instance, const broadcast_member *members, std::size_t count,
+                       const launch_site &site) noexcept;
+
 } // namespace ferry
