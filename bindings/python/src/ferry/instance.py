@@ -19,7 +19,7 @@ from .plans import Plan, Plans, joined
 from .shapes import boxes
 from .streams import Event, Stream, handle_of
 from .tickets import Ticket, route_name
-from .views import HOST, View, keyed, view
+from .views import HOST, View, keyed, numbers, view
 
 _CHECKED_AT_ONCE: Final = 2  # tickets in flight that a new copy asks about, until one has not ended
 _CHECKED_AGAIN: Final = 256  # from this many on it asks all
@@ -211,14 +211,13 @@ class Instance:
     def copy_pieces(self, destinations: Any, sources: Any, sizes: Any, stream: Any = None) -> None:
         """Enqueues sizes[i] bytes from sources[i] to destinations[i]: three arrays of uint64 with addresses and sizes,
         such as NumPy's. The caller keeps the memory alive."""
-        views = [view(one) for one in (destinations, sources, sizes)]
-        for name, one in zip(("destinations", "sources", "sizes"), views):
-            if one.dtype not in ("uint64", "int64") or len(one.shape) != 1 or not one.is_tight or one.device != HOST:
-                raise ArgumentError(f"{name} must be a contiguous array of uint64 in host memory", field=name)
-            if one.shape != views[0].shape:
-                raise ArgumentError(f"{name} has {one.shape[0]} elements, destinations {views[0].shape[0]}", field=name)
-        self.call("ferry_copy_pieces_async", views[0].address, views[1].address, views[2].address, views[0].shape[0], 0,
-                  handle_of(stream), error=True)
+        to, count = numbers(destinations, "destinations")
+        at, of_sources = numbers(sources, "sources")
+        of, of_sizes = numbers(sizes, "sizes")
+        for name, length in (("sources", of_sources), ("sizes", of_sizes)):
+            if length != count:
+                raise ArgumentError(f"{name} has {length} elements, destinations {count}", field=name)
+        self.call("ferry_copy_pieces_async", to, at, of, count, 0, handle_of(stream), error=True)
 
     def batch(self, stream: Any = None, check_overlap: bool = False) -> Batch:
         """Collects copies in a `with` statement and makes them together at its end: on `stream`, or complete at the
