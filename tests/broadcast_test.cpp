@@ -2,11 +2,11 @@
 // links between all of them, between pairs, none, and links that lose bytes.
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <string>
-#include <utility>
 
-#include "exec/kernel_launch.h"
 #include "support/counted_test.h"
+#include "support/dying_context.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
 #include "support/station.h"
@@ -358,69 +358,90 @@ TEST_F(broadcasts, an_error_of_the_driver_names_a_copy_of_the_broadcast) {
 
 // ---- Contexts that die
 
-kernel_set *of_doomed = nullptr;
-CUcontext doomed = nullptr; // ends behind the first chunk that its device has received
-
-CUresult record_and_die(CUevent event, CUstream on) {
-    const CUresult recorded = raw().cuEventRecord(event, on);
-    CUcontext current = nullptr;
-    if (raw().cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == doomed && of_doomed) {
-        const kernel_box nowhere = {{4096, 0, 0}, {8192, 0, 0}, 16, 1, 1};
-        EXPECT_OK(launch_strided(raw(), *std::exchange(of_doomed, nullptr), nowhere, 1, on).status);
-    }
-    return recorded;
-}
-
-TEST_F(broadcasts, where_a_context_dies_meanwhile_the_others_have_the_bytes_when_a_synchronous_call_returns) {
-    if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
-    if (!has_kernels()) GTEST_SKIP() << "without kernels";
-    const std::uint64_t size = 24 * megabyte;
-    const pinned_memory host(size);
-    const bytes sent = random_bytes(size, 17);
-    std::memcpy(host.address, sent.data(), size);
-    CUcontext own = nullptr;
-    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own, nullptr));
-    ASSERT_OK(ferry_context_create(counted.get(), 1, 0, &doomed, nullptr));
-    ferry_options options = options_under_test();
-    options.driver = FERRY_DRIVER_CUDA;
-    options.get_proc = [](void *, const char *name, int version) -> void * {
-        const resolver real = raw_entry_points();
-        return std::strcmp(name, "cuEventRecord") ? real.get_proc(real.user, name, version)
-                                                  : reinterpret_cast<void *>(record_and_die);
-    };
-    {
-        const instance_owner instance = open_or_fail(options);
+// An instance of its own, whose contexts of the first two devices end with this. The second ends during a broadcast.
+class dying_broadcasts : public broadcasts {
+protected:
+    void SetUp() override {
+        broadcasts::SetUp();
+        if (IsSkipped()) return;
+        if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
+        if (!has_kernels()) GTEST_SKIP() << "without kernels";
+        ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own, nullptr));
+        doomed.emplace(1);
+        instance = open_or_fail(dying_context::options());
         ASSERT_OK(ferry_context_adopt(instance.get(), 0, own));
-        ASSERT_OK(ferry_context_adopt(instance.get(), 1, doomed));
+        ASSERT_OK(ferry_context_adopt(instance.get(), 1, *doomed));
         contexts[0] = own;
         for_each_pair([&](int device, int peer) { ferry_peer_enable(instance.get(), device, peer); });
-        kernel_set loaded{raw()};
-        std::vector<std::uint64_t> to;
-        for (const CUcontext context : contexts)
-            to.push_back(to.size() == 1 ? 0 : stations.emplace_back(context, size).address());
-        {
-            const made_current in(doomed);
-            ASSERT_OK(loaded.load_into(doomed).status);
-            CUdeviceptr memory = 0; // ends with the context
-            ASSERT_OK(raw().cuMemAlloc(&memory, size));
-            to[1] = memory;
-        }
-        of_doomed = &loaded;
-        const made_current in(own);
-        const std::vector<std::uint64_t> from(to.size(), at(host)), sizes(to.size(), size);
-        ferry_error_info error = new_error();
-        const std::int32_t status =
-            ferry_copy_pieces(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, &error);
-        const bool has_died = !of_doomed; // else no device passes anything on
-        EXPECT_EQ(ferry_status_traits(status), has_died ? FERRY_STATUS_CONTEXT_DEAD : 0u) << describe(error);
-        EXPECT_EQ(error.index, has_died ? 1u : 0u);
-        expect_on_all(sent);
-        of_doomed = nullptr;
-        loaded.forget(doomed);
-        stations.clear();
+        for (const CUcontext one : contexts)
+            to.push_back(to.size() == 1 ? doomed->allocate(size) : stations.emplace_back(one, size).address());
+        host.emplace(size);
+        std::memcpy(host->address, sent.data(), size);
+        from.assign(to.size(), at(*host));
+        sizes.assign(to.size(), size);
+        doomed->arm();
     }
-    EXPECT_OK(raw().cuCtxDestroy(own));
-    raw().cuCtxDestroy(doomed);
+    void TearDown() override {
+        stations.clear();
+        instance.reset();
+        host.reset();
+        doomed.reset();
+        if (own) {
+            EXPECT_OK(raw().cuCtxDestroy(own));
+        }
+        broadcasts::TearDown();
+    }
+
+    const std::uint64_t size = 24 * megabyte;
+    const bytes sent = random_bytes(size, 17);
+    std::optional<pinned_memory> host;
+    CUcontext own = nullptr;
+    std::optional<dying_context> doomed;
+    instance_owner instance;
+    std::vector<std::uint64_t> to, from, sizes;
+};
+
+TEST_F(dying_broadcasts, when_a_synchronous_call_returns_the_other_devices_have_the_bytes) {
+    const made_current in(own);
+    ferry_error_info error = new_error();
+    const std::int32_t status =
+        ferry_copy_pieces(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, &error);
+    expect_on_all(sent);
+    if (status == FERRY_SUCCESS && !doomed->is_doomed()) GTEST_SKIP() << "without access no device passes anything on";
+    EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << describe(error);
+    EXPECT_EQ(error.index, 1u);
+}
+
+TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_one_has_the_status_although_its_stream_passes) {
+    const made_current in(own);
+    const test_stream on;
+    ferry_ticket *ticket = nullptr;
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    {
+        const gate held(on);
+        ASSERT_OK(
+            ferry_copy_pieces_async(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, on, nullptr));
+        if (!doomed->is_doomed()) GTEST_SKIP() << "without access no device passes anything on";
+        ASSERT_OK(ferry_ticket_create(instance.get(), on, &ticket, nullptr));
+        ASSERT_OK(ferry_ticket_get_info(ticket, &info));
+        EXPECT_FALSE(info.done);
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(on));
+    for (int i = 0; i < 2; ++i) {
+        ASSERT_OK(ferry_ticket_get_info(ticket, &info));
+        EXPECT_TRUE(info.done);
+        EXPECT_EQ(ferry_status_traits(info.status), FERRY_STATUS_CONTEXT_DEAD) << info.status;
+        EXPECT_EQ(ferry_ticket_wait(ticket), info.status);
+    }
+    EXPECT_OK(ferry_ticket_release(ticket));
+    ASSERT_OK(ferry_ticket_create(instance.get(), on, &ticket, nullptr)); // dead since, so its lanes still count
+    EXPECT_NE(ferry_ticket_wait(ticket), FERRY_SUCCESS);
+    EXPECT_OK(ferry_ticket_release(ticket));
+    const test_stream other;
+    ASSERT_OK(ferry_ticket_create(instance.get(), other, &ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket)); // had no part in it
+    EXPECT_OK(ferry_ticket_release(ticket));
 }
 
 } // namespace

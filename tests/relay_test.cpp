@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "support/counted_test.h"
+#include "support/dying_context.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
 #include "support/station.h"
@@ -324,6 +325,48 @@ TEST_F(relayed, a_copy_of_a_batch_is_refused_while_all_lanes_are_at_work) {
     }
     for (const station &one : near)
         one.wait();
+}
+
+// ---- Contexts that die
+
+TEST_F(relayed, a_context_that_dies_meanwhile_is_reported_although_the_stream_passes) {
+    if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
+    if (!has_kernels()) GTEST_SKIP() << "without kernels";
+    const std::uint64_t size = 40 * megabyte;
+    for (const bool is_synchronous : {true, false}) {
+        SCOPED_TRACE(is_synchronous);
+        CUcontext own = nullptr;
+        ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own, nullptr));
+        {
+            dying_context doomed(1);
+            const instance_owner instance = open_or_fail(dying_context::options());
+            ASSERT_OK(ferry_context_adopt(instance.get(), 0, own));
+            ASSERT_OK(ferry_context_adopt(instance.get(), 1, doomed));
+            const station to(own, size);
+            ferry_copy_desc copy = {};
+            copy.source.address = doomed.allocate(size);
+            copy.destination.address = to.address();
+            copy.width = size;
+            copy.flags = FERRY_COPY_BY_RELAY;
+            const made_current in(own);
+            doomed.arm();
+            std::int32_t status = FERRY_SUCCESS;
+            if (is_synchronous) {
+                status = ferry_copy(instance.get(), &copy, nullptr);
+            } else {
+                ferry_ticket *ticket = nullptr;
+                {
+                    const gate held(to.stream());
+                    ASSERT_OK(ferry_copy_async(instance.get(), &copy, to.stream(), &ticket, nullptr));
+                }
+                status = ferry_ticket_wait(ticket);
+                EXPECT_OK(ferry_ticket_release(ticket));
+            }
+            EXPECT_TRUE(doomed.is_doomed());
+            EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << status;
+        }
+        EXPECT_OK(raw().cuCtxDestroy(own));
+    }
 }
 
 } // namespace

@@ -1812,6 +1812,9 @@ namespace Ferry
 
         /// <summary>
         /// Makes a ticket for the work enqueued on `stream` so far. Default streams as for ferry_stream_synchronize.
+        /// Broadcasts and relays have a part of their work on other devices. If the context of one of these dies, bytes
+        /// are missing, but `stream` goes on and reports nothing. A ticket made while that work is in flight has the
+        /// status.
         /// </summary>
         /// <remarks>
         /// Ownership: *ticket is the caller's until ferry_ticket_release, which must come before ferry_close. Errors:

@@ -929,6 +929,8 @@ pub extern fn ferry_copy_bytes(instance: *ferry_instance, destination: u64, sour
 pub extern fn ferry_copy_bytes_async(instance: *ferry_instance, destination: u64, source: u64, size: u64, stream: ?*CUstream_st, @"error": ?*ferry_error_info) i32;
 
 /// Makes a ticket for the work enqueued on `stream` so far. Default streams as for ferry_stream_synchronize.
+///
+/// Broadcasts and relays have a part of their work on other devices. If the context of one of these dies, bytes are missing, but `stream` goes on and reports nothing. A ticket made while that work is in flight has the status.
 pub extern fn ferry_ticket_create(instance: *ferry_instance, stream: ?*CUstream_st, ticket: *?*ferry_ticket, @"error": ?*ferry_error_info) i32;
 
 /// Fills `info`. A staged copy is done when its last byte has arrived, which may be a moment before its stream continues. The call also detects a dead context: for a staged copy, no later than at the first query before which no bytes have arrived since the previous one.

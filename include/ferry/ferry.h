@@ -588,6 +588,9 @@ typedef struct ferry_ticket_info {
 /*
  * Makes a ticket for the work enqueued on `stream` so far. Default streams as for ferry_stream_synchronize.
  *
+ * Broadcasts and relays have a part of their work on other devices. If the context of one of these dies, bytes are
+ * missing, but `stream` goes on and reports nothing. A ticket made while that work is in flight has the status.
+ *
  * Ownership:     *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
  * Errors:        FERRY_ERROR_CAPTURE on a stream that is being captured; FERRY_ERROR_OUT_OF_MEMORY.
  * Driver:        cuEventCreate, cuEventRecord.

@@ -75,6 +75,21 @@ lane *lane_set::find(const context_name &here, const stream_key &user, unsigned 
     return idle;
 }
 
+std::uint64_t lane_set::devices_at_work(const stream_key &user) noexcept {
+    static_assert(device_contexts::max_devices <= 64);
+    const relaxed_capture_mode relaxed(cu_);
+    std::uint64_t devices = 0;
+    for (const std::atomic<lane *> &place : all_) {
+        lane *const one = place.load(std::memory_order_acquire);
+        if (!one || !relaxed.entered()) break;
+        if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
+        if (one->owner.handle && one->is_used && is_same_stream(one->user, user) && cu_.cuEventQuery(one->last))
+            devices |= std::uint64_t{1} << one->device;
+        release(*one);
+    }
+    return devices;
+}
+
 // Adds a taken lane. Null where there is no room or no memory.
 lane *lane_set::add() noexcept {
     void *const place = memory_.allocate(sizeof(lane), alignof(lane));
@@ -104,7 +119,8 @@ error lane_set::make(lane &made, CUcontext context) noexcept {
     for (unsigned i = 0; i < lane::slots; ++i)
         made.filled[i] = made.emptied[i] = nullptr;
     made.owner = name_context(cu_, context);
-    CUresult result = cu_.cuStreamCreateWithPriority(&made.stream, CU_STREAM_NON_BLOCKING, 0);
+    CUresult result = cu_.cuCtxGetDevice(&made.device);
+    if (result == CUDA_SUCCESS) result = cu_.cuStreamCreateWithPriority(&made.stream, CU_STREAM_NON_BLOCKING, 0);
     const auto make_event = [&](CUevent &event) noexcept {
         if (result == CUDA_SUCCESS) result = cu_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
     };

@@ -28,6 +28,7 @@ private:
     friend class lane_set;
     context_name owner; // handle null: not made
     stream_key user = {};
+    int device = 0;
     bool is_used = false; // `last` has been recorded
     std::atomic<bool> is_taken = false;
 };
@@ -57,6 +58,11 @@ public:
 
     // Makes `later` wait for the work on `stream` so far. The event of `by` is used, whose context is that of `stream`.
     error join(lane &by, CUstream stream, CUstream later) noexcept;
+
+    // The devices, as bits, with lanes at work for a copy that was called on the stream `user`. Those of dead contexts
+    // count.
+    std::uint64_t devices_at_work(const stream_key &user) noexcept;
+    bool empty() const noexcept { return !all_[0].load(std::memory_order_acquire); }
 
     // Waits for the work of all lanes but those of the context.
     void wait_for_others(CUcontext context) noexcept;

@@ -6,6 +6,7 @@
 #include "submit/batch_request.h"
 #include "submit/broadcast.h"
 #include "submit/note_error.h"
+#include "submit/several_devices.h"
 
 namespace ferry {
 
@@ -90,7 +91,7 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
                                                : run_with_broadcasts_and_wait(instance, sets, site, request.bad_index);
     if (form == copy_form::asynchronous || is_single_call(request)) return submit_batch(instance, request, form, site);
     const error failed = submit_batch(instance, request, copy_form::asynchronous, site);
-    const error passed = wait_for_legacy_stream(instance.cu); // also for the work enqueued before a failure
+    const error passed = wait_for_devices(instance, site.context, stream); // also for work enqueued before a failure
     return failed ? failed : passed;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "device/context_status.h"
 #include "driver/result.h"
 #include "submit/copy_steps.h"
 
@@ -181,13 +182,6 @@ error context_of(ferry_instance &instance, const launch_site &site, int device, 
     return instance.contexts.get(device, context);
 }
 
-// What the current context reports. A query of a stream that the program captures would break that capture.
-std::int32_t context_status(const driver_table &cu) noexcept {
-    const relaxed_capture_mode relaxed(cu);
-    if (!relaxed.entered() || is_being_captured(cu, CU_STREAM_PER_THREAD)) return FERRY_SUCCESS;
-    return call_optional(cu.cuStreamQuery, CU_STREAM_PER_THREAD);
-}
-
 class broadcast {
 public:
     broadcast(ferry_instance &instance, const broadcast_member *members, std::size_t count,
@@ -210,6 +204,7 @@ public:
                 failed = copy_one_by_one(index);
             }
         }
+        if (means_dead_context(failed.status)) index = index_of_dead(index);
         if (failed) bad_index = index;
         return failed ? failed : of_target;
     }
@@ -231,10 +226,8 @@ private:
         for (std::size_t i = 0; i < count_ && targets_ < max_targets; ++i) {
             target &one = all_[targets_];
             one.member = &members_[i];
-            context_scope scope(cu_);
             error failed = context_of(instance_, site_, one.member->device, one.context);
-            if (!failed) failed = scope.enter(one.context);
-            const std::int32_t status = failed ? failed.status : context_status(cu_);
+            const std::int32_t status = failed ? failed.status : context_status(cu_, one.context);
             if (!failed && means_dead_context(status)) failed = {.status = status};
             if (failed) {
                 if (!refused) bad_index = one.member->index;
@@ -243,6 +236,13 @@ private:
                 ++targets_;
             }
         }
+    }
+
+    // Calls to pass a dead device's chunks on fail too. What is wrong is that device's part.
+    std::uint64_t index_of_dead(std::uint64_t otherwise) const noexcept {
+        for (unsigned i = 0; i < targets_; ++i)
+            if (means_dead_context(context_status(cu_, all_[i].context))) return all_[i].member->index;
+        return otherwise;
     }
 
     // Devices that reach each other's destinations form an island. From a device, the source's must reach them too.
@@ -432,10 +432,8 @@ std::size_t count_dead(ferry_instance &instance, const broadcast_member *members
                        const launch_site &site) noexcept {
     return static_cast<std::size_t>(std::count_if(members, members + count, [&](const broadcast_member &one) noexcept {
         CUcontext context = nullptr;
-        context_scope scope(instance.cu);
-        error failed = context_of(instance, site, one.device, context);
-        if (!failed) failed = scope.enter(context);
-        return means_dead_context(failed ? failed.status : context_status(instance.cu));
+        const error failed = context_of(instance, site, one.device, context);
+        return means_dead_context(failed ? failed.status : context_status(instance.cu, context));
     }));
 }
 

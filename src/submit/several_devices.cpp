@@ -1,5 +1,8 @@
 #include "submit/several_devices.h"
 
+#include <bit>
+
+#include "device/context_status.h"
 #include "links/relay.h"
 
 namespace ferry {
@@ -53,6 +56,28 @@ error look_at_links(ferry_instance &instance, const shape &shape, CUcontext cont
     return {};
 }
 
+std::uint64_t devices_at_work(ferry_instance &instance, CUcontext context, CUstream stream) noexcept {
+    stream_key user = {};
+    if (instance.lanes.empty() || name_stream(instance.cu, context, stream, user)) return 0;
+    return instance.lanes.devices_at_work(user);
+}
+
+std::int32_t status_of_devices(ferry_instance &instance, std::uint64_t devices) noexcept {
+    for (; devices != 0; devices &= devices - 1) {
+        CUcontext context = nullptr;
+        const error failed = instance.contexts.get(std::countr_zero(devices), context);
+        const std::int32_t status = failed ? failed.status : context_status(instance.cu, context);
+        if (means_dead_context(status)) return status;
+    }
+    return FERRY_SUCCESS;
+}
+
+error wait_for_devices(ferry_instance &instance, CUcontext context, CUstream stream) noexcept {
+    const std::uint64_t devices = devices_at_work(instance, context, stream);
+    if (error failed = wait_for_legacy_stream(instance.cu)) return failed;
+    return {.status = status_of_devices(instance, devices)};
+}
+
 error run_relayed(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept {
     const plan_facts &facts = copy.facts;
     end_contexts contexts = {site.context, site.context};
@@ -61,7 +86,7 @@ error run_relayed(ferry_instance &instance, const planned_copy &copy, const copy
     const relay_site relay = {site.context, site.stream, contexts.source, contexts.destination,
                               device < 0 ? facts.context_device : device};
     if (error failed = run_relay(instance.cu, instance.lanes, copy.shape, relay)) return failed;
-    return copy.plan.synchronise_after ? wait_for_legacy_stream(instance.cu) : ok;
+    return copy.plan.synchronise_after ? wait_for_devices(instance, site.context, site.stream) : ok;
 }
 
 error run_over_links(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept {

@@ -40,4 +40,12 @@ private:
     std::uint32_t count_ = 0;
 };
 
+// The devices, as bits, on whose streams of ferry's own work is in flight that was called on `stream`, whose context is
+// `context`. If the context of one dies, the stream passes all the same, and bytes are missing.
+std::uint64_t devices_at_work(ferry_instance &instance, CUcontext context, CUstream stream) noexcept;
+// Once the stream has passed: the status of a context that has died on one of these devices, or success.
+std::int32_t status_of_devices(ferry_instance &instance, std::uint64_t devices) noexcept;
+// Waits for the legacy stream, and for what these devices have had to do with its work.
+error wait_for_devices(ferry_instance &instance, CUcontext context, CUstream stream) noexcept;
+
 } // namespace ferry

@@ -8,6 +8,7 @@
 #include "driver/result.h"
 #include "submit/copy_pipeline.h"
 #include "submit/note_error.h"
+#include "submit/several_devices.h"
 
 namespace ferry {
 
@@ -31,6 +32,16 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
     const std::int32_t status = to_status(cu.cuEventQuery(ticket.passed));
     if (status != not_ready) note_error(ticket.instance, {.status = status});
     return status;
+}
+
+// Once the stream has passed the work.
+std::int32_t ask_others(ferry_ticket &ticket) noexcept {
+    if (const std::uint64_t others = ticket.others.load(std::memory_order_acquire)) {
+        const std::int32_t status = status_of_devices(ticket.instance, others);
+        ticket.status_of_others.store(noted(ticket.instance, status), std::memory_order_relaxed);
+        ticket.others.store(0, std::memory_order_release);
+    }
+    return ticket.status_of_others.load(std::memory_order_relaxed);
 }
 
 // Whether the driver need not be asked: the copy is staged, and it is done or bytes have arrived since the last query.
@@ -62,6 +73,7 @@ error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) 
                              site);
     }
     if (failed) return failed;
+    ticket.others.store(devices_at_work(instance, site.context, stream), std::memory_order_relaxed);
     return to_error(instance.cu.cuEventRecord(ticket.passed, stream));
 }
 
@@ -136,6 +148,9 @@ error make_ticket(ferry_instance &instance, CUstream stream, ferry_ticket *&tick
         if (error failed = enter_any(instance, stream, scope)) return failed;
         if (error failed = refuse_events_under_capture(instance.cu, stream)) return failed;
         if (error failed = make_event(made)) return failed;
+        CUcontext current = nullptr;
+        if (CUresult result = instance.cu.cuCtxGetCurrent(&current)) return to_error(result);
+        made.others.store(devices_at_work(instance, current, stream), std::memory_order_relaxed);
         return to_error(instance.cu.cuEventRecord(made.passed, stream));
     });
 }
@@ -147,6 +162,7 @@ error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     std::int32_t status = FERRY_SUCCESS;
     const std::uint64_t bytes_done = ticket.progress.bytes_done.load(std::memory_order_relaxed);
     if (ticket.passed && !is_going_on(ticket, bytes_done)) status = ask_event(ticket);
+    if (ticket.passed && !ticket.is_staged && status == FERRY_SUCCESS) status = ask_others(ticket);
     // The query may have reported a dead context, and note_error then ended the copy.
     const bool is_over = ticket.is_staged ? ticket.progress.is_done() : status != not_ready;
     info.done = is_over;
@@ -165,7 +181,7 @@ error wait_for_ticket(ferry_ticket &ticket) noexcept {
     if (ticket.is_staged) return instance.staging.help(ticket.progress);
     const error failed = to_error(instance.cu.cuEventSynchronize(ticket.passed));
     note_error(instance, failed);
-    return failed;
+    return failed ? failed : error{.status = ask_others(ticket)};
 }
 
 error release_ticket(ferry_ticket &ticket) noexcept {

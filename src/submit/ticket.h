@@ -17,6 +17,10 @@ struct ferry_ticket {
     std::atomic<std::uint64_t> bytes_done_at_query = 0; // bytes that had arrived at the last query
     std::int32_t route = FERRY_ROUTE_NONE;
     std::uint64_t total = 0; // bytes
+    // Devices, as bits, whose streams had a part in the work, until they have been looked at after its end: the stream
+    // passes also if the context of one has died and left bytes behind. Then `status_of_others`.
+    std::atomic<std::uint64_t> others = 0;
+    std::atomic<std::int32_t> status_of_others = FERRY_SUCCESS;
     ferry_ticket *previous = nullptr, *next = nullptr;
 };
 

@@ -2066,6 +2066,10 @@ extern "C" {
 
     /// Makes a ticket for the work enqueued on `stream` so far. Default streams as for ferry_stream_synchronize.
     ///
+    /// Broadcasts and relays have a part of their work on other devices. If the context of one of these dies, bytes
+    /// are missing, but `stream` goes on and reports nothing. A ticket made while that work is in flight has the
+    /// status.
+    ///
     /// * NULL: `stream`, `error`.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.

@@ -1,0 +1,75 @@
+// A context that ends in the middle of a copy of ferry's: behind the first event that is recorded there, so behind the
+// first chunk. For the software driver. Only one can exist at a time.
+#pragma once
+
+#include <cstring>
+#include <utility>
+
+#include "exec/kernel_launch.h"
+#include "support/raw_objects.h"
+
+namespace ferry::test {
+
+class dying_context {
+public:
+    explicit dying_context(int device) {
+        CUdevice number = 0;
+        EXPECT_OK(raw().cuDeviceGet(&number, device));
+        EXPECT_OK(raw().cuCtxCreate(&context_, 0, number));
+        EXPECT_OK(kernels_.load_into(context_).status);
+        EXPECT_OK(raw().cuCtxPopCurrent(nullptr));
+        living = this;
+    }
+    ~dying_context() {
+        living = nullptr;
+        kernels_.forget(context_);
+        raw().cuCtxDestroy(context_); // refused once it is dead
+    }
+    dying_context(const dying_context &) = delete;
+    dying_context &operator=(const dying_context &) = delete;
+
+    operator CUcontext() const { return context_; }
+    // From now on the next event ends it.
+    void arm() { is_armed_ = true; }
+    // Whether the work that ends it has been enqueued.
+    bool is_doomed() const { return is_doomed_; }
+    CUdeviceptr allocate(std::uint64_t size) const { // ends with the context
+        const made_current in(context_);
+        CUdeviceptr memory = 0;
+        EXPECT_OK(raw().cuMemAlloc(&memory, size));
+        return memory;
+    }
+
+    // For instances that are to meet it.
+    static ferry_options options() {
+        ferry_options options = options_under_test();
+        options.driver = FERRY_DRIVER_CUDA;
+        options.get_proc = [](void *, const char *name, int version) -> void * {
+            const resolver real = raw_entry_points();
+            return std::strcmp(name, "cuEventRecord") ? real.get_proc(real.user, name, version)
+                                                      : reinterpret_cast<void *>(record);
+        };
+        return options;
+    }
+
+private:
+    static CUresult record(CUevent event, CUstream on) {
+        const CUresult recorded = raw().cuEventRecord(event, on);
+        CUcontext current = nullptr;
+        if (living && living->is_armed_ && raw().cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
+            current == living->context_) {
+            living->is_armed_ = false;
+            living->is_doomed_ = true;
+            const kernel_box nowhere = {{4096, 0, 0}, {8192, 0, 0}, 16, 1, 1};
+            EXPECT_OK(launch_strided(raw(), living->kernels_, nowhere, 1, on).status);
+        }
+        return recorded;
+    }
+
+    static inline dying_context *living = nullptr;
+    kernel_set kernels_{raw()};
+    CUcontext context_ = nullptr;
+    bool is_armed_ = false, is_doomed_ = false;
+};
+
+} // namespace ferry::test
