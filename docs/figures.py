@@ -259,6 +259,9 @@ def python_calls_table(run):
     found = {each["beside"]: each["us"] for each in run.python["calls"]}
     lines = []
     for text, way, ticket in PYTHON_CALLS:
+        if any(way not in us for us in found.values()):
+            run.missing.append(text)
+            continue
         cells = [text]
         for us in found.values():
             in_c = us["C" + ticket] - us["refused" + ticket]

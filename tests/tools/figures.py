@@ -39,7 +39,10 @@ bench = {"complete": True, "quick": False, "date": "2026-01-02T03:04:05Z", "ferr
          "opening_ns": {"open": 7000.0, "close": 5000.0},
          "cases": [{"name": name, "rows": rows} for name, rows in cases.items()]}
 python = {"quick": False, "versions": {"ferry": "9.8.7", "torch": "2.11", "cupy": "14.2"}, "skipped": {},
-          "lines": python_lines}
+          "lines": python_lines, "calls": [{"beside": name, "us": {"C": 3.0, "refused": 1.0, "C with a ticket": 6.0,
+                                            "refused with a ticket": 2.0, "copy_async, arrays": 11.0, "copy_async, views": 10.0,
+                                            "enqueue, arrays": 5.0, "enqueue, addresses": 4.5, "enqueue, views": 4.0,
+                                            name: 7.0}} for name in ["torch", "cupy"]]}
 
 
 def run(folder, bench=bench, python=python):
@@ -62,6 +65,9 @@ with tempfile.TemporaryDirectory() as folder:
         for text, *_ in table:
             assert f"| {text} | " in first[0], text
     assert "| 2.00 µs | 1.00 µs | 2.00 |" in first[0], first[0]
+    assert "| `gpu.enqueue` of arrays | 5.00 µs | 3.00 µs | 5.00 µs | 3.00 µs |" in first[0], first[0]
+    assert "| `gpu.copy_async` of arrays | 11.0 µs | 7.00 µs | 11.0 µs | 7.00 µs |" in first[0], first[0]
+    assert "| CuPy's own copy |  |  | 7.00 µs |  |" in first[0], first[0]
     drawn = xml.etree.ElementTree.fromstring(chart.read_text())
     words = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert about in words and words.count("PyTorch") == len(figures.CHART), words

@@ -139,6 +139,11 @@ for line in told["lines"]:
     assert {line["beside"], "ferry"} <= set(line["us"]) <= {line["beside"], "ferry", "ferry, arrays"}, line
     assert all(speed > 0 for speed in line["GB/s"].values()), line
 
+# The stand-ins' arrays cannot be looked into, so the calls of arrays are left out.
+calls = {"C", "refused", "C with a ticket", "refused with a ticket", "enqueue, views", "enqueue, addresses", "copy_async, views"}
+assert [set(each["us"]) for each in told["calls"]] == [calls | {"torch"}, calls | {"cupy"}], told["calls"]
+assert all(taken > 0 for each in told["calls"] for taken in each["us"].values()), told["calls"]
+
 alone = run(stand_ins, library=None)
 assert alone.returncode == 0 and "H2D       2.00 MiB  line             torch" in alone.stdout, alone
 assert "ferry" not in alone.stdout, alone
