@@ -273,6 +273,23 @@ def python_calls_table(run):
     return markdown([""] + [head for name in found for head in (f"call, {titles[name]} arrays", "over C")], lines)
 
 
+def python_package_table(run):
+    """ferry's Python package beside each of the others, on their memory and streams."""
+    found = {}
+    for each in run.python["lines"]:
+        found.setdefault((each["what"], each["copy"], each["bytes"]), {})[each["beside"]] = each["GB/s"]
+    names = list(dict.fromkeys(each["beside"] for each in run.python["lines"]))
+    lines = []
+    for (what, way, size), speeds in found.items():
+        cells = [f"{what}, {way}" + (f", {size_text(size)}" if what == "line" else "")]
+        for name in names:
+            both = speeds.get(name, {})
+            cells += [three_digits(both[one]) if one in both else "" for one in (name, "ferry")]
+        lines.append(cells)
+    titles = dict(CONTENDERS)
+    return markdown([""] + [head for name in names for head in (titles[name], "ferry beside it")], lines)
+
+
 def blocks_of(run):
     opening = run.bench["opening_ns"]
     return {
@@ -282,6 +299,7 @@ def blocks_of(run):
         "opening": (f"Opening an instance takes {time_text(opening['open'])} once the driver is initialised, closing it "
                     f"{time_text(opening['close'])}."),
         "python": python_table(run),
+        "python-package": python_package_table(run),
         "python-calls": python_calls_table(run),
         "verdicts": verdict_table(run),
     }
