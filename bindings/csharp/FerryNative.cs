@@ -484,7 +484,7 @@ namespace Ferry
         AllowSmaller = 0x10,
         /// <summary>a pageable block instead of an error</summary>
         AllowPageable = 0x20,
-        /// <summary>the children of a fork share the memory; before Linux 6.1 in small pages</summary>
+        /// <summary>the children of a fork share it; usually small pages before Linux 6.1</summary>
         Shared = 0x40,
     }
 
@@ -2490,8 +2490,8 @@ namespace Ferry
         /// _WRITE_COMBINED and _BY_DRIVER, the driver allocates it. If the driver fails too, FERRY_HOST_ALLOW_SMALLER
         /// tries half as much, and half of that, down to min_size; then FERRY_HOST_ALLOW_PAGEABLE takes the whole size
         /// unpinned. The child of a fork does not have memory that ferry maps. With FERRY_HOST_SHARED it shares the
-        /// memory, as it shares the driver's. In small pages (before Linux 6.1) ferry's own then takes longer, but
-        /// still less than the driver's.
+        /// memory, as it shares the driver's. In small pages (usual before Linux 6.1) ferry's own then takes longer,
+        /// but still less than the driver's.
         /// </summary>
         /// <remarks>
         /// Blocking: tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends

@@ -408,7 +408,7 @@ const (
 	HostNotMapped     HostFlags = 8  // not mapped into devices; with unified addressing mapped anyway
 	HostAllowSmaller  HostFlags = 16 // a smaller block instead of an error: see min_size
 	HostAllowPageable HostFlags = 32 // a pageable block instead of an error
-	HostShared        HostFlags = 64 // the children of a fork share the memory; before Linux 6.1 in small pages
+	HostShared        HostFlags = 64 // the children of a fork share it; usually small pages before Linux 6.1
 )
 
 // HostOrigin is one of the constants FERRY_HOST_FROM_*.

@@ -233,7 +233,7 @@ pub const FERRY_HOST_NOT_PORTABLE: u32 = 4; // not pinned for other contexts; wi
 pub const FERRY_HOST_NOT_MAPPED: u32 = 8; // not mapped into devices; with unified addressing mapped anyway
 pub const FERRY_HOST_ALLOW_SMALLER: u32 = 16; // a smaller block instead of an error: see min_size
 pub const FERRY_HOST_ALLOW_PAGEABLE: u32 = 32; // a pageable block instead of an error
-pub const FERRY_HOST_SHARED: u32 = 64; // the children of a fork share the memory; before Linux 6.1 in small pages
+pub const FERRY_HOST_SHARED: u32 = 64; // the children of a fork share it; usually small pages before Linux 6.1
 
 pub const FERRY_HOST_FROM_MAPPING: i32 = 1; // mapped by ferry, registered with the driver
 pub const FERRY_HOST_FROM_DRIVER: i32 = 2; // cuMemHostAlloc
@@ -1135,7 +1135,7 @@ pub extern fn ferry_deferred_trim(instance: *ferry_instance, device: i32, keep: 
 ///
 /// ferry maps the memory in huge pages where the system gives them, touches it from several threads and registers it with the driver: several times as fast as the driver's own allocation. If that fails, and for the flags _WRITE_COMBINED and _BY_DRIVER, the driver allocates it. If the driver fails too, FERRY_HOST_ALLOW_SMALLER tries half as much, and half of that, down to min_size; then FERRY_HOST_ALLOW_PAGEABLE takes the whole size unpinned.
 ///
-/// The child of a fork does not have memory that ferry maps. With FERRY_HOST_SHARED it shares the memory, as it shares the driver's. In small pages (before Linux 6.1) ferry's own then takes longer, but still less than the driver's.
+/// The child of a fork does not have memory that ferry maps. With FERRY_HOST_SHARED it shares the memory, as it shares the driver's. In small pages (usual before Linux 6.1) ferry's own then takes longer, but still less than the driver's.
 pub extern fn ferry_host_alloc(instance: *ferry_instance, size: u64, options: ?*const ferry_host_options, block: *ferry_host_block, @"error": ?*ferry_error_info) i32;
 
 /// Frees memory that ferry_host_alloc of the same instance returned.

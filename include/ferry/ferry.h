@@ -1788,7 +1788,7 @@ FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, 
 #define FERRY_HOST_NOT_MAPPED 8u      /* not mapped into devices; with unified addressing mapped anyway */
 #define FERRY_HOST_ALLOW_SMALLER 16u  /* a smaller block instead of an error: see min_size */
 #define FERRY_HOST_ALLOW_PAGEABLE 32u /* a pageable block instead of an error */
-#define FERRY_HOST_SHARED 64u         /* the children of a fork share the memory; before Linux 6.1 in small pages */
+#define FERRY_HOST_SHARED 64u         /* the children of a fork share it; usually small pages before Linux 6.1 */
 
 /* How to allocate host memory. All zero but struct_size means the defaults. */
 typedef struct ferry_host_options {
@@ -1827,7 +1827,7 @@ typedef struct ferry_host_block {
  * half as much, and half of that, down to min_size; then FERRY_HOST_ALLOW_PAGEABLE takes the whole size unpinned.
  *
  * The child of a fork does not have memory that ferry maps. With FERRY_HOST_SHARED it shares the memory, as it shares
- * the driver's. In small pages (before Linux 6.1) ferry's own then takes longer, but still less than the driver's.
+ * the driver's. In small pages (usual before Linux 6.1) ferry's own then takes longer, but still less than the driver's.
  *
  * NULL:          `options`.
  * Blocking:      tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends threads.

@@ -82,9 +82,16 @@ std::uint64_t lane_set::devices_at_work(const stream_key &user) noexcept {
     for (const std::atomic<lane *> &place : all_) {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one || !relaxed.entered()) break;
-        if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
-        if (one->owner.handle && one->is_used && is_same_stream(one->user, user) && cu_.cuEventQuery(one->last))
-            devices |= std::uint64_t{1} << one->device;
+        // Another thread that looks for a lane holds each for a moment. One that uses a lane has another stream.
+        bool is_taken = false;
+        for (int tries = 0; tries < 1000 && !is_taken; ++tries)
+            is_taken = !one->is_taken.exchange(true, std::memory_order_acquire);
+        if (!is_taken) continue;
+        const bool is_users = one->owner.handle && one->owner.handle != user.context.handle && one->is_used &&
+                              one->is_waited_for && is_same_stream(one->user, user) && may_live(cu_, one->owner);
+        const CUresult result = is_users ? cu_.cuEventQuery(one->last) : CUDA_SUCCESS;
+        if (result) devices |= std::uint64_t{1} << one->device;
+        if (result && result != CUDA_ERROR_NOT_READY) one->is_used = false;
         release(*one);
     }
     return devices;
@@ -187,6 +194,7 @@ error lane_set::trim() noexcept {
 error lane_set::join(lane &by, CUstream stream, CUstream later) noexcept {
     if (const CUresult result = cu_.cuEventRecord(by.last, stream)) return to_error(result);
     by.is_used = true;
+    by.is_waited_for = later != stream;
     return later == stream ? ok : to_error(cu_.cuStreamWaitEvent(later, by.last, 0));
 }
 

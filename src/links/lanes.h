@@ -29,7 +29,8 @@ private:
     context_name owner; // handle null: not made
     stream_key user = {};
     int device = 0;
-    bool is_used = false; // `last` has been recorded
+    bool is_used = false;       // `last` has been recorded
+    bool is_waited_for = false; // by the stream of the lane's copy
     std::atomic<bool> is_taken = false;
 };
 
@@ -59,8 +60,8 @@ public:
     // Makes `later` wait for the work on `stream` so far. The event of `by` is used, whose context is that of `stream`.
     error join(lane &by, CUstream stream, CUstream later) noexcept;
 
-    // The devices, as bits, with lanes at work for a copy that was called on the stream `user`. Those of dead contexts
-    // count.
+    // The devices, as bits, whose lanes are at work on bytes that the stream `user` waits for. Lanes of the stream's own
+    // context do not count, since the stream shares their fate. The lanes of another context that has died count once.
     std::uint64_t devices_at_work(const stream_key &user) noexcept;
     bool empty() const noexcept { return !all_[0].load(std::memory_order_acquire); }
 

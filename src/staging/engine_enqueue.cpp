@@ -34,8 +34,8 @@ bool ask_for_destination(const staged_copy &copy) noexcept {
     const staged_box &box = copy.box;
     const std::uint64_t span =
         (box.depth - 1) * box.host.slice_pitch + (box.height - 1) * box.host.row_pitch + box.width;
-    const bool is_dense = span <= 2 * box.width * box.height * box.depth; // else huge pages would waste memory
-    return is_dense && ask_for_huge_pages(reinterpret_cast<void *>(box.host.address), span);
+    const bool has_gaps = span != box.width * box.height * box.depth; // which are not the copy's to touch
+    return !has_gaps && ask_for_huge_pages(reinterpret_cast<void *>(box.host.address), span);
 }
 
 } // namespace

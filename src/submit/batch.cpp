@@ -58,20 +58,16 @@ error run_with_broadcasts_and_wait(ferry_instance &instance, const broadcast_set
     for (std::size_t set = 0; set < sets.size(); ++set)
         if (!dead.append(dead_of(set))) return no_memory;
     error failed = run_with_broadcasts(instance, sets, site, bad_index);
-    error passed = wait_for_legacy_stream(instance.cu);
-    for (std::size_t set = 0; set < sets.size() && !passed;) {
-        const std::size_t now = dead_of(set);
-        if (now <= dead[set]) {
-            ++set;
-            continue;
+    error passed = wait_for_devices(instance, site.context, site.stream);
+    for (std::size_t set = 0; set < sets.size(); ++set)
+        for (std::size_t now = dead_of(set); now > dead[set]; now = dead_of(set)) {
+            dead.begin()[set] = now;
+            std::uint64_t index = 0;
+            const error refused = run_broadcast(instance, sets.begin(set), sets.count(set), site, index);
+            if (refused && !failed) bad_index = index;
+            if (!failed) failed = refused;
+            if (const error again = wait_for_devices(instance, site.context, site.stream)) passed = again;
         }
-        dead.begin()[set] = now;
-        std::uint64_t index = 0;
-        const error refused = run_broadcast(instance, sets.begin(set), sets.count(set), site, index);
-        if (refused && !failed) bad_index = index;
-        if (!failed) failed = refused;
-        passed = wait_for_legacy_stream(instance.cu);
-    }
     return failed ? failed : passed;
 }
 

@@ -65,8 +65,8 @@ std::uint64_t devices_at_work(ferry_instance &instance, CUcontext context, CUstr
 std::int32_t status_of_devices(ferry_instance &instance, std::uint64_t devices) noexcept {
     for (; devices != 0; devices &= devices - 1) {
         CUcontext context = nullptr;
-        const error failed = instance.contexts.get(std::countr_zero(devices), context);
-        const std::int32_t status = failed ? failed.status : context_status(instance.cu, context);
+        if (!instance.contexts.is_in_use(std::countr_zero(devices), context)) continue;
+        const std::int32_t status = context_status(instance.cu, context);
         if (means_dead_context(status)) return status;
     }
     return FERRY_SUCCESS;

@@ -1,4 +1,5 @@
 """Copies on streams, batches, fills, lifetimes, errors and the closing of instances."""
+import array
 import asyncio
 import concurrent.futures
 import gc
@@ -24,6 +25,10 @@ def numbers(count=1 << 20):
 
 class Kept(np.ndarray):
     """An array that weak references can watch."""
+
+
+class MaskedSubclass(np.ma.MaskedArray):
+    pass
 
 
 # ---- Streams and tickets
@@ -69,6 +74,9 @@ def test_a_copy_again_follows_what_the_array_has_become(gpu):
         gpu.copy(sent.view("float32"), device)
     with pytest.raises(ferry.ArgumentError, match="mask"):
         gpu.copy(np.ma.array(sent, mask=sent > 5), device)
+    with pytest.raises(ferry.ArgumentError, match="mask"):
+        gpu.copy(MaskedSubclass(sent, mask=sent > 5), device)
+    gpu.copy(np.ma.array(sent), device)
     sent.shape = 3, 4
     with pytest.raises(ferry.ArgumentError, match="shape"):
         gpu.copy(sent, device)
@@ -81,6 +89,39 @@ def test_a_copy_again_follows_what_the_array_has_become(gpu):
     device.close()
     with pytest.raises(ferry.ClosedError):
         gpu.copy(got, device)
+
+
+def test_elements_that_no_buffer_knows_are_copied(gpu):
+    sent = np.zeros(4, [("when", "M8[s]"), ("what", "f8")])
+    sent["what"] = range(4)
+    for _ in range(2):
+        got = np.zeros_like(sent)
+        gpu.copy(sent, got)
+        assert (sent == got).all()
+    times, later = np.arange(5).astype("M8[s]"), np.zeros(5, "M8[s]")
+    gpu.copy(times, later)
+    assert (times == later).all()
+    with pytest.raises(ferry.ArgumentError, match="dtype|elements"):
+        gpu.copy(times, np.zeros(5, "M8[ms]"))
+
+
+def test_pieces_hold_their_arrays_during_the_call(gpu):
+    sent, got, device = numbers(1 << 12), np.zeros(1 << 12, "uint8"), gpu.empty(1 << 12)
+    seen = []
+
+    def library_call(*arguments, **options):
+        with pytest.raises(BufferError):
+            at.append(1)
+        seen.append(arguments[0])
+
+    at = array.array("Q", [device.address])
+    real, gpu.call = gpu.call, library_call
+    gpu.copy_pieces(at, array.array("Q", [sent.ctypes.data]), array.array("Q", [1 << 12]))
+    gpu.call = real
+    assert seen == ["ferry_copy_pieces_async"]
+    gpu.copy_pieces(at, array.array("Q", [sent.ctypes.data]), array.array("Q", [1 << 12]))
+    gpu.copy(device, got)
+    assert np.array_equal(sent, got)
 
 
 def test_futures_and_asyncio(gpu):

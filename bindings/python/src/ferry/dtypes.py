@@ -15,7 +15,7 @@ _SIZES: Final = {"bool": 1, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
 
 def of_typestr(typestr: str) -> tuple[str, int]:
     """("float32", 4) of "<f4", as array interfaces have it. What has no name stays as it is, such as "V12"."""
-    order, kind, size = typestr[0], typestr[1], int(typestr[2:] or 1)
+    order, kind, size = typestr[0], typestr[1], int(typestr[2:].partition("[")[0] or 1)  # "<M8[s]" has a unit too
     if kind == "b":
         return "bool", size
     if kind in "UMm":

@@ -167,7 +167,8 @@ class Instance:
 
     def copy(self, source: Any, destination: Any, flags: int = 0) -> None:
         """Copies, and returns when the bytes are there. Ordered like a driver call on the legacy default stream."""
-        plan = self._plans.of(keyed(source), keyed(destination), flags)
+        one, other = keyed(source), keyed(destination)  # keeps the memory until the call has returned
+        plan = self._plans.of(one, other, flags)
         if self._handle is None:
             raise ClosedError("the instance is closed")
         thread = self._thread
@@ -211,9 +212,9 @@ class Instance:
     def copy_pieces(self, destinations: Any, sources: Any, sizes: Any, stream: Any = None) -> None:
         """Enqueues sizes[i] bytes from sources[i] to destinations[i]: three arrays of uint64 with addresses and sizes,
         such as NumPy's. The caller keeps the memory alive."""
-        to, count = numbers(destinations, "destinations")
-        at, of_sources = numbers(sources, "sources")
-        of, of_sizes = numbers(sizes, "sizes")
+        to, count, _to_kept = numbers(destinations, "destinations")
+        at, of_sources, _at_kept = numbers(sources, "sources")
+        of, of_sizes, _of_kept = numbers(sizes, "sizes")
         for name, length in (("sources", of_sources), ("sizes", of_sizes)):
             if length != count:
                 raise ArgumentError(f"{name} has {length} elements, destinations {count}", field=name)

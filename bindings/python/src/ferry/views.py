@@ -120,9 +120,16 @@ def _of_tensor(tensor: Any) -> View:
 
 # ---- Array interfaces: NumPy, CuPy, Numba and others
 
+def _is_masked(array: Any) -> bool:
+    """Whether elements of a numpy.ma.MaskedArray are masked."""
+    if not any(base.__module__.startswith("numpy.ma") for base in type(array).__mro__):
+        return False
+    mask = array.mask
+    return bool(mask.view("bool").any() if mask.dtype.names else mask.any())
+
+
 def _of_interface(interface: dict[str, Any], device: int, owner: Any) -> View:
-    masked = getattr(owner, "mask", None) if type(owner).__module__.startswith("numpy.ma") else None
-    if interface.get("mask") is not None or (masked is not None and masked.any()):
+    if interface.get("mask") is not None or _is_masked(owner):
         raise ArgumentError("the array has a mask, which cannot be copied", field="address")
     name, itemsize = dtypes.of_typestr(interface["typestr"])
     data = interface.get("data")
@@ -139,9 +146,13 @@ def _of_array(array: Any) -> View:
 
 def _key_of_array(array: Any) -> tuple[Any, ...]:
     flags = array.flags
+    address = None
     if flags.c_contiguous and flags.writeable and array.size:
-        address = addressof(c_char.from_buffer(array))  # several times as fast as the interface
-    else:
+        try:
+            address = addressof(c_char.from_buffer(array))  # several times as fast as the interface
+        except (TypeError, ValueError, BufferError):  # elements such as bfloat16, of which no buffer knows
+            pass
+    if address is None:
         address = array.__array_interface__["data"][0]
     return 2, address, array.shape, array.strides, array.dtype, flags.writeable
 
@@ -275,20 +286,20 @@ def view(array: Any) -> View:
 _known_numbers: set[Hashable] = set()  # how NumPy arrays lie that numbers() has looked at
 
 
-def numbers(array: Any, name: str) -> tuple[int, int]:
-    """The address and length of a contiguous array of uint64 in host memory."""
+def numbers(array: Any, name: str) -> tuple[int, int, Any]:
+    """The address and length of a contiguous array of uint64 in host memory, and what keeps the memory alive."""
     lies: Hashable = None
     if key_functions.get(type(array)) is _key_of_array:
         _, address, shape, strides, dtype, _ = _key_of_array(array)
         lies = shape, strides, dtype
         if lies in _known_numbers:
-            return address, shape[0]
+            return address, shape[0], array
     one = view(array)
     if one.dtype not in ("uint64", "int64") or len(one.shape) != 1 or not one.is_tight or one.device != HOST:
         raise ArgumentError(f"{name} must be a contiguous array of uint64 in host memory", field=name)
     if lies is not None and len(_known_numbers) < 256:
         _known_numbers.add(lies)
-    return one.address, one.shape[0]
+    return one.address, one.shape[0], one
 
 
 def keyed(array: Any) -> Any:

@@ -395,7 +395,7 @@ pub const FERRY_HOST_NOT_MAPPED: HostFlags = HostFlags(8);
 pub const FERRY_HOST_ALLOW_SMALLER: HostFlags = HostFlags(16);
 /// a pageable block instead of an error
 pub const FERRY_HOST_ALLOW_PAGEABLE: HostFlags = HostFlags(32);
-/// the children of a fork share the memory; before Linux 6.1 in small pages
+/// the children of a fork share it; usually small pages before Linux 6.1
 pub const FERRY_HOST_SHARED: HostFlags = HostFlags(64);
 
 choice!(HostFrom, i32, "`FERRY_HOST_FROM_*`");
@@ -2913,8 +2913,8 @@ extern "C" {
     /// FERRY_HOST_ALLOW_PAGEABLE takes the whole size unpinned.
     ///
     /// The child of a fork does not have memory that ferry maps. With FERRY_HOST_SHARED it shares the memory, as it
-    /// shares the driver's. In small pages (before Linux 6.1) ferry's own then takes longer, but still less than
-    /// the driver's.
+    /// shares the driver's. In small pages (usual before Linux 6.1) ferry's own then takes longer, but still less
+    /// than the driver's.
     ///
     /// * NULL: `options`, `error`.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
