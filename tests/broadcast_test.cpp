@@ -456,6 +456,13 @@ TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_one_has_the_status_althou
         EXPECT_EQ(ferry_ticket_wait(ticket), info.status);
     }
     EXPECT_OK(ferry_ticket_release(ticket));
+    ferry_copy_desc copy = {};
+    copy.source.address = at(*host);
+    copy.destination.address = stations[0].address();
+    copy.width = 64;
+    ASSERT_OK(ferry_copy_async(instance.get(), &copy, on, &ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket)); // of this copy alone
+    EXPECT_OK(ferry_ticket_release(ticket));
     for (const bool is_later : {false, true}) { // a death is reported once to those who ask after it
         ASSERT_OK(ferry_ticket_create(instance.get(), on, &ticket, nullptr));
         EXPECT_EQ(ferry_ticket_wait(ticket) == FERRY_SUCCESS, is_later);

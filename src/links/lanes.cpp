@@ -83,10 +83,10 @@ std::uint64_t lane_set::devices_at_work(const stream_key &user) noexcept {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one || !relaxed.entered()) break;
         // Another thread that looks for a lane holds each for a moment. One that uses a lane has another stream.
-        bool is_taken = false;
-        for (int tries = 0; tries < 1000 && !is_taken; ++tries)
-            is_taken = !one->is_taken.exchange(true, std::memory_order_acquire);
-        if (!is_taken) continue;
+        bool is_mine = false;
+        for (int tries = 0; tries < 1000 && !is_mine; ++tries)
+            is_mine = !one->is_taken.exchange(true, std::memory_order_acquire);
+        if (!is_mine) continue;
         const bool is_users = one->owner.handle && one->owner.handle != user.context.handle && one->is_used &&
                               one->is_waited_for && is_same_stream(one->user, user) && may_live(cu_, one->owner);
         const CUresult result = is_users ? cu_.cuEventQuery(one->last) : CUDA_SUCCESS;

@@ -73,7 +73,8 @@ error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) 
                              site);
     }
     if (failed) return failed;
-    ticket.others.store(devices_at_work(instance, site.context, stream), std::memory_order_relaxed);
+    if (ticket.route == FERRY_ROUTE_RELAYED) // other copies have no part of the stream's earlier work
+        ticket.others.store(devices_at_work(instance, site.context, stream), std::memory_order_relaxed);
     return to_error(instance.cu.cuEventRecord(ticket.passed, stream));
 }
 
