@@ -950,7 +950,7 @@ pub extern fn ferry_ticket_release(ticket: ?*ferry_ticket) i32;
 ///
 /// A piece is a line of linear memory without flags of its own; any other copy is a box. Pieces use the instance's flags. A copy with flags of its own is routed by them, in a call or launch of its own. If the instance has flags, every box of rows gets a call or launch of its own too. All boxes out of arrays that kernels read (FERRY_ARRAY_SURFACE) take one launch together where that is faster. The driver makes copies into arrays. Between pageable memory and the context's device, pieces are staged together, with boxes of at most 16384 rows: in one launch for each direction, or several above 1 GiB. A single one, and copies with the instance's flags NO_KERNELS or BY_DRIVER, are routed as by ferry_copy_async.
 ///
-/// Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on streams of ferry's own. Devices with access to each other's memory, proven by ferry_peer_enable or ferry_peer_probe, take chunks in turn and pass them on (docs/devices.md).
+/// Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on streams of ferry's own. Devices with access to each other's memory, proven by ferry_peer_enable or ferry_peer_probe, take chunks in turn and pass them on (docs/devices.md). If the context of one dies meanwhile, the call makes the broadcast again without it, and returns its status and the index of its copy.
 /// Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
 pub extern fn ferry_copy_batch(instance: *ferry_instance, copies: ?[*]const ferry_copy_desc, count: u64, flags: u32, @"error": ?*ferry_error_info) i32;
 

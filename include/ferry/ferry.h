@@ -593,7 +593,7 @@ typedef struct ferry_ticket_info {
  *
  * Ownership:     *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
  * Errors:        FERRY_ERROR_CAPTURE on a stream that is being captured; FERRY_ERROR_OUT_OF_MEMORY.
- * Driver:        cuEventCreate, cuEventRecord.
+ * Driver:        cuEventCreate, cuEventRecord; cuEventQuery where ferry's own streams have work on other devices.
  */
 FERRY_API int32_t ferry_ticket_create(ferry_instance *instance, struct CUstream_st *stream, ferry_ticket **ticket,
                                       ferry_error_info *error);
@@ -665,7 +665,8 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  *
  * Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on streams of
  * ferry's own. Devices with access to each other's memory, proven by ferry_peer_enable or ferry_peer_probe, take chunks
- * in turn and pass them on (docs/devices.md).
+ * in turn and pass them on (docs/devices.md). If the context of one dies meanwhile, the call makes the broadcast again
+ * without it, and returns its status and the index of its copy.
  *
  * NULL:          `copies`.
  * Values:        `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.

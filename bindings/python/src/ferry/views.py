@@ -242,8 +242,9 @@ key_functions: dict[type, Callable[[Any], Hashable]] = {View: attrgetter("key")}
 
 
 def register(kind: type, reader: Callable[[Any], View], key: Callable[[Any], Hashable] | None = None) -> None:
-    """Makes view() take objects of a class: `reader` returns the view of one. Objects with equal keys have equal views,
-    and repeated copies of them need none: a key is a tuple that begins with `kind`."""
+    """Makes view() take objects of a class: `reader` returns the view of one. With `key`, repeated copies make no views:
+    objects whose keys are equal, of this class or another, must have equal views. A tuple that begins with the class
+    differs from the keys of all others."""
     _readers[kind] = reader
     if key is not None:
         key_functions[kind] = key

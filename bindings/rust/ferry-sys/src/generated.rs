@@ -2077,7 +2077,7 @@ extern "C" {
     /// * Ownership: *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
     /// * Errors: the common errors; FERRY_ERROR_CAPTURE on a stream that is being captured;
     ///   FERRY_ERROR_OUT_OF_MEMORY.
-    /// * Driver: cuEventCreate, cuEventRecord.
+    /// * Driver: cuEventCreate, cuEventRecord; cuEventQuery where ferry's own streams have work on other devices.
     pub fn ferry_ticket_create(instance: *mut ferry_instance, stream: *mut CUstream_st, ticket: *mut *mut ferry_ticket, error: *mut ferry_error_info) -> Status;
 
     /// Fills `info`. A staged copy is done when its last byte has arrived, which may be a moment before its stream
@@ -2146,7 +2146,8 @@ extern "C" {
     ///
     /// Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on
     /// streams of ferry's own. Devices with access to each other's memory, proven by ferry_peer_enable or
-    /// ferry_peer_probe, take chunks in turn and pass them on (docs/devices.md).
+    /// ferry_peer_probe, take chunks in turn and pass them on (docs/devices.md). If the context of one dies
+    /// meanwhile, the call makes the broadcast again without it, and returns its status and the index of its copy.
     ///
     /// * NULL: `copies`, `error`.
     /// * Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
