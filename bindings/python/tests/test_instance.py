@@ -62,6 +62,28 @@ def test_a_copy_in_flight_keeps_its_arrays_alive(gpu):
     assert event.query()
 
 
+def test_arrays_of_small_copies_are_let_go_after_some_more_and_by_the_next_large_copy(gpu):
+    stream, device, large = gpu.stream(), gpu.empty(64), gpu.empty(1 << 20)
+
+    def copy_new_arrays(count):
+        watched = []
+        for _ in range(count):
+            sent = numbers(64).view(Kept)
+            watched.append(weakref.ref(sent))
+            gpu.copy_async(sent, device, stream)
+        stream.synchronize()
+        return watched
+
+    first = copy_new_arrays(40)
+    second = copy_new_arrays(40)
+    gc.collect()
+    assert not any(one() is not None for one in first)
+    assert any(one() is not None for one in second)  # or the next lines show nothing
+    gpu.copy_async(large, numbers(1 << 20), stream).wait()
+    gc.collect()
+    assert not any(one() is not None for one in second)
+
+
 def test_a_copy_again_follows_what_the_array_has_become(gpu):
     sent, got, device = np.arange(12, dtype="int32"), np.zeros(12, "int32"), gpu.empty(12, "int32")
     for _ in range(2):

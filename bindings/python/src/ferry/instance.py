@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import addressof, byref, c_uint64, c_void_p, create_string_buffer, sizeof
@@ -18,19 +17,14 @@ from .memory import DeviceArray, PinnedArray
 from .plans import Plan, Plans, joined
 from .shapes import boxes
 from .streams import Event, Stream, handle_of
-from .tickets import Ticket, route_name
+from .tickets import Ticket, Tickets, route_name
 from .views import HOST, View, keyed, numbers, view
-
-_CHECKED_AT_ONCE: Final = 2  # tickets in flight that a new copy asks about, until one has not ended
-_CHECKED_AGAIN: Final = 256  # from this many on it asks all
 
 
 class _PerThread(threading.local):
     def __init__(self) -> None:
         self.info = new_error_info()
         self.address = addressof(self.info)
-        self.ticket = native.ferry_ticket_info(struct_size=sizeof(native.ferry_ticket_info))
-        self.ticket_address = addressof(self.ticket)
 
 
 @dataclass(frozen=True)
@@ -82,8 +76,7 @@ class Instance:
         self._handle: int | None = None
         self._thread = _PerThread()
         self._plans = Plans()
-        self._flying: deque[Ticket] = deque()
-        self._tickets: set[int] = set()
+        self.tickets = Tickets()
         self._waiters: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._streams: dict[int, Stream] = {}
@@ -130,12 +123,7 @@ class Instance:
             waiters, self._waiters = self._waiters, None
             if waiters is not None:
                 waiters.shutdown()
-            for ticket in list(self._flying):
-                self.library.ferry_ticket_wait(ticket._handle)
-            self._flying.clear()
-            for number in list(self._tickets):
-                self.library.ferry_ticket_release(number)
-            self._tickets.clear()
+            self.tickets.close(self.library)
             self._streams.clear()
             self._handle = None
         self.library.ferry_close(handle)
@@ -187,7 +175,7 @@ class Instance:
         plan = self._plans.of(one, other, flags)
         number = handle_of(stream)
         if plan.count != 1:
-            return self._enqueue(plan.address, plan.count, number, (one, other))
+            return self._enqueue(plan.address, plan.count, plan.size, number, (one, other))
         if self._handle is None:
             raise ClosedError("the instance is closed")
         made = c_void_p()
@@ -195,7 +183,9 @@ class Instance:
         status = self.library.ferry_copy_async(self._handle, plan.address, number, byref(made), thread.address)
         if status:
             raise failed(self.library, status, thread.info)
-        return self._track(made.value or 0, (one, other))
+        ticket = Ticket(self, made.value, (one, other))
+        self.tickets.add(ticket, plan.size)
+        return ticket
 
     def enqueue(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> None:
         """As copy_async, without a ticket: for streams that are being captured, and for loops. The caller keeps the
@@ -280,33 +270,13 @@ class Instance:
 
     # ---- Tickets
 
-    def _enqueue(self, address: int, count: int, stream: int, owners: Any, flags: int = 0) -> Ticket:
+    def _enqueue(self, address: int, count: int, size: int, stream: int, owners: Any, flags: int = 0) -> Ticket:
         self.call("ferry_copy_batch_async", address, count, flags, stream, error=True)
         made = c_void_p()
         self.call("ferry_ticket_create", stream, byref(made), error=True)
-        return self._track(made.value or 0, owners)
-
-    def _track(self, number: int, owners: Any) -> Ticket:
-        self._tickets.add(number)
-        ticket = Ticket(self, number, owners)
-        flying = self._flying
-        asks_all = len(flying) >= _CHECKED_AGAIN
-        for _ in range(len(flying) if asks_all else min(len(flying), _CHECKED_AT_ONCE)):
-            try:
-                oldest = flying.popleft()
-            except IndexError:  # another thread took it
-                break
-            if not oldest.has_ended(self._thread):
-                flying.append(oldest)
-                if not asks_all:
-                    break
-        flying.append(ticket)
+        ticket = Ticket(self, made.value, owners)
+        self.tickets.add(ticket, size)
         return ticket
-
-    def release_ticket(self, number: int) -> None:
-        if number in self._tickets:
-            self._tickets.discard(number)
-            self.library.ferry_ticket_release(number)
 
     @property
     def waiters(self) -> ThreadPoolExecutor:
@@ -440,6 +410,7 @@ class Batch:
         if self._stream is None:
             self._instance.call("ferry_copy_batch", addressof(every), count, self._flags, error=True)
         else:
-            self.ticket = self._instance._enqueue(addressof(every), count, handle_of(self._stream), self._owners,
+            size = sum([plan.size for plan in self._plans])
+            self.ticket = self._instance._enqueue(addressof(every), count, size, handle_of(self._stream), self._owners,
                                                   self._flags)
         self._plans, self._owners = [], []

@@ -30,13 +30,14 @@ def fill_descriptor(descriptor: native.ferry_copy_desc, source: View, destinatio
 
 
 class Plan:
-    """`count` descriptors at `address`."""
+    """`count` descriptors of `size` bytes at `address`."""
 
-    __slots__ = ("descriptors", "address", "count")
+    __slots__ = ("descriptors", "address", "count", "size")
 
     def __init__(self, source: View, destination: View, flags: int) -> None:
         found = boxes(source, destination)
         self.count = len(found)
+        self.size = sum([box.width * box.height * box.depth for box in found])
         self.descriptors: Any = (native.ferry_copy_desc * max(self.count, 1))()
         for descriptor, box in zip(self.descriptors, found):
             fill_descriptor(descriptor, source, destination, box, flags)
