@@ -470,10 +470,16 @@ TEST(kernel_layout, touching_a_destination_writes_to_each_page_and_changes_no_by
 
 TEST(kernel_layout, large_copies_fill_their_slots_and_small_copies_are_cut_finer) {
     constexpr std::uint64_t slot = 1 << 20;
-    const auto cut = [&](std::uint64_t size) { return staging({{base, 0, 0}, {base, 0, 0}, size, 1, 1, true}, slot); };
-    EXPECT_EQ(cut(std::uint64_t{1} << 30).chunk_count(), 1024u);
-    EXPECT_EQ(cut(std::uint64_t{1} << 25).chunk_size(), 1u << 18);
-    EXPECT_EQ(cut(1 << 16).chunk_count(), 1u);
+    const auto cut = [&](std::uint64_t size, bool to_device) {
+        return staging({{base, 0, 0}, {base, 0, 0}, size, 1, 1, to_device}, slot);
+    };
+    for (const bool to_device : {true, false}) {
+        EXPECT_EQ(cut(std::uint64_t{1} << 30, to_device).chunk_count(), 1024u);
+        EXPECT_EQ(cut(1 << 16, to_device).chunk_count(), 1u);
+        EXPECT_EQ(cut(1 << 20, to_device).chunk_count(), 16u);
+    }
+    EXPECT_EQ(cut(std::uint64_t{1} << 25, true).chunk_size(), 1u << 19);
+    EXPECT_EQ(cut(std::uint64_t{1} << 25, false).chunk_size(), 1u << 18);
     const staging rows({{base, 1024, 0}, {base, 2048, 0}, 1024, 1 << 18, 1, true}, slot);
     EXPECT_EQ(rows.kernel(), kernel::ring_rows);
     EXPECT_GE(rows.chunk(0).bytes(), slot - 2048);
