@@ -145,8 +145,9 @@ class Ferry:
     def calls(self, source, destination, stream):
         """Ways of enqueuing one copy. "C" and "refused" are the C function by ctypes: they differ by the time in it."""
         array, other = source.views[0], destination.views[0]
-        numbers = [(end.addresses[0], end.size) for end in (source, destination)]
-        views = [self.ferry.memory(*end) for end in numbers]
+        one, two = ((end.addresses[0], end.size) for end in (source, destination))
+        memory = self.ferry.memory
+        views = memory(*one), memory(*two)
         gpu, library, number = self.gpu, self.gpu.library, int(stream)
         descriptor = self.ferry.native.ferry_copy_desc(width=source.size, height=1, depth=1)
         descriptor.source.kind = self.ferry.native.FERRY_KIND_HOST
@@ -164,7 +165,7 @@ class Ferry:
                 "C with a ticket": lambda: with_ticket(gpu.handle),
                 "refused with a ticket": lambda: with_ticket(None),
                 "enqueue, views": lambda: gpu.enqueue(*views, stream),
-                "enqueue, addresses": lambda: gpu.enqueue(*(self.ferry.memory(*end) for end in numbers), stream),
+                "enqueue, addresses": lambda: gpu.enqueue(memory(*one), memory(*two), stream),
                 "enqueue, arrays": lambda: gpu.enqueue(array, other, stream),
                 "copy_async, views": lambda: gpu.copy_async(*views, stream),
                 "copy_async, arrays": lambda: gpu.copy_async(array, other, stream)}
