@@ -62,7 +62,7 @@ def test_a_copy_in_flight_keeps_its_arrays_alive(gpu):
     assert event.query()
 
 
-def test_arrays_of_small_copies_are_let_go_after_some_more_and_by_the_next_large_copy(gpu):
+def test_arrays_are_let_go_when_a_later_copy_asks_whether_theirs_have_ended(gpu, monkeypatch):
     stream, device, large = gpu.stream(), gpu.empty(64), gpu.empty(1 << 20)
 
     def copy_new_arrays(count):
@@ -72,16 +72,75 @@ def test_arrays_of_small_copies_are_let_go_after_some_more_and_by_the_next_large
             watched.append(weakref.ref(sent))
             gpu.copy_async(sent, device, stream)
         stream.synchronize()
+        gc.collect()
         return watched
 
-    first = copy_new_arrays(40)
-    second = copy_new_arrays(40)
-    gc.collect()
-    assert not any(one() is not None for one in first)
-    assert any(one() is not None for one in second)  # or the next lines show nothing
+    def are_alive(watched):
+        gc.collect()
+        return {one() is not None for one in watched}
+
+    monkeypatch.setattr(ferry.tickets, "_NS_BETWEEN", 1 << 62)
+    gpu.copy_async(device, numbers(64), stream).wait()
+    few = copy_new_arrays(8)
+    assert are_alive(few) == {True}
+    many = copy_new_arrays(40)
+    assert are_alive(few) == {False}
     gpu.copy_async(large, numbers(1 << 20), stream).wait()
+    assert are_alive(many) == {False}
+    few = copy_new_arrays(8)
+    monkeypatch.setattr(ferry.tickets, "_NS_BETWEEN", 0)
+    gpu.copy_async(device, numbers(64), stream).wait()
+    assert are_alive(few) == {False}
+
+
+def test_tickets_of_a_forgotten_instance_are_waited_for_and_released_once():
+    calls = []
+
+    class Library:
+        def ferry_ticket_get_info(self, handle, info):
+            return 0
+
+        def ferry_ticket_wait(self, handle):
+            calls.append(("wait", handle))
+            return 0
+
+        def ferry_ticket_release(self, handle):
+            calls.append(("release", handle))
+
+    class Instance:
+        def __init__(self):
+            self.library, self._tickets = Library(), ferry.tickets.Tickets()
+
+        def __del__(self):
+            self._tickets.close(self.library)
+
+    made = Instance()
+    for handle in (1, 2):
+        made._tickets.add(ferry.Ticket(made, handle, (bytes(8),)), 1)
+    del made
     gc.collect()
-    assert not any(one() is not None for one in second)
+    assert sorted(calls) == [("release", 1), ("release", 2), ("wait", 1), ("wait", 2)]
+    assert all(calls.index(("wait", handle)) < calls.index(("release", handle)) for handle in (1, 2))
+
+
+def test_copies_end_before_a_batch_whose_ticket_cannot_be_made_raises(gpu, monkeypatch):
+    sent, device, got = numbers(), gpu.empty(1 << 20), np.zeros(1 << 20, "uint8")
+    stream = gpu.stream()
+    make = gpu.call
+
+    def call(name, *arguments, **more):
+        if name == "ferry_ticket_create":
+            raise MemoryError
+        make(name, *arguments, **more)
+
+    monkeypatch.setattr(gpu, "call", call)
+    with pytest.raises(MemoryError):
+        with gpu.batch(stream) as batch:
+            batch.copy(sent, device)
+    monkeypatch.undo()
+    assert stream.query()
+    gpu.copy(device, got)
+    assert np.array_equal(sent, got)
 
 
 def test_a_copy_again_follows_what_the_array_has_become(gpu):
@@ -382,10 +441,12 @@ def test_a_closed_instance_says_so(on_gpu):
     gpu.close()
     gpu.close()
     for use in (lambda: gpu.copy(bytes(4), bytearray(4)), lambda: gpu.copy_async(bytes(4), bytearray(4)),
-                lambda: stream.synchronize(), lambda: gpu.copy(bytes(64), device), lambda: gpu.empty(4), ticket.wait,
-                lambda: gpu.devices, lambda: gpu.enqueue(bytes(4), bytearray(4))):
+                lambda: stream.synchronize(), lambda: gpu.copy(bytes(64), device), lambda: gpu.empty(4),
+                lambda: ticket.progress, lambda: gpu.devices, lambda: gpu.enqueue(bytes(4), bytearray(4))):
         with pytest.raises(ferry.ClosedError, match="closed"):
             use()
+    ticket.wait()
+    assert ticket.done
     del ticket, device, stream
     gc.collect()
 

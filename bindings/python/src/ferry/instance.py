@@ -76,10 +76,9 @@ class Instance:
         self._handle: int | None = None
         self._thread = _PerThread()
         self._plans = Plans()
-        self.tickets = Tickets()
+        self._tickets = Tickets()
         self._waiters: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
-        self._streams: dict[int, Stream] = {}
         given = native.ferry_options(struct_size=sizeof(native.ferry_options),
                                      driver=native.FERRY_DRIVER_SOFTWARE if software else native.FERRY_DRIVER_CUDA)
         known = {name for name, *_ in native.ferry_options._fields_}
@@ -115,17 +114,16 @@ class Instance:
         return handle
 
     def close(self) -> None:
-        """Waits for copies in flight, then closes. Arrays, streams and tickets of the instance are of no use then."""
+        """Waits for copies in flight, then closes. Arrays and streams of the instance are of no use then; tickets still
+        tell how their copies ended. No other thread may be in a call of the instance, or of what belongs to it."""
         with self._lock:
-            handle = self._handle
-            if handle is None:
-                return
             waiters, self._waiters = self._waiters, None
             if waiters is not None:
                 waiters.shutdown()
-            self.tickets.close(self.library)
-            self._streams.clear()
-            self._handle = None
+            handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        self._tickets.close(self.library)
         self.library.ferry_close(handle)
 
     def __enter__(self) -> Instance:
@@ -184,7 +182,7 @@ class Instance:
         if status:
             raise failed(self.library, status, thread.info)
         ticket = Ticket(self, made.value, (one, other))
-        self.tickets.add(ticket, plan.size)
+        self._tickets.add(ticket, plan.size)
         return ticket
 
     def enqueue(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> None:
@@ -273,9 +271,13 @@ class Instance:
     def _enqueue(self, address: int, count: int, size: int, stream: int, owners: Any, flags: int = 0) -> Ticket:
         self.call("ferry_copy_batch_async", address, count, flags, stream, error=True)
         made = c_void_p()
-        self.call("ferry_ticket_create", stream, byref(made), error=True)
+        try:
+            self.call("ferry_ticket_create", stream, byref(made), error=True)
+        except BaseException:  # nothing would keep the arrays
+            self.library.ferry_stream_synchronize(self._handle, stream)
+            raise
         ticket = Ticket(self, made.value, owners)
-        self.tickets.add(ticket, size)
+        self._tickets.add(ticket, size)
         return ticket
 
     @property

@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Generator
 from concurrent.futures import Future
 from ctypes import byref, sizeof
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from . import native
@@ -14,8 +16,11 @@ from .errors import failed
 if TYPE_CHECKING:
     from .instance import Instance
 
-_LARGE: Final = 1 << 20  # from this many bytes on, a copy asks at once whether older copies have ended
-_BETWEEN: Final = 32  # smaller copies after which to ask, since asking takes longer than they do
+# When a new copy asks whether older copies have ended: after so many bytes, or copies, or so much time. Asking takes as
+# long as a small copy, so not each one asks.
+_BYTES_BETWEEN: Final = 1 << 20
+_COPIES_BETWEEN: Final = 32
+_NS_BETWEEN: Final = 1_000_000
 _ROUTES: Final = {route.value: route.name.lower() for route in native.Route}
 
 
@@ -31,10 +36,10 @@ class Ticket:
     _status: int | None  # None until the copy has ended
 
     def __init__(self, instance: Instance, handle: int | None, owners: Any) -> None:
-        self._instance = instance
         self._handle = handle
         self._owners = owners
         self._status = None
+        self._instance = instance  # last: __del__ knows by it that the others are there
 
     def _ask(self) -> native.ferry_ticket_info:
         info = native.ferry_ticket_info(struct_size=sizeof(native.ferry_ticket_info))
@@ -44,14 +49,13 @@ class Ticket:
             self._end(info.status)
         return info
 
-    def has_ended(self, info: native.ferry_ticket_info) -> bool:
-        """`done` with the caller's memory for the answer. Failing calls count as no end."""
+    def _status_of_end(self, info: native.ferry_ticket_info) -> int | None:
+        """None before the end. `info` is memory for the answer. Failing calls count as no end."""
         if self._status is not None:
-            return True
+            return self._status
         if self._instance.library.ferry_ticket_get_info(self._handle, byref(info)) or not info.done:
-            return False
-        self._end(info.status)
-        return True
+            return None
+        return int(info.status)
 
     def _end(self, status: int) -> None:
         self._status = status
@@ -92,9 +96,9 @@ class Ticket:
         yield from asyncio.wrap_future(self.future()).__await__()
 
     def __del__(self) -> None:
-        instance = self._instance
-        if instance.tickets.forget(self._handle):
-            instance.library.ferry_ticket_release(self._handle)
+        instance = getattr(self, "_instance", None)
+        if instance is not None:
+            instance._tickets.release(instance.library, self._handle, self._status is None)
 
 
 class Tickets:
@@ -102,47 +106,70 @@ class Tickets:
     drops them."""
 
     def __init__(self) -> None:
+        # Around uses of handles that another thread may release. The garbage collector may end tickets inside it.
+        self._lock = threading.RLock()
         self._handles: set[int | None] = set()
         self._in_flight: deque[Ticket] = deque()
-        self._asks_at = _BETWEEN
+        self._bytes = 0
+        self._asks_at = _COPIES_BETWEEN
+        self._asked_ns = 0
 
     def add(self, ticket: Ticket, size: int) -> None:
         """`size`: the bytes of its copies."""
         self._handles.add(ticket._handle)
         tickets = self._in_flight
-        if size >= _LARGE or len(tickets) >= self._asks_at:
-            self._let_go()
         tickets.append(ticket)
+        self._bytes += size
+        now = perf_counter_ns()
+        if self._bytes >= _BYTES_BETWEEN or len(tickets) >= self._asks_at or now - self._asked_ns >= _NS_BETWEEN:
+            self._asked_ns = now
+            with self._lock:
+                ended = self._take_ended()
+            for one, status in ended:  # whose arrays may run code of their own
+                one._end(status)
 
-    def _let_go(self) -> None:
+    def _take_ended(self) -> list[tuple[Ticket, int]]:
         tickets = self._in_flight
         info = native.ferry_ticket_info(struct_size=sizeof(native.ferry_ticket_info))
         in_vain = 2 + len(tickets) // 16
+        ended: list[tuple[Ticket, int]] = []
         for _ in range(len(tickets)):
             try:
                 oldest = tickets.popleft()
-            except IndexError:  # another thread took it
+            except IndexError:  # what the garbage collector ended made a copy, which asked too
                 break
-            if not oldest.has_ended(info):
-                tickets.append(oldest)  # those behind it may be of other streams
-                in_vain -= 1
-                if not in_vain:
-                    break
-        self._asks_at = len(tickets) * 5 // 4 + _BETWEEN
+            status = oldest._status_of_end(info)
+            if status is not None:
+                ended.append((oldest, status))
+                continue
+            tickets.append(oldest)  # those behind it may be of other streams
+            in_vain -= 1
+            if not in_vain:
+                break
+        self._bytes = 0
+        self._asks_at = len(tickets) * 5 // 4 + _COPIES_BETWEEN
+        return ended
 
-    def forget(self, handle: int | None) -> bool:
-        """Whether the handle was to be released, which only one caller learns."""
-        try:
-            self._handles.remove(handle)
-        except KeyError:
-            return False
-        return True
+    def release(self, library: Any, handle: int | None, may_be_in_flight: bool) -> None:
+        """Releases a handle, once. Waits for a copy that may be in flight: nothing else keeps its arrays."""
+        with self._lock:
+            if handle in self._handles:
+                self._handles.remove(handle)
+                if may_be_in_flight:
+                    library.ferry_ticket_wait(handle)
+                library.ferry_ticket_release(handle)
 
     def close(self, library: Any) -> None:
         """Waits for all, and releases all handles."""
-        for ticket in list(self._in_flight):
-            library.ferry_ticket_wait(ticket._handle)
-        self._in_flight.clear()
-        for handle in list(self._handles):
-            if self.forget(handle):
+        while True:
+            with self._lock:
+                if not self._in_flight:
+                    break
+                one = self._in_flight.popleft()
+                is_released = one._handle not in self._handles  # by the garbage collector, which ends all of a cycle
+            if not is_released:
+                one._end(library.ferry_ticket_wait(one._handle))
+        with self._lock:
+            for handle in self._handles:
                 library.ferry_ticket_release(handle)
+            self._handles.clear()
