@@ -17,6 +17,7 @@
 #include "staging/host_copy.h"
 #include "support/system.h"
 #include "system/pages.h"
+#include "system/streaming_stores.h"
 
 namespace ferry {
 namespace {
@@ -440,6 +441,25 @@ TEST(kernel_layout, a_slot_is_whole_when_it_is_published) {
     }
     reader.join();
     EXPECT_EQ(torn, 0u);
+}
+
+// Each processor runs the loop that it has in other tests; here it runs both.
+TEST(kernel_layout, streaming_stores_copy_what_memcpy_copies_and_nothing_else) {
+    std::vector<std::byte> from(512), to(from.size());
+    for (std::size_t i = 0; i < from.size(); ++i)
+        from[i] = static_cast<std::byte>(i * 7 + 1);
+    for (const bool by_whole_lines : {false, true}) {
+        if (by_whole_lines && !has_whole_lines()) break;
+        for (std::size_t lead = 0; lead < 64; ++lead)
+            for (std::size_t size = 0; size <= 320; size += size < 130 ? 1 : 19) {
+                std::fill(to.begin(), to.end(), std::byte{0xee});
+                std::vector<std::byte> wanted = to;
+                std::copy_n(from.begin() + 5, size, wanted.begin() + static_cast<std::ptrdiff_t>(lead));
+                stream_bytes(to.data() + lead, from.data() + 5, size, by_whole_lines);
+                end_streaming();
+                ASSERT_EQ(to, wanted) << by_whole_lines << ", " << lead << ", " << size;
+            }
+    }
 }
 
 // A compiler may replace an atomic operation that changes nothing by a load, or by nothing.

@@ -79,6 +79,7 @@ set_up_platform() {
         wine cmd <.deps/wine-input >/dev/null 2>&1 &
         test_arguments=--timeout-multiplier=3
         program_ending=.exe
+        # Of ferry-bench some cases: all take minutes there.
         further_tests='ferry-info ferry-bench-files DLL front-ends'
         further_programs='tools/ferry-info tools/ferry-bench'
         ;;

@@ -48,8 +48,8 @@ constexpr std::uint64_t room_for_a_chunk(std::uint64_t bytes, std::uint64_t slot
                                          std::uint64_t chunks = overlapping_chunks) noexcept {
     return std::min(round_up(std::max(bytes / chunks, min_chunk), smallest_slot), slot_size);
 }
-// A block that reads a line of host memory waits for each chunk's fence and message behind the reads of the others (8
-// blocks on an H100: 38 GB/s in chunks of 64 KiB, 48 of 128 KiB, 51 of 512 KiB).
+// Boxes to the device have fewer: a block waits for each chunk's fence and message behind the reads of all blocks (8 blocks
+// on an H100: 38 GB/s in chunks of 64 KiB, 48 of 128 KiB, 51 of 512 KiB). Lists were not measured.
 constexpr std::uint64_t overlapping_chunks_to_device = 64;
 // A copy on the stream costs some microseconds, whatever its size, so there chunks are larger.
 constexpr std::uint64_t min_copied_chunk = std::uint64_t{128} << 10; // bytes

@@ -1,114 +1,20 @@
 #include "staging/host_copy.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "base/rounding.h"
 #include "system/pages.h"
-
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
-#if defined(__x86_64__) && defined(__linux__)
-#include <cpuid.h>
-#endif
+#include "system/streaming_stores.h"
 
 namespace ferry {
 
 namespace {
 
-constexpr std::uint64_t line = 64;
-
-// stream_line() copies a line with streaming stores, which bypass the processor's caches. `to` is a multiple of its size.
-#if defined(__SSE2__)
-constexpr bool has_streaming_stores = true;
-
-void stream_line(std::byte *to, const std::byte *from) noexcept {
-    __m128i words[4];
-    for (int i = 0; i < 4; ++i)
-        words[i] = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from) + i);
-    for (int i = 0; i < 4; ++i)
-        _mm_stream_si128(reinterpret_cast<__m128i *>(to) + i, words[i]);
-}
-
-// Orders the streaming stores before later stores, which a release does not.
-void end_of_stream() noexcept { _mm_sfence(); }
-
-#elif defined(__aarch64__) && defined(__GNUC__)
-constexpr bool has_streaming_stores = true;
-
-// Not measured.
-void stream_line(std::byte *to, const std::byte *from) noexcept {
-    asm volatile("ldp q0, q1, [%[from]]\n\t"
-                 "ldp q2, q3, [%[from], #32]\n\t"
-                 "stnp q0, q1, [%[to]]\n\t"
-                 "stnp q2, q3, [%[to], #32]"
-                 :
-                 : [to] "r"(to), [from] "r"(from)
-                 : "v0", "v1", "v2", "v3", "memory");
-}
-
-// Nothing: a release orders these stores like any others (Arm's architecture relaxes only the order of ldnp).
-void end_of_stream() noexcept {}
-
-#else
-constexpr bool has_streaming_stores = false;
-
-void stream_line(std::byte *, const std::byte *) noexcept {}
-void end_of_stream() noexcept {}
-#endif
-
-void stream_lines(std::byte *to, const std::byte *from, std::uint64_t count) noexcept {
-    for (; count != 0; --count, to += line, from += line)
-        stream_line(to, from);
-}
-
-// Whole lines at once, where the processor can: 8 threads fill slots at 45 GB/s in place of 36 (beside an H100).
-#if defined(__x86_64__) && defined(__linux__)
-// Whether the processor has AVX-512, and the system saves its registers.
-bool find_whole_lines() noexcept {
-    constexpr unsigned osxsave = 1U << 27, avx512f = 1U << 16, states = 0xe6;
-    unsigned a = 0, b = 0, c = 0, d = 0, low = 0, high = 0;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & osxsave)) return false;
-    asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (low & states) == states && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & avx512f);
-}
-
-bool has_whole_lines() noexcept {
-    enum : int { unknown, no, yes };
-    static std::atomic<int> known = unknown; // virtual machines take microseconds to answer
-    int found = known.load(std::memory_order_relaxed);
-    if (found == unknown) known.store(found = find_whole_lines() ? yes : no, std::memory_order_relaxed);
-    return found == yes;
-}
-
-__attribute__((target("avx512f"))) void stream_whole_lines(std::byte *to, const std::byte *from,
-                                                           std::uint64_t count) noexcept {
-    for (; count != 0; --count, to += line, from += line)
-        _mm512_stream_si512(reinterpret_cast<__m512i *>(to), _mm512_loadu_si512(from));
-}
-#else
-bool has_whole_lines() noexcept { return false; }
-void stream_whole_lines(std::byte *, const std::byte *, std::uint64_t) noexcept {}
-#endif
-
-void stream_bytes(std::byte *to, const std::byte *from, std::uint64_t size) noexcept {
-    if constexpr (has_streaming_stores) {
-        const std::uint64_t head = -reinterpret_cast<std::uintptr_t>(to) % line;
-        std::memcpy(to, from, head);
-        to += head, from += head, size -= head;
-        const std::uint64_t count = size / line, bytes = count * line;
-        has_whole_lines() ? stream_whole_lines(to, from, count) : stream_lines(to, from, count);
-        to += bytes, from += bytes, size -= bytes;
-    }
-    std::memcpy(to, from, size);
-}
-
 void copy_bytes(std::byte *to, const std::byte *from, std::uint64_t size, bool streams) noexcept {
     constexpr std::uint64_t least = 4096; // streaming is slower for shorter rows (D2H, 1 KiB: 16 instead of 22 GB/s)
     if (streams && size >= least)
-        stream_bytes(to, from, size);
+        stream_bytes(to, from, size, has_whole_lines());
     else
         std::memcpy(to, from, size);
 }
@@ -162,7 +68,7 @@ void copy_chunk(side to, side from, std::uint64_t width, std::uint64_t first, st
         first = 0;
         rows -= here;
     }
-    if (streams) end_of_stream();
+    if (streams) end_streaming();
 }
 
 side host_side(const staging &cut, const staged_chunk &chunk) noexcept {
@@ -240,7 +146,7 @@ void fill_slot(const staging &cut, const staged_chunk &chunk, std::byte *slot, b
         for_each_run(*list, chunk, slot, [&](const std::byte *host, std::byte *place, std::uint64_t size) noexcept {
             copy_bytes(place, host, size, streams);
         });
-        if (streams) end_of_stream();
+        if (streams) end_streaming();
         return;
     }
     const std::uint64_t height = cut.box().height;
@@ -255,7 +161,7 @@ void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *
                          fault_in(host, size);
                          copy_bytes(host, place, size, streams);
                      });
-        if (streams) end_of_stream();
+        if (streams) end_streaming();
         return;
     }
     const std::uint64_t height = cut.box().height;
