@@ -4,7 +4,9 @@ import asyncio
 import concurrent.futures
 import gc
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -121,6 +123,76 @@ def test_tickets_of_a_forgotten_instance_are_waited_for_and_released_once():
     gc.collect()
     assert sorted(calls) == [("release", 1), ("release", 2), ("wait", 1), ("wait", 2)]
     assert all(calls.index(("wait", handle)) < calls.index(("release", handle)) for handle in (1, 2))
+
+
+class Listened:
+    """A library that notes the functions that are called."""
+
+    def __init__(self, library):
+        self._library, self.called = library, []
+
+    def __getattr__(self, name):
+        function = getattr(self._library, name)
+
+        def call(*arguments):
+            self.called.append(name)
+            return function(*arguments)
+
+        return call
+
+
+def test_closing_frees_the_arrays_that_only_tickets_keep(on_gpu):
+    gpu = ferry.open(software=not on_gpu)
+    stream = gpu.stream()
+    gpu.library = Listened(gpu.library)
+    gpu.copy_async(bytes(64), gpu.empty(64), stream)
+    gpu.close()
+    called = gpu.library.called
+    freed = [at for at, name in enumerate(called) if "free" in name]
+    assert freed and freed[-1] < called.index("ferry_close"), called
+
+
+def test_an_interrupt_after_the_enqueuing_waits_for_the_copy(gpu, monkeypatch):
+    stream, device = gpu.stream(), gpu.empty(64)
+    gpu.library = Listened(gpu.library)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ferry.instance, "Ticket", interrupt)
+    for enqueue in (lambda: gpu.copy_async(bytes(64), device, stream),
+                    lambda: gpu.copy_async(np.zeros((8, 8), "uint8")[:, ::2][:, ::-1], gpu.empty((8, 4)), stream)):
+        gpu.library.called.clear()
+        with pytest.raises(KeyboardInterrupt):
+            enqueue()
+        assert [name for name in gpu.library.called if "ticket" in name][-2:] == ["ferry_ticket_wait",
+                                                                                  "ferry_ticket_release"]
+    gpu.library = gpu.library._library
+
+
+def test_tickets_end_in_a_forked_child(gpu):
+    stream, device = gpu.stream(), gpu.empty(64)
+    ended = gpu.copy_async(bytes(64), device, stream)
+    ended.wait()
+    is_over = threading.Event()
+
+    def copy():
+        while not is_over.is_set():
+            gpu.copy_async(bytes(64), device, stream)
+
+    thread = threading.Thread(target=copy)
+    thread.start()
+    for _ in range(8):
+        kept = [gpu.copy_async(bytes(64), device, stream) for _ in range(4)]
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # ends a child that hangs
+            kept.clear()
+            del ended
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    is_over.set()
+    thread.join()
 
 
 def test_copies_end_before_a_batch_whose_ticket_cannot_be_made_raises(gpu, monkeypatch):
@@ -446,7 +518,7 @@ def test_a_closed_instance_says_so(on_gpu):
         with pytest.raises(ferry.ClosedError, match="closed"):
             use()
     ticket.wait()
-    assert ticket.done
+    assert ticket.done and ticket.future().result(0) is None
     del ticket, device, stream
     gc.collect()
 

@@ -116,14 +116,13 @@ class Instance:
     def close(self) -> None:
         """Waits for copies in flight, then closes. Arrays and streams of the instance are of no use then; tickets still
         tell how their copies ended. No other thread may be in a call of the instance, or of what belongs to it."""
-        with self._lock:
-            waiters, self._waiters = self._waiters, None
-            if waiters is not None:
-                waiters.shutdown()
-            handle, self._handle = self._handle, None
-        if handle is None:
+        if self._handle is None:
             return
-        self._tickets.close(self.library)
+        if self._waiters is not None:
+            self._waiters.shutdown()
+            self._waiters = None
+        self._tickets.close(self.library)  # which lets arrays go, and they are freed while the instance is open
+        handle, self._handle = self._handle, None
         self.library.ferry_close(handle)
 
     def __enter__(self) -> Instance:
@@ -134,6 +133,9 @@ class Instance:
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:
+            if self._waiters is not None:  # idle: what they work on keeps the instance
+                self._waiters.shutdown(wait=False)
+                self._waiters = None
             self.close()
 
     def call(self, name: str, *arguments: Any, error: bool = False, of: Any = None) -> None:
@@ -178,11 +180,15 @@ class Instance:
             raise ClosedError("the instance is closed")
         made = c_void_p()
         thread = self._thread
-        status = self.library.ferry_copy_async(self._handle, plan.address, number, byref(made), thread.address)
-        if status:
-            raise failed(self.library, status, thread.info)
-        ticket = Ticket(self, made.value, (one, other))
-        self._tickets.add(ticket, plan.size)
+        try:
+            status = self.library.ferry_copy_async(self._handle, plan.address, number, byref(made), thread.address)
+            if status:
+                raise failed(self.library, status, thread.info)
+            ticket = Ticket(self, made.value, (one, other))
+            self._tickets.add(ticket, plan.size)
+        except BaseException:
+            self._tickets.rescue(self.library, made.value)
+            raise
         return ticket
 
     def enqueue(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> None:
@@ -269,15 +275,18 @@ class Instance:
     # ---- Tickets
 
     def _enqueue(self, address: int, count: int, size: int, stream: int, owners: Any, flags: int = 0) -> Ticket:
-        self.call("ferry_copy_batch_async", address, count, flags, stream, error=True)
         made = c_void_p()
+        self.call("ferry_copy_batch_async", address, count, flags, stream, error=True)
         try:
             self.call("ferry_ticket_create", stream, byref(made), error=True)
-        except BaseException:  # nothing would keep the arrays
-            self.library.ferry_stream_synchronize(self._handle, stream)
+            ticket = Ticket(self, made.value, owners)
+            self._tickets.add(ticket, size)
+        except BaseException as why:  # nothing would keep the arrays
+            if made.value:
+                self._tickets.rescue(self.library, made.value)
+            elif getattr(why, "status", None) != native.FERRY_ERROR_CAPTURE:  # what is captured does not run
+                self.library.ferry_stream_synchronize(self._handle, stream)
             raise
-        ticket = Ticket(self, made.value, owners)
-        self._tickets.add(ticket, size)
         return ticket
 
     @property

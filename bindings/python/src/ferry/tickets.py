@@ -2,16 +2,16 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import sys
+import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from ctypes import byref, sizeof
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from . import native
-from .errors import failed
+from .errors import Error, failed
 
 if TYPE_CHECKING:
     from .instance import Instance
@@ -51,8 +51,8 @@ class Ticket:
 
     def _status_of_end(self, info: native.ferry_ticket_info) -> int | None:
         """None before the end. `info` is memory for the answer. Failing calls count as no end."""
-        if self._status is not None:
-            return self._status
+        if self._status is not None or self._handle is None:
+            return self._status or 0
         if self._instance.library.ferry_ticket_get_info(self._handle, byref(info)) or not info.done:
             return None
         return int(info.status)
@@ -87,7 +87,15 @@ class Ticket:
 
     def future(self) -> Future[None]:
         """A future that a thread of the instance completes."""
-        return self._instance.waiters.submit(self.wait)
+        if self._status is None:
+            return self._instance.waiters.submit(self.wait)
+        ended: Future[None] = Future()
+        try:
+            self.wait()
+            ended.set_result(None)
+        except Error as why:
+            ended.set_exception(why)
+        return ended
 
     def __await__(self) -> Generator[Any, None, None]:
         if self._status is not None:
@@ -98,7 +106,8 @@ class Ticket:
     def __del__(self) -> None:
         instance = getattr(self, "_instance", None)
         if instance is not None:
-            instance._tickets.release(instance.library, self._handle, self._status is None)
+            handle, self._handle = self._handle, None  # other objects that the garbage collector ends may ask yet
+            self._status = instance._tickets.release(instance.library, handle, self._status)
 
 
 class Tickets:
@@ -106,9 +115,9 @@ class Tickets:
     drops them."""
 
     def __init__(self) -> None:
-        # Around uses of handles that another thread may release. The garbage collector may end tickets inside it.
-        self._lock = threading.RLock()
+        # No lock: a forked child, or an interpreter that ends, would wait for a thread that is gone.
         self._handles: set[int | None] = set()
+        self._releasing: list[int | None] = []
         self._in_flight: deque[Ticket] = deque()
         self._bytes = 0
         self._asks_at = _COPIES_BETWEEN
@@ -120,12 +129,10 @@ class Tickets:
         tickets = self._in_flight
         tickets.append(ticket)
         self._bytes += size
-        now = perf_counter_ns()
+        now = time.perf_counter_ns()
         if self._bytes >= _BYTES_BETWEEN or len(tickets) >= self._asks_at or now - self._asked_ns >= _NS_BETWEEN:
             self._asked_ns = now
-            with self._lock:
-                ended = self._take_ended()
-            for one, status in ended:  # whose arrays may run code of their own
+            for one, status in self._take_ended():  # whose arrays may run code of their own
                 one._end(status)
 
     def _take_ended(self) -> list[tuple[Ticket, int]]:
@@ -136,9 +143,13 @@ class Tickets:
         for _ in range(len(tickets)):
             try:
                 oldest = tickets.popleft()
-            except IndexError:  # what the garbage collector ended made a copy, which asked too
+            except IndexError:  # another thread took it
                 break
-            status = oldest._status_of_end(info)
+            try:
+                status = oldest._status_of_end(info)
+            except BaseException:  # an interrupt
+                tickets.append(oldest)
+                raise
             if status is not None:
                 ended.append((oldest, status))
                 continue
@@ -150,26 +161,39 @@ class Tickets:
         self._asks_at = len(tickets) * 5 // 4 + _COPIES_BETWEEN
         return ended
 
-    def release(self, library: Any, handle: int | None, may_be_in_flight: bool) -> None:
-        """Releases a handle, once. Waits for a copy that may be in flight: nothing else keeps its arrays."""
-        with self._lock:
-            if handle in self._handles:
-                self._handles.remove(handle)
-                if may_be_in_flight:
-                    library.ferry_ticket_wait(handle)
-                library.ferry_ticket_release(handle)
+    def release(self, library: Any, handle: int | None, status: int | None) -> int | None:
+        """Releases a handle, once, and returns the status. Without one the copy may be in flight: waits for it, because
+        nothing else keeps its arrays."""
+        self._releasing.append(handle)
+        try:
+            self._handles.remove(handle)  # one caller succeeds
+            if status is None:
+                status = library.ferry_ticket_wait(handle)
+            library.ferry_ticket_release(handle)
+        except KeyError:
+            pass
+        finally:
+            self._releasing.remove(handle)
+        return status
 
-    def close(self, library: Any) -> None:
-        """Waits for all, and releases all handles."""
-        while True:
-            with self._lock:
-                if not self._in_flight:
-                    break
-                one = self._in_flight.popleft()
-                is_released = one._handle not in self._handles  # by the garbage collector, which ends all of a cycle
-            if not is_released:
-                one._end(library.ferry_ticket_wait(one._handle))
-        with self._lock:
-            for handle in self._handles:
-                library.ferry_ticket_release(handle)
-            self._handles.clear()
+    def rescue(self, library: Any, handle: int | None) -> None:
+        """Waits for and releases a handle that no ticket came to own, because of an interrupt."""
+        if handle and handle not in self._handles:
+            library.ferry_ticket_wait(handle)
+            library.ferry_ticket_release(handle)
+
+    def close(self, library: Any, is_finalizing: Callable[[], bool] = sys.is_finalizing,
+              rest: Callable[[float], None] = time.sleep) -> None:
+        """Waits for all, and releases all handles. Its defaults are there when modules are gone."""
+        while self._in_flight:
+            one = self._in_flight.popleft()
+            try:
+                if one._handle in self._handles:  # else the garbage collector has ended it
+                    one._end(library.ferry_ticket_wait(one._handle))
+            except BaseException:  # an interrupt
+                self._in_flight.appendleft(one)
+                raise
+        while self._handles:
+            library.ferry_ticket_release(self._handles.pop())
+        while self._releasing and not is_finalizing():  # by another thread
+            rest(0)
