@@ -280,6 +280,29 @@ TEST_F(copy_forms, synchronous_copies_leave_captures_on_other_streams_alone) {
     EXPECT_EQ(second.read(), pageable.picture());
 }
 
+TEST_F(copy_forms, waiting_for_a_ticket_and_asking_it_leave_captures_on_other_streams_alone) {
+    test_place host(place_kind::pinned, {.width = 4096}), device(place_kind::device, {.width = 4096});
+    host.fill(1);
+    CUstream captured = nullptr, other = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(raw().cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(raw().cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    const ferry_copy_desc copy = describe_copy(host.describe(statement::stated), device.describe(statement::stated), 4096);
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_copy_async(basic.get(), &copy, other, &ticket, nullptr));
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_ticket_get_info(ticket, &info));
+    EXPECT_OK(ferry_ticket_wait(ticket));
+    EXPECT_OK(ferry_ticket_release(ticket));
+    CUgraph graph = nullptr;
+    EXPECT_OK(raw().cuStreamEndCapture(captured, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    EXPECT_OK(raw().cuStreamDestroy(captured));
+    EXPECT_OK(raw().cuStreamDestroy(other));
+    EXPECT_EQ(device.read(), host.picture());
+}
+
 TEST_F(copy_forms, a_copy_completes_even_if_its_stream_is_destroyed_at_once) {
     test_place host(place_kind::pinned, {.width = 1 << 20}), device(place_kind::device, {.width = 1 << 20});
     host.fill(1);

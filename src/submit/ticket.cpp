@@ -181,6 +181,7 @@ error wait_for_ticket(ferry_ticket &ticket) noexcept {
     if (!ticket.passed) return {};
     if (ticket.is_staged) return instance.staging.help(ticket.progress);
     const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture on another thread
+    if (!relaxed.entered()) return relaxed.why();
     const error failed = to_error(instance.cu.cuEventSynchronize(ticket.passed));
     note_error(instance, failed);
     return failed ? failed : error{.status = ask_others(ticket)};
