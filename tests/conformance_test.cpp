@@ -287,7 +287,8 @@ TEST_F(copy_forms, waiting_for_a_ticket_and_asking_it_leave_captures_on_other_st
     ASSERT_OK(raw().cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
     ASSERT_OK(raw().cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     ASSERT_OK(raw().cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    const ferry_copy_desc copy = describe_copy(host.describe(statement::stated), device.describe(statement::stated), 4096);
+    const ferry_copy_desc copy =
+        describe_copy(host.describe(statement::stated), device.describe(statement::stated), 4096);
     ferry_ticket *ticket = nullptr;
     ASSERT_OK(ferry_copy_async(basic.get(), &copy, other, &ticket, nullptr));
     ferry_ticket_info info = {};
