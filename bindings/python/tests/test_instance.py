@@ -170,6 +170,31 @@ def test_an_interrupt_after_the_enqueuing_waits_for_the_copy(gpu, monkeypatch):
     gpu.library = gpu.library._library
 
 
+def test_a_batch_on_the_default_stream_of_another_device_has_its_ticket_there(gpu):
+    if len(gpu.devices) < 2:
+        pytest.skip("needs two devices")
+    sent, device = numbers(64).reshape(8, 8)[:, ::2][:, ::-1], gpu.empty((8, 4), device=1)
+    got, called, failures = np.zeros((8, 4), "uint8"), [], []
+
+    def work():
+        try:
+            gpu.copy_async(sent, device).wait()
+            called.extend(gpu.library.called)
+            gpu.copy(device, got)
+        except BaseException as why:
+            failures.append(why)
+
+    gpu.library = Listened(gpu.library)
+    thread = threading.Thread(target=work)  # which has no current context
+    thread.start()
+    thread.join()
+    gpu.library = gpu.library._library
+    assert not failures and np.array_equal(sent, got)
+    enqueued = [called.index(name) for name in ("ferry_context_push", "ferry_copy_batch_async", "ferry_ticket_create",
+                                                "ferry_context_pop")]
+    assert enqueued == sorted(enqueued), called
+
+
 def test_tickets_end_in_a_forked_child(gpu):
     stream, device = gpu.stream(), gpu.empty(64)
     ended = gpu.copy_async(bytes(64), device, stream)

@@ -5,6 +5,7 @@ import ctypes
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from ctypes import addressof, byref, c_uint64, c_void_p, create_string_buffer, sizeof
 from dataclasses import dataclass
 from types import TracebackType
@@ -16,7 +17,7 @@ from .errors import ArgumentError, ClosedError, failed, new_error_info
 from .memory import DeviceArray, PinnedArray
 from .plans import Plan, Plans, joined
 from .shapes import boxes
-from .streams import Event, Stream, handle_of
+from .streams import LEGACY, PER_THREAD, Event, Stream, handle_of
 from .tickets import Ticket, Tickets, route_name
 from .views import HOST, View, keyed, numbers, view
 
@@ -175,7 +176,7 @@ class Instance:
         plan = self._plans.of(one, other, flags)
         number = handle_of(stream)
         if plan.count != 1:
-            return self._enqueue(plan.address, plan.count, plan.size, number, (one, other))
+            return self._enqueue([plan], plan.address, plan.count, number, (one, other))
         if self._handle is None:
             raise ClosedError("the instance is closed")
         made = c_void_p()
@@ -274,20 +275,39 @@ class Instance:
 
     # ---- Tickets
 
-    def _enqueue(self, address: int, count: int, size: int, stream: int, owners: Any, flags: int = 0) -> Ticket:
+    @contextmanager
+    def _context_for(self, plans: list[Plan], stream: int) -> Iterator[None]:
+        """Several calls on a default stream must take the same one. Without a current context the copies take that of
+        their first device, and other calls that of device 0."""
+        device = next((plan.device for plan in plans if plan.device is not None), None)
+        current = c_void_p()
+        if device and stream in (0, LEGACY, PER_THREAD):
+            self.call("ferry_context_get_current", byref(current))
+            if not current.value:
+                self.call("ferry_context_push", device, None)
+                try:
+                    yield
+                finally:
+                    self.call("ferry_context_pop", None)
+                return
+        yield
+
+    def _enqueue(self, plans: list[Plan], address: int, count: int, stream: int, owners: Any, flags: int = 0) -> Ticket:
+        """The plans' descriptors, which are together at `address`."""
         made = c_void_p()
-        self.call("ferry_copy_batch_async", address, count, flags, stream, error=True)
-        try:
-            self.call("ferry_ticket_create", stream, byref(made), error=True)
-            ticket = Ticket(self, made.value, owners)
-            self._tickets.add(ticket, size)
-        except BaseException as why:  # nothing would keep the arrays
-            if made.value:
-                self._tickets.rescue(self.library, made.value)
-            elif getattr(why, "status", None) != native.FERRY_ERROR_CAPTURE:  # what is captured does not run
-                self.library.ferry_stream_synchronize(self._handle, stream)
-            raise
-        return ticket
+        with self._context_for(plans, stream):
+            self.call("ferry_copy_batch_async", address, count, flags, stream, error=True)
+            try:
+                self.call("ferry_ticket_create", stream, byref(made), error=True)
+                ticket = Ticket(self, made.value, owners)
+                self._tickets.add(ticket, sum([plan.size for plan in plans]))
+            except BaseException as why:  # nothing would keep the arrays
+                if made.value:
+                    self._tickets.rescue(self.library, made.value)
+                elif getattr(why, "status", None) != native.FERRY_ERROR_CAPTURE:  # what is captured does not run
+                    self.library.ferry_stream_synchronize(self._handle, stream)
+                raise
+            return ticket
 
     @property
     def waiters(self) -> ThreadPoolExecutor:
@@ -421,7 +441,6 @@ class Batch:
         if self._stream is None:
             self._instance.call("ferry_copy_batch", addressof(every), count, self._flags, error=True)
         else:
-            size = sum([plan.size for plan in self._plans])
-            self.ticket = self._instance._enqueue(addressof(every), count, size, handle_of(self._stream), self._owners,
-                                                  self._flags)
+            self.ticket = self._instance._enqueue(self._plans, addressof(every), count, handle_of(self._stream),
+                                                  self._owners, self._flags)
         self._plans, self._owners = [], []

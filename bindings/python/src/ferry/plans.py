@@ -30,13 +30,14 @@ def fill_descriptor(descriptor: native.ferry_copy_desc, source: View, destinatio
 
 
 class Plan:
-    """`count` descriptors of `size` bytes at `address`."""
+    """`count` descriptors of `size` bytes at `address`. `device`: the number of one of theirs, if it is known."""
 
-    __slots__ = ("descriptors", "address", "count", "size")
+    __slots__ = ("descriptors", "address", "count", "size", "device")
 
     def __init__(self, source: View, destination: View, flags: int) -> None:
         found = boxes(source, destination)
         self.count = len(found)
+        self.device = next((end.device for end in (destination, source) if end.device >= 0), None)
         self.size = sum([box.width * box.height * box.depth for box in found])
         self.descriptors: Any = (native.ferry_copy_desc * max(self.count, 1))()
         for descriptor, box in zip(self.descriptors, found):
