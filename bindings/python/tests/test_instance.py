@@ -220,6 +220,17 @@ def test_tickets_end_in_a_forked_child(gpu):
     thread.join()
 
 
+def test_a_forked_child_closes_although_another_thread_was_releasing_a_ticket():
+    tickets = ferry.tickets.Tickets()
+    tickets._releasing.append(7)  # as that thread left it
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        tickets.close(None)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_copies_end_before_a_batch_whose_ticket_cannot_be_made_raises(gpu, monkeypatch):
     sent, device, got = numbers(), gpu.empty(1 << 20), np.zeros(1 << 20, "uint8")
     stream = gpu.stream()

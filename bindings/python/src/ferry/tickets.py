@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections import deque
@@ -118,6 +119,7 @@ class Tickets:
         # No lock: a forked child, or an interpreter that ends, would wait for a thread that is gone.
         self._handles: set[int | None] = set()
         self._releasing: list[int | None] = []
+        self._process = os.getpid()
         self._in_flight: deque[Ticket] = deque()
         self._bytes = 0
         self._asks_at = _COPIES_BETWEEN
@@ -183,7 +185,7 @@ class Tickets:
             library.ferry_ticket_release(handle)
 
     def close(self, library: Any, is_finalizing: Callable[[], bool] = sys.is_finalizing,
-              rest: Callable[[float], None] = time.sleep) -> None:
+              process: Callable[[], int] = os.getpid, rest: Callable[[float], None] = time.sleep) -> None:
         """Waits for all, and releases all handles. Its defaults are there when modules are gone."""
         while self._in_flight:
             one = self._in_flight.popleft()
@@ -195,5 +197,5 @@ class Tickets:
                 raise
         while self._handles:
             library.ferry_ticket_release(self._handles.pop())
-        while self._releasing and not is_finalizing():  # by another thread
+        while self._releasing and process() == self._process and not is_finalizing():  # by a thread that is not gone
             rest(0)
