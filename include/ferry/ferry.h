@@ -610,7 +610,8 @@ FERRY_API int32_t ferry_ticket_create(ferry_instance *instance, struct CUstream_
  *
  * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
  * Errors:        info->status is the copy's own result; a copy that failed is no error of this call.
- * Driver:        cuEventQuery; for a staged copy none while bytes arrive or once it is done.
+ * Driver:        cuThreadExchangeStreamCaptureMode, so that no capture is broken, and cuEventQuery; for a staged copy
+ *                none while bytes arrive or once it is done.
  */
 FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info);
 
@@ -622,8 +623,8 @@ FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info 
  * Ownership:     the ticket stays the caller's.
  * Errors:        the status that ended the copy, which may come from earlier work that failed;
  *                FERRY_ERROR_INVALID_ARGUMENT for NULL. For the copy's own status alone see ferry_ticket_info.status.
- * Driver:        cuEventSynchronize; for staged copies none, except cuCtxGetId and cuEventQuery when there is no
- *                progress.
+ * Driver:        cuThreadExchangeStreamCaptureMode, so that no capture is broken, and cuEventSynchronize; for staged
+ *                copies none, except cuCtxGetId and cuEventQuery when there is no progress.
  */
 FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
 

@@ -2097,7 +2097,8 @@ extern "C" {
     ///   the call ends is gone.
     /// * Errors: the common errors; info-\>status is the copy's own result; a copy that failed is no error of this
     ///   call.
-    /// * Driver: cuEventQuery; for a staged copy none while bytes arrive or once it is done.
+    /// * Driver: cuThreadExchangeStreamCaptureMode, so that no capture is broken, and cuEventQuery; for a staged
+    ///   copy none while bytes arrive or once it is done.
     pub fn ferry_ticket_get_info(ticket: *mut ferry_ticket, info: *mut ferry_ticket_info) -> Status;
 
     /// Waits until the copy is done, and returns its status. The calling thread helps with staged copies meanwhile.
@@ -2109,8 +2110,8 @@ extern "C" {
     /// * Ownership: the ticket stays the caller's.
     /// * Errors: the common errors; the status that ended the copy, which may come from earlier work that failed;
     ///   FERRY_ERROR_INVALID_ARGUMENT for NULL. For the copy's own status alone see ferry_ticket_info.status.
-    /// * Driver: cuEventSynchronize; for staged copies none, except cuCtxGetId and cuEventQuery when there is no
-    ///   progress.
+    /// * Driver: cuThreadExchangeStreamCaptureMode, so that no capture is broken, and cuEventSynchronize; for
+    ///   staged copies none, except cuCtxGetId and cuEventQuery when there is no progress.
     pub fn ferry_ticket_wait(ticket: *mut ferry_ticket) -> Status;
 
     /// Releases a ticket, at any time; the copy continues.
