@@ -10,9 +10,9 @@ namespace ferry {
 
 namespace {
 
-// A change of chunks costs an engine some 5 us (H100: lines of 1 GiB in chunks of 1, 2, 4 MiB ran at 44, 49, 51 GB/s), and
-// both engines together are at work only between the first and the last chunk. The best size is the one for which all
-// changes take as long as one chunk does.
+// A change of chunks costs an engine some 5 us (H100: lines of 1 GiB in chunks of 1, 2, 4, 8 MiB ran at 45, 49, 52, 53 GB/s),
+// whatever the number of streams. Both engines together are at work only between the first and the last chunk. The best
+// size is the one for which all changes take as long as one chunk does.
 std::uint64_t size_of_chunk(std::uint64_t bytes, std::uint64_t slot_size) noexcept {
     constexpr double change_ns = 5'000, bytes_per_ns = 53;
     const double best_squared = static_cast<double>(bytes) * change_ns * bytes_per_ns;
@@ -29,10 +29,8 @@ public:
 
     error run() noexcept {
         if (error failed = prepare()) return failed;
-        error failed;
-        for (const taken_lane &from : from_)
-            if (!failed) failed = lanes_.join(lane_of_caller(), site_.stream, from->stream);
-        const std::uint64_t chunk = size_of_chunk(shape_.bytes(), to_[0]->slot_size);
+        error failed = lanes_.join(lane_of_caller(), site_.stream, from_->stream);
+        const std::uint64_t chunk = size_of_chunk(shape_.bytes(), to_->slot_size);
         if (!failed) failed = for_each_chunk(shape_, chunk, [&](const shape &part) noexcept { return move(part); });
         const error ended = end();
         return failed ? failed : ended;
@@ -42,13 +40,11 @@ private:
     error prepare() noexcept {
         stream_key user;
         if (error failed = name_stream(cu_, site_.context, site_.stream, user)) return failed;
-        for (taken_lane &from : from_)
-            if (error failed = take(from, site_.source, user)) return failed;
-        for (taken_lane &to : to_)
-            if (error failed = take(to, site_.destination, user)) return failed;
+        if (error failed = take(from_, site_.source, user)) return failed;
+        if (error failed = take(to_, site_.destination, user)) return failed;
         if (site_.context != site_.source && site_.context != site_.destination)
             if (error failed = own_.take(site_.context, user)) return failed;
-        return lanes_.provide_slots(*to_[0], site_.destination_device);
+        return lanes_.provide_slots(*to_, site_.destination_device);
     }
     error take(taken_lane &lane, CUcontext context, const stream_key &user) noexcept {
         context_scope scope(cu_);
@@ -56,21 +52,19 @@ private:
         return lane.take(context, user);
     }
     lane &lane_of_caller() const noexcept {
-        return site_.context == site_.source ? *from_[0] : site_.context == site_.destination ? *to_[0] : *own_;
+        return site_.context == site_.source ? *from_ : site_.context == site_.destination ? *to_ : *own_;
     }
 
     // Moves a chunk into a slot and out of it. An event that has never been recorded counts as passed.
     error move(const shape &part) noexcept {
         const auto slot = static_cast<unsigned>(moved_++ % lane::slots);
-        const auto first = reinterpret_cast<std::uintptr_t>(to_[0]->memory.host()) + slot * to_[0]->slot_size;
+        const auto first = reinterpret_cast<std::uintptr_t>(to_->memory.host()) + slot * to_->slot_size;
         const shape_end packed = {memory_kind::pinned, -1,         nullptr, 0, 0, 0, {first, first + part.bytes() - 1},
                                   part.width,          part.height};
         shape filling = part, emptying = part;
         filling.destination = emptying.source = packed;
-        const lane &from = *from_[slot % pairs], &to = *to_[slot % pairs];
-        const CUevent emptied = to_[0]->emptied[slot]; // of the lane whose slots they are
-        if (error failed = copy(filling, from, emptied, from.filled[slot])) return failed;
-        return copy(emptying, to, from.filled[slot], emptied);
+        if (error failed = copy(filling, *from_, to_->emptied[slot], from_->filled[slot])) return failed;
+        return copy(emptying, *to_, from_->filled[slot], to_->emptied[slot]);
     }
     error copy(const shape &half, const lane &on, CUevent before, CUevent behind) noexcept {
         context_scope scope(cu_);
@@ -80,30 +74,18 @@ private:
         return to_error(cu_.cuEventRecord(behind, on.stream));
     }
 
-    // Orders the caller's stream behind all lanes, whatever they hold.
+    // Orders the caller's stream behind both lanes, whatever they hold.
     error end() noexcept {
-        error failed;
-        const auto join = [&](lane &one, CUstream later) noexcept {
-            const error refused = lanes_.join(one, one.stream, later);
-            if (!failed) failed = refused;
-        };
-        for (const taken_lane &from : from_)
-            join(*from, to_[0]->stream);
-        for (unsigned i = pairs; i-- > 0;)
-            join(*to_[i], i == 0 ? site_.stream : to_[0]->stream);
-        return failed;
+        const error failed = lanes_.join(*from_, from_->stream, to_->stream);
+        const error refused = lanes_.join(*to_, to_->stream, site_.stream);
+        return failed ? failed : refused;
     }
-
-    // An engine is idle for some 5 us between a wait and the copy behind it. A second lane has its copy ready by then.
-    static constexpr unsigned pairs = 2;
-    static_assert(lane::slots % pairs == 0);
 
     const driver_table &cu_;
     lane_set &lanes_;
     const shape &shape_;
     const relay_site &site_;
-    taken_lane from_[pairs] = {taken_lane(lanes_), taken_lane(lanes_)},
-               to_[pairs] = {taken_lane(lanes_), taken_lane(lanes_)}, own_{lanes_};
+    taken_lane from_{lanes_}, to_{lanes_}, own_{lanes_};
     std::uint64_t moved_ = 0; // chunks
 };
 
