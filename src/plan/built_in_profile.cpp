@@ -197,8 +197,8 @@ constexpr device_profile hopper() {
     profile.array_call_ns = 5460;
     profile.array_kernel_box_ns = 50; // expected
     profile.bounce_rate = 37400;
-    profile.relay_fixed_ns = 85000; // from the times of 8 to 64 MiB (two H100)
-    profile.relay_rate = 51500;
+    profile.relay_fixed_ns = 90000; // from the times of 16 MiB to 1 GiB (two H100)
+    profile.relay_rate = 53000;
     return profile;
 }
 
