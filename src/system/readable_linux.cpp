@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include <fcntl.h>
@@ -81,8 +82,8 @@ public:
 
     // As address_tests.
     bool add(std::uint64_t address) noexcept {
-        if (mapping_.holds(address)) {
-            highest_ = std::max(highest_, address);
+        if (known *const one = find(address)) {
+            one->highest = std::max(one->highest, address);
             return true;
         }
         if (misses_ == few) return tests_.add(address);
@@ -91,22 +92,43 @@ public:
             ++misses_;
             return tests_.add(address);
         }
-        const bool was_readable = end_mapping();
-        mapping_ = found;
-        highest_ = address;
+        latest_ = next_;
+        next_ = (next_ + 1) % most;
+        const bool was_readable = end(known_[latest_]);
+        known_[latest_] = {found, address};
         return was_readable;
     }
-    bool finish() noexcept { return end_mapping() && tests_.finish(); }
+    bool finish() noexcept {
+        const bool were_readable =
+            std::all_of(std::begin(known_), std::end(known_), [&](const known &one) noexcept { return end(one); });
+        return tests_.finish() && were_readable;
+    }
 
 private:
-    // A file is unreadable only beyond its end, so the highest address stands for all.
-    bool end_mapping() noexcept { return mapping_.end == 0 || mapping_.is_private || tests_.add(highest_); }
+    struct known {
+        host_mapping mapping; // holds no address before it is known
+        std::uint64_t highest;
+    };
 
+    known *find(std::uint64_t address) noexcept {
+        if (known_[latest_].mapping.holds(address)) return &known_[latest_];
+        for (unsigned i = 0; i < most; ++i)
+            if (known_[i].mapping.holds(address)) return &known_[latest_ = i];
+        return nullptr;
+    }
+    // A file is unreadable only beyond its end, so the highest address stands for all.
+    bool end(const known &one) noexcept {
+        return one.mapping.end == 0 || one.mapping.is_private || tests_.add(one.highest);
+    }
+
+    // Addresses often go to and fro between a few mappings. A search here takes a tenth of the time of a question to the
+    // system, 0.3 us (virtual machine, Linux 6.18).
+    static constexpr unsigned most = 32;
     static constexpr int few = 4; // then the addresses lie in other mappings, or the system does not tell
 
     const address_space &of_;
-    host_mapping mapping_; // of the last address: those of one copy lie in few mappings
-    std::uint64_t highest_ = 0;
+    known known_[most] = {};
+    unsigned latest_ = 0, next_ = 0;
     int misses_ = 0;
     address_tests tests_;
 };
