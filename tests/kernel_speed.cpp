@@ -199,7 +199,7 @@ TEST_F(kernel_speed, lines) {
                         static_cast<unsigned long long>(size), driver_2d_us(destination, size, source, size, size, 1));
             for (const std::uint32_t count : {1, 4, 8, 16, 32, 264})
                 std::printf(" %8.1f", time_us(
-                                          [&, destination = destination, source = source] {
+                                          [&] {
                                               const kernel_box box = {{destination, 0, 0}, {source, 0, 0}, size, 1, 1};
                                               EXPECT_OK(launch_strided(raw(), loaded, box, count, stream).status);
                                           },
@@ -265,7 +265,7 @@ TEST_F(kernel_speed, pieces) {
                 std::printf("  %-12s", in_parameters ? "parameters" : kind);
                 for (const std::uint32_t blocks : {4, 8, 16, 64, 132, 264, 528, 1056}) {
                     const double us = time_us(
-                        [&, address = address, readable = readable] {
+                        [&] {
                             EXPECT_OK((in_parameters ? launch_pieces(raw(), loaded, packer, given, blocks, stream)
                                                      : launch_piece_table(raw(), loaded, packer, address, readable,
                                                                           blocks, stream))

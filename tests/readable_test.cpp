@@ -135,34 +135,37 @@ TEST(readable, a_file_is_readable_up_to_its_end_and_not_beyond) {
     close(file);
 }
 
-// More mappings than are remembered, visited in turn. One of them is cut short.
+// Fewer mappings than are remembered, and more, visited in turn. One of them is cut short.
 TEST(readable, a_file_that_is_too_short_is_found_among_many_mappings) {
-    constexpr std::size_t files = 70, pages = 4;
+    constexpr std::size_t pages = 4;
     const std::size_t page = page_size();
-    std::vector<int> opened;
-    std::vector<std::uint64_t> first;
-    for (std::size_t i = 0; i < files; ++i) {
-        opened.push_back(memfd_create("one of many", MFD_CLOEXEC));
-        ASSERT_GE(opened.back(), 0);
-        ASSERT_EQ(ftruncate(opened.back(), static_cast<off_t>(pages * page)), 0);
-        void *const mapped = mmap(nullptr, pages * page, PROT_READ, MAP_SHARED, opened.back(), 0);
-        ASSERT_NE(mapped, MAP_FAILED);
-        first.push_back(reinterpret_cast<std::uintptr_t>(mapped));
-    }
-    std::vector<address_span> ranges;
-    for (const std::size_t at : {2, 0, 3, 1}) // the highest page is not the last one visited
-        for (const std::uint64_t mapping : first)
-            ranges.push_back({mapping + at * page, mapping + at * page + 9});
-    EXPECT_TRUE(are_readable(ranges));
-    for (const std::size_t cut : {std::size_t{0}, files / 2, files - 1}) {
-        ASSERT_EQ(ftruncate(opened[cut], static_cast<off_t>(3 * page)), 0);
-        EXPECT_FALSE(are_readable(ranges)) << cut;
-        ASSERT_EQ(ftruncate(opened[cut], static_cast<off_t>(pages * page)), 0);
-    }
-    EXPECT_TRUE(are_readable(ranges));
-    for (std::size_t i = 0; i < files; ++i) {
-        munmap(reinterpret_cast<void *>(first[i]), pages * page);
-        close(opened[i]);
+    for (const std::size_t files : {20, 70}) {
+        SCOPED_TRACE(files);
+        std::vector<int> opened;
+        std::vector<std::uint64_t> first;
+        for (std::size_t i = 0; i < files; ++i) {
+            opened.push_back(memfd_create("one of many", MFD_CLOEXEC));
+            ASSERT_GE(opened.back(), 0);
+            ASSERT_EQ(ftruncate(opened.back(), static_cast<off_t>(pages * page)), 0);
+            void *const mapped = mmap(nullptr, pages * page, PROT_READ, MAP_SHARED, opened.back(), 0);
+            ASSERT_NE(mapped, MAP_FAILED);
+            first.push_back(reinterpret_cast<std::uintptr_t>(mapped));
+        }
+        std::vector<address_span> ranges;
+        for (const std::size_t at : {2, 0, 3, 1}) // the highest page is neither the first nor the last one visited
+            for (const std::uint64_t mapping : first)
+                ranges.push_back({mapping + at * page, mapping + at * page + 9});
+        EXPECT_TRUE(are_readable(ranges));
+        for (const std::size_t cut : {std::size_t{0}, files / 2, files - 1}) {
+            ASSERT_EQ(ftruncate(opened[cut], static_cast<off_t>(3 * page)), 0);
+            EXPECT_FALSE(are_readable(ranges)) << cut;
+            ASSERT_EQ(ftruncate(opened[cut], static_cast<off_t>(pages * page)), 0);
+        }
+        EXPECT_TRUE(are_readable(ranges));
+        for (std::size_t i = 0; i < files; ++i) {
+            munmap(reinterpret_cast<void *>(first[i]), pages * page);
+            close(opened[i]);
+        }
     }
 }
 

@@ -68,6 +68,17 @@ TEST_F(relayed, long_lines_arrive_whole_on_streams_of_either_device) {
     }
 }
 
+TEST_F(relayed, a_line_whose_chunks_fill_their_slots_arrives_whole) {
+    const std::uint64_t size = 140 * megabyte + 3;
+    const station near(context, size), far(there, size);
+    const bytes sent = random_bytes(size, 6);
+    near.write(sent);
+    far.write(bytes(size));
+    ASSERT_OK(relay(far, near, size, near.stream()));
+    near.wait();
+    EXPECT_TRUE(far.read() == sent);
+}
+
 TEST_F(relayed, synchronous_copies_are_complete_on_return_whatever_context_is_current) {
     const std::uint64_t size = 9 * megabyte + 1;
     const station near(context, size), far(there, size);
@@ -151,7 +162,8 @@ TEST_F(relayed, frees_in_other_threads_stop_no_copy) {
     EXPECT_TRUE(far.read() == sent);
 }
 
-// Streams of ferry's own that wait for the program's occupy hardware queues, so only a few may: those of this many relays.
+// ferry's streams that wait for held streams occupy hardware queues. Their number is limited: this many relays are served
+// at once.
 constexpr int relays_at_once = 4;
 
 TEST_F(relayed, few_held_streams_are_served_and_the_driver_serves_the_others) {

@@ -35,12 +35,6 @@ void hear(void *user, const ferry_trace_event *event) {
     to.events.push_back(*event);
 }
 
-struct owned { // needs a current context
-    test_stream stream;
-    device_memory device{size};
-    pinned_memory pinned{size};
-};
-
 class traces : public ferry_test {
 protected:
     void SetUp() override {
@@ -67,6 +61,11 @@ protected:
     }
 
     heard told;
+    struct owned { // needs a current context
+        test_stream stream;
+        device_memory device{size};
+        pinned_memory pinned{size};
+    };
     instance_owner traced;
     std::optional<owned> memory;
     CUstream stream = nullptr;

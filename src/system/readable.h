@@ -14,8 +14,8 @@ namespace ferry {
 bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept;
 
 // Returns whether host_range_is_readable holds for every range. Takes a system call or two for each mapping that holds
-// ranges, where the system reports mappings; else one for hundreds of ranges, where the system permits. `range` returns
-// the range of an index. Does not wait for pages of mappings that it knows, and takes guard regions in them
+// ranges, and again when ranges come back to it after 32 others, where the system reports mappings; else one for hundreds
+// of ranges, where the system permits. `range` returns the range of an index. Does not wait for pages of mappings that it knows, and takes guard regions in them
 // (MADV_GUARD_INSTALL) for readable.
 bool host_ranges_are_readable(const address_space &mappings, std::size_t count,
                               function_ref<address_span(std::size_t)> range) noexcept;

@@ -847,7 +847,8 @@ void several_devices(trial &t) {
     test_place pinned(place_kind::pinned, line), near(place_kind::device, line), far(place_kind::device, line, 1);
     pinned.fill(1), near.fill(2), far.fill(3);
     for (const copy_form &form : both_forms) {
-        copy_and_compare(t, near, {}, far, {}, 3'000'000, 1, 1, FERRY_COPY_BY_RELAY, form.is_asynchronous);
+        // The first one uses a slot twice.
+        copy_and_compare(t, near, {}, far, {}, 4'000'001, 1, 1, FERRY_COPY_BY_RELAY, form.is_asynchronous);
         copy_and_compare(t, far, {5}, near, {77}, 1'000'001, 1, 1, FERRY_COPY_BY_RELAY, form.is_asynchronous);
     }
     const std::uint64_t to[] = {near.address(), far.address()}, from[] = {pinned.address(), pinned.address()},
