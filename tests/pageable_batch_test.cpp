@@ -207,6 +207,30 @@ TEST_F(pageable_batch, an_explanation_tells_how_many_copies_go_which_way) {
               FERRY_ERROR_ABI_MISMATCH);
 }
 
+TEST_F(pageable_batch, the_explanation_counts_a_caller_that_helps_with_its_direction) {
+    for (const std::uint32_t flags :
+         {0u, std::uint32_t{FERRY_COPY_SOURCE_READ}, std::uint32_t{FERRY_COPY_DESTINATION_WRITTEN}}) {
+        reopen([&](ferry_options &options) { options.copy_flags = flags; });
+        ferry_report report = {};
+        report.struct_size = sizeof report;
+        ASSERT_OK(ferry_instance_get_report(counted.get(), &report));
+        for (const way &one : both_ways) {
+            SCOPED_TRACE(testing::Message() << flags << (one.from == place_kind::pageable ? " up" : " down"));
+            const scattered pieces(one.from, one.to, 400, 9000, 5);
+            ferry_batch_explanation told = {};
+            told.struct_size = sizeof told;
+            const gate held(stream);
+            ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(), pieces.batch.to.data(), pieces.batch.from.data(),
+                                                      pieces.batch.sizes.data(), pieces.batch.sizes.size(), 0, stream,
+                                                      &told, nullptr));
+            const bool helps =
+                flags == (one.from == place_kind::pageable ? FERRY_COPY_SOURCE_READ : FERRY_COPY_DESTINATION_WRITTEN);
+            EXPECT_GT(told.staged.copies, 0u);
+            EXPECT_EQ(told.threads, report.staging_threads + (helps ? 1u : 0u));
+        }
+    }
+}
+
 TEST_F(pageable_batch, bytes_that_earlier_work_writes_are_the_ones_that_travel) {
     scattered pieces(place_kind::pageable, place_kind::device, 500, 300, 7);
     {

@@ -65,6 +65,11 @@ constexpr std::uint32_t blocks_for_threads(std::uint32_t threads, bool to_device
     return std::clamp(to_device ? threads : 2 * threads, 1U, enough);
 }
 
+// How many of them each device has where several serve a copy over their links.
+constexpr std::uint32_t blocks_on_each_link(std::uint32_t blocks, std::uint32_t links) noexcept {
+    return std::min(blocks, gpu::max_ring_blocks / links);
+}
+
 class staging {
 public:
     // `slot_size` excludes the margin, is at least smallest_slot, and a multiple of 256.

@@ -127,8 +127,7 @@ launch_work staging_engine::work_of_all(const staged_copy &copy, const tracked_c
                                         staged_progress *progress) const noexcept {
     const bool to_device = copy.box.to_device, by_copies = copy.box.by_copies;
     const std::uint32_t wanted = blocks_for_threads(wanted_threads() + copy.caller_helps, to_device);
-    const std::uint32_t most = gpu::max_ring_blocks / (1 + copy.helper_count);
-    const std::uint32_t blocks = std::min(copy.blocks ? copy.blocks : wanted, most);
+    const std::uint32_t blocks = blocks_on_each_link(copy.blocks ? copy.blocks : wanted, 1 + copy.helper_count);
     const std::uint64_t bytes = copy.pieces ? copy.pieces.bytes : copy.box.width * copy.box.height * copy.box.depth;
     const bool has_large_chunks = to_device && !copy.pieces && !by_copies;
     const bool is_short = bytes <= (has_large_chunks ? cached_bytes_of_box : cached_bytes);

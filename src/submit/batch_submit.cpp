@@ -121,10 +121,16 @@ public:
             if (of.pieces.size() == 0) continue;
             const pageable_forecast expected = predict_pageable(instance_, of, request_, site_);
             const std::uint32_t blocks = blocks_for_threads(instance_.staging_threads, of.to_device);
-            const std::uint32_t limit = preferences_of(instance_.copy_flags).max_blocks;
+            const copy_preferences wanted = preferences_of(instance_.copy_flags);
             if (are_staged_[i]) {
+                const bool helps = wanted.is_awaited(of.to_device);
+                const staging_engine::delays late = instance_.staging.delays_on(request_.context_device);
                 add(found.staged, of.pieces.size(), of.bytes, expected.staged_ns);
-                found.max_sms = std::max(found.max_sms, limit ? std::min(limit, blocks) : blocks);
+                const std::uint32_t limit = wanted.max_blocks ? wanted.max_blocks : blocks;
+                found.max_sms = std::max(found.max_sms, std::min(limit, blocks));
+                found.threads = std::max(found.threads, instance_.staging_threads + (helps ? 1u : 0u));
+                found.staging_delay_ns =
+                    std::max(found.staging_delay_ns, late.start_ns + (helps ? 0 : late.threads_ns));
             } else
                 add(found.singles, count_together(i), of.bytes, expected.calls_ns);
         }
@@ -486,13 +492,7 @@ error submit_batch(ferry_instance &instance, const batch_request &request, copy_
 error explain_submission(ferry_instance &instance, const batch_request &request, const launch_site &site,
                          ferry_batch_explanation &found) noexcept {
     found = {};
-    if (error failed = batch_submitter(instance, request, copy_form::asynchronous, site).explain(found)) return failed;
-    if (found.staged.copies == 0) return {};
-    const copy_preferences wanted = preferences_of(instance.copy_flags);
-    found.threads = instance.staging_threads + (wanted.source_read ? 1u : 0u);
-    const staging_engine::delays late = instance.staging.delays_on(request.context_device);
-    found.staging_delay_ns = late.start_ns + late.threads_ns;
-    return {};
+    return batch_submitter(instance, request, copy_form::asynchronous, site).explain(found);
 }
 
 bool is_single_call(const batch_request &request) noexcept {

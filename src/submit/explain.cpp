@@ -83,7 +83,9 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
                 found.route = static_cast<std::int32_t>(plan.route);
                 found.reason = plan.reason;
             }
-            if (!plan.by_copies) found.max_sms = std::max<std::uint32_t>(found.max_sms, plan.blocks);
+            if (!plan.by_copies)
+                found.max_sms =
+                    std::max(found.max_sms, is_staged ? blocks_on_each_link(plan.blocks, plan.links) : plan.blocks);
             const bool helps = is_synchronous || plan.wait_in_the_call;
             if (plan.route == route_kind::multilink)
                 found.links = std::max<std::uint32_t>(found.links, call.facts.links);
