@@ -978,7 +978,7 @@ namespace Ferry
         public uint MaxSms;
         /// <summary>the maximum number of CPU threads that `staged` keeps busy, a waiting caller included</summary>
         public uint Threads;
-        /// <summary>in staged.predicted_ns, as in ferry_explanation</summary>
+        /// <summary>how late staged copies lately were, as far as it is in staged.predicted_ns</summary>
         public ulong StagingDelayNs;
         /// <summary>lines with one source that go to several devices; bytes: each source once</summary>
         public BatchShare Broadcasts;
@@ -1042,11 +1042,11 @@ namespace Ferry
     /// holds streams back until it has enqueued more. log `level`: FERRY_LOG_*. `message` is one line without its end,
     /// valid during the callback. ferry writes nowhere else. staging When staging threads start and staging buffers are
     /// pinned, for copies between pageable memory and devices. This takes some milliseconds; with LAZY the first such
-    /// copy pays. A program whose calls must never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs
-    /// kernels. staging_threads The number of worker threads of the instance, for all its devices together, 1 to 64. 0:
-    /// 8 for each device that has staged copies, but at most half the processors available to the program, and at least
-    /// 2. They sleep when idle and end in ferry_close. One more thread, the watchdog, starts spare workers while
-    /// workers are stuck in page faults that do not resolve. Workers and spares are 64 at most. staging_cpus The
+    /// copy pays. A program whose calls must never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE
+    /// excludes staging. staging_threads The number of worker threads of the instance, for all its devices together, 1
+    /// to 64. 0: 8 for each device that has staged copies, but at most half the processors available to the program,
+    /// and at least 2. They sleep when idle and end in ferry_close. One more thread, the watchdog, starts spare workers
+    /// while workers are stuck in page faults that do not resolve. Workers and spares are 64 at most. staging_cpus The
     /// processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all processors of a
     /// node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its count. Default: those
     /// of the program's main thread at ferry_open, whichever thread copies first; of these, on a machine with several
@@ -1165,7 +1165,10 @@ namespace Ferry
         public int KernelsLoaded;
         /// <summary>contexts in which they are loaded; 16 at most are counted</summary>
         public uint KernelContexts;
-        /// <summary>FERRY_STAGING_* in force; NONE also if kernels are</summary>
+        /// <summary>
+        /// FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were
+        /// loaded, pageable memory up to 256 MiB is still staged, by copies on the stream
+        /// </summary>
         public Staging Staging;
         /// <summary>the maximum that copies of a device keep busy; see ferry_staging_info for all</summary>
         public uint StagingThreads;
@@ -1510,7 +1513,10 @@ namespace Ferry
     {
         public const uint SizeOf = 24;
         public uint StructSize;
-        /// <summary>the maximum number of SMs that a copy may use on each helper; 0: 16, and never more</summary>
+        /// <summary>
+        /// the maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. Of
+        /// pageable memory, the maximum in the copy's flags counts on each device
+        /// </summary>
         public uint MaxSms;
         /// <summary>`helper_count` elements: devices, read during the call</summary>
         public int* Helpers;
@@ -1761,29 +1767,30 @@ namespace Ferry
         /// <remarks>
         /// Blocking: does not wait for the GPU unless its flags say so (SOURCE_READ, DESTINATION_WRITTEN), with two
         /// exceptions. The driver's own copies from host memory to host memory wait, and so do its copies of pageable
-        /// memory that are not staged: where staging cannot serve (managed memory, arrays without a surface, another
-        /// device's memory; see docs/staging.md), where flags exclude it, and on an idle stream where the driver is
-        /// predicted to be faster: up to 1 MiB, or more while staging is late because the machine is busy. Such a call
-        /// waits for earlier work on the stream (not with FERRY_COPY_SOURCE_READ), and until a pageable source has been
-        /// read or, with a host destination, until the copy is complete. A small upload waits up to 30 us for one of
-        /// ferry's just before it on the stream, and a staged copy on an idle stream up to 0.1 ms until the device has
-        /// started a kernel, some 10 us if it is idle. ferry_copy_explain_async reports what applies. Memory of a host
-        /// pool does not count as host memory here if the device has access to the pool. The first copy by a kernel in
-        /// a context may wait while the kernel is loaded; the first staged, buffered or relayed copy, while threads
-        /// start, streams are created or memory is pinned (ferry_options.kernels and staging). Like every call that
-        /// enqueues, it waits for the driver's lock while another thread frees (see Memory). Ownership: `copy` is read
-        /// before return. The memory must live until the stream has passed the copy, and the source must not change
-        /// until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the return. Memory that is unmapped
-        /// while a copy runs cannot be made safe. *ticket is the caller's until ferry_ticket_release, which must come
-        /// before ferry_close. Errors: the common errors; as ferry_copy; nothing was enqueued, except the parts of a
-        /// split copy, the launches of a staged one above 1 GiB, or the chunks of a relayed one, before the one that
-        /// fails. FERRY_ERROR_CAPTURE on a stream that is being captured, for three kinds of copy: between memory from
-        /// pools of two devices, neither of which has access to the other's pool; from pageable memory to a device
-        /// without staging, because the driver would read the source at the launch, before the graph's earlier nodes
-        /// have run; and of pageable memory with FERRY_COPY_SOURCE_READ or _DESTINATION_WRITTEN. With a ticket also
-        /// _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, because the copy may run any number of times.
-        /// If the driver refuses only the event behind the copy, the copy is in flight all the same. A later call that
-        /// synchronises reports later failures.
+        /// memory that are not staged: where staging cannot serve (managed memory, another device's memory, arrays
+        /// without a surface above 256 MiB; see docs/staging.md), where flags exclude it, and on an idle stream where
+        /// the driver is predicted to be faster: up to 1 MiB, or more while staging is late because the machine is
+        /// busy, or where no kernel can serve. Such a call waits for earlier work on the stream (not with
+        /// FERRY_COPY_SOURCE_READ), and until a pageable source has been read or, with a host destination, until the
+        /// copy is complete. A small upload waits up to 30 us for one of ferry's just before it on the stream, and a
+        /// staged copy on an idle stream up to 0.1 ms until the device has started a kernel, some 10 us if it is idle.
+        /// ferry_copy_explain_async reports what applies. Memory of a host pool does not count as host memory here if
+        /// the device has access to the pool. The first copy by a kernel in a context may wait while the kernel is
+        /// loaded; the first staged, buffered or relayed copy, while threads start, streams are created or memory is
+        /// pinned (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's lock
+        /// while another thread frees (see Memory). Ownership: `copy` is read before return. The memory must live until
+        /// the stream has passed the copy, and the source must not change until then, except a pageable source with
+        /// FERRY_COPY_SOURCE_READ: until the return. Memory that is unmapped while a copy runs cannot be made safe.
+        /// *ticket is the caller's until ferry_ticket_release, which must come before ferry_close. Errors: the common
+        /// errors; as ferry_copy; nothing was enqueued, except the parts of a split copy, the launches of a staged one
+        /// above 1 GiB, or the chunks of a relayed one, before the one that fails. FERRY_ERROR_CAPTURE on a stream that
+        /// is being captured, for three kinds of copy: between memory from pools of two devices, neither of which has
+        /// access to the other's pool; from pageable memory to a device without staging, because the driver would read
+        /// the source at the launch, before the graph's earlier nodes have run; and of pageable memory with
+        /// FERRY_COPY_SOURCE_READ or _DESTINATION_WRITTEN. With a ticket also _OUT_OF_MEMORY, _UNSUPPORTED, and
+        /// _CAPTURE under any capture, because the copy may run any number of times. If the driver refuses only the
+        /// event behind the copy, the copy is in flight all the same. A later call that synchronises reports later
+        /// failures.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_copy_async(IntPtr instance, NativeCopy* copy, IntPtr stream, IntPtr* ticket,
@@ -3156,7 +3163,7 @@ namespace Ferry
         /// <remarks>
         /// Thread-safety: safe; two calibrations at once on one machine disturb each other. Blocking: for two seconds
         /// at most on GPUs that are otherwise idle. Ownership: takes up to 64 MiB of each device's memory, at most an
-        /// eighth of what is free, or 8 MiB if that is more; 16 MiB of pinned memory; and a context on each device,
+        /// eighth of what is free, or 8 MiB if that is more; 24 MiB of pinned memory; and a context on each device,
         /// with streams and events. All of it is released. The rates and the profile are the instance's. Errors: the
         /// common errors; FERRY_ERROR_DEVICE also for a device and itself; _OUT_OF_MEMORY; _UNSUPPORTED for a driver
         /// without streams or events; late errors of earlier work. No access is no error. After an error the rates and
@@ -3172,12 +3179,13 @@ namespace Ferry
         /// chunks, so a helper that is busy does less, and one whose kernel does not start delays nothing. `options`
         /// NULL: no helpers, as at first. Replaces the helpers of earlier calls; copies in flight keep theirs. Also
         /// starts staging threads for the helpers and enlarges the staging buffer of `device`, for pageable memory,
-        /// which takes at most four links. Each helper gets access to the memory of `device`, as by ferry_peer_enable,
-        /// which it keeps. Only memory to which all contexts that ferry uses for these devices have access gains by it.
-        /// After ferry_context_adopt for `device` other helpers cannot be set while the instance is open. If the
-        /// context of a helper dies while it holds a chunk, the copy fails: its stream and context report
-        /// CUDA_ERROR_LAUNCH_FAILED some seconds later. A helper's kernel may start after the copy has ended: end the
-        /// context of `device` by ferry_context_destroy, which waits for that, not by the driver's call.
+        /// which takes at most four links. With ferry_options.submit threads and buffer stay as they are. Each helper
+        /// gets access to the memory of `device`, as by ferry_peer_enable, which it keeps. Only memory to which all
+        /// contexts that ferry uses for these devices have access gains by it. After ferry_context_adopt for `device`
+        /// other helpers cannot be set while the instance is open. If the context of a helper dies while it holds a
+        /// chunk, the copy fails: its stream and context report CUDA_ERROR_LAUNCH_FAILED some seconds later. A helper's
+        /// kernel may start after the copy has ended: end the context of `device` by ferry_context_destroy, which waits
+        /// for that, not by the driver's call.
         /// </summary>
         /// <remarks>
         /// Blocking: while kernels are loaded and memory is allocated; else as ferry_peer_enable. Errors: the common
@@ -3375,9 +3383,9 @@ namespace Ferry
         /// <remarks>
         /// Thread-safety: safe; two calibrations at once on one machine disturb each other. Blocking: for two seconds
         /// at most on a GPU that is otherwise idle. Ownership: takes up to 512 MiB of the device's memory, at most a
-        /// quarter of what is free, and half as much for an array; 64 MiB of pinned and 32 MiB of other host memory;
-        /// and a stream. All of it is released. Anything that ferry_staging_prepare would create stays, unless the
-        /// options exclude staging. The profile is the instance's. Errors: the common errors;
+        /// quarter of what is free, and half as much, at most 64 MiB, for an array; 64 MiB of pinned and 32 MiB of
+        /// other host memory; and a stream. All of it is released. Anything that ferry_staging_prepare would create
+        /// stays, unless the options exclude staging. The profile is the instance's. Errors: the common errors;
         /// FERRY_ERROR_OUT_OF_MEMORY; late errors of earlier work. After an error the profile is unchanged.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]

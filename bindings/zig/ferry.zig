@@ -508,7 +508,7 @@ pub const ferry_batch_explanation = extern struct {
     staged: ferry_batch_share = .{}, // together, between pageable memory and the device; rows of boxes count each
     max_sms: u32 = 0, // the maximum number of SMs that a launch of `kernels` or `staged` keeps busy
     threads: u32 = 0, // the maximum number of CPU threads that `staged` keeps busy, a waiting caller included
-    staging_delay_ns: u64 = 0, // in staged.predicted_ns, as in ferry_explanation
+    staging_delay_ns: u64 = 0, // how late staged copies lately were, as far as it is in staged.predicted_ns
     broadcasts: ferry_batch_share = .{}, // lines with one source that go to several devices; bytes: each source once
 };
 
@@ -555,7 +555,8 @@ pub const ferry_trace_event = extern struct {
 ///              nowhere else.
 /// staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
 ///              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
-///              never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
+///              never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE excludes
+///              staging.
 /// staging_threads  The number of worker threads of the instance, for all its devices together, 1 to 64. 0: 8 for each
 ///              device that has staged copies, but at most half the processors available to the program, and at least 2.
 ///              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts spare workers while
@@ -644,7 +645,7 @@ pub const ferry_report = extern struct {
     kernels: i32 = 0, // FERRY_KERNELS_* in force; NONE also if the driver refused them or cannot run them
     kernels_loaded: i32 = 0, // 1: the driver has loaded them
     kernel_contexts: u32 = 0, // contexts in which they are loaded; 16 at most are counted
-    staging: i32 = 0, // FERRY_STAGING_* in force; NONE also if kernels are
+    staging: i32 = 0, // FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were loaded, pageable memory up to 256 MiB is still staged, by copies on the stream
     staging_threads: u32 = 0, // the maximum that copies of a device keep busy; see ferry_staging_info for all
     program_threads: u32 = 0, // 1: those are the program's, by ferry_options.submit
     staging_bytes: u64 = 0, // the intended size of each staging buffer
@@ -832,7 +833,7 @@ pub const ferry_peer_info = extern struct {
 /// The devices whose host links copies of another device may take.
 pub const ferry_multilink_options = extern struct {
     struct_size: u32 = @sizeOf(ferry_multilink_options),
-    max_sms: u32 = 0, // the maximum number of SMs that a copy may use on each helper; 0: 16, and never more
+    max_sms: u32 = 0, // the maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. Of pageable memory, the maximum in the copy's flags counts on each device
     helpers: ?[*]const i32 = null, // `helper_count` elements: devices, read during the call
     helper_count: u32 = 0, // at most 29; 0: as without options
     reserved: u32 = 0, // 0
@@ -1315,7 +1316,7 @@ pub extern fn ferry_peer_disable(instance: *ferry_instance, device: i32, peer: i
 /// Measures copies from `device` to `peer` in each way that serves them: with access, if ferry_peer_probe finds it, which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. ferry_peer_get_info reports the rates. They also replace those in the profile of `device`, with which ferry plans copies on its streams until the next calibration or ferry_profile_load, or until ferry_close. A profile has one set of rates for all peers: the last pair counts. If there is no access, the profile keeps its rates of copies with access. Access between other contexts is unchanged.
 pub extern fn ferry_peer_calibrate(instance: *ferry_instance, device: i32, peer: i32, @"error": ?*ferry_error_info) i32;
 
-/// Lets copies with FERRY_COPY_MULTILINK between host memory and `device` take the host links of other devices: each helper runs a kernel on a stream of ferry's own that moves a part of the bytes and accesses the memory of `device` as a peer. Such a copy takes SMs and link of its helpers as long as it runs. The devices claim chunks, so a helper that is busy does less, and one whose kernel does not start delays nothing. `options` NULL: no helpers, as at first. Replaces the helpers of earlier calls; copies in flight keep theirs. Also starts staging threads for the helpers and enlarges the staging buffer of `device`, for pageable memory, which takes at most four links.
+/// Lets copies with FERRY_COPY_MULTILINK between host memory and `device` take the host links of other devices: each helper runs a kernel on a stream of ferry's own that moves a part of the bytes and accesses the memory of `device` as a peer. Such a copy takes SMs and link of its helpers as long as it runs. The devices claim chunks, so a helper that is busy does less, and one whose kernel does not start delays nothing. `options` NULL: no helpers, as at first. Replaces the helpers of earlier calls; copies in flight keep theirs. Also starts staging threads for the helpers and enlarges the staging buffer of `device`, for pageable memory, which takes at most four links. With ferry_options.submit threads and buffer stay as they are.
 ///
 /// Each helper gets access to the memory of `device`, as by ferry_peer_enable, which it keeps. Only memory to which all contexts that ferry uses for these devices have access gains by it. After ferry_context_adopt for `device` other helpers cannot be set while the instance is open.
 ///

@@ -956,7 +956,7 @@ pub struct ferry_batch_explanation {
     pub max_sms: u32,
     /// the maximum number of CPU threads that `staged` keeps busy, a waiting caller included
     pub threads: u32,
-    /// in staged.predicted_ns, as in ferry_explanation
+    /// how late staged copies lately were, as far as it is in staged.predicted_ns
     pub staging_delay_ns: u64,
     /// lines with one source that go to several devices; bytes: each source once
     pub broadcasts: ferry_batch_share,
@@ -1041,7 +1041,8 @@ impl Default for ferry_trace_event {
 /// nowhere else.
 /// staging  When staging threads start and staging buffers are pinned, for copies between pageable memory and
 /// devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
-/// never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
+/// never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE excludes
+/// staging.
 /// staging_threads  The number of worker threads of the instance, for all its devices together, 1 to 64. 0: 8 for
 /// each
 /// device that has staged copies, but at most half the processors available to the program, and at least 2.
@@ -1174,7 +1175,8 @@ pub struct ferry_report {
     pub kernels_loaded: i32,
     /// contexts in which they are loaded; 16 at most are counted
     pub kernel_contexts: u32,
-    /// FERRY_STAGING_* in force; NONE also if kernels are
+    /// FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were
+    /// loaded, pageable memory up to 256 MiB is still staged, by copies on the stream
     pub staging: Staging,
     /// the maximum that copies of a device keep busy; see ferry_staging_info for all
     pub staging_threads: u32,
@@ -1637,7 +1639,8 @@ impl Default for ferry_peer_info {
 #[derive(Clone, Copy, Debug)]
 pub struct ferry_multilink_options {
     pub struct_size: u32,
-    /// the maximum number of SMs that a copy may use on each helper; 0: 16, and never more
+    /// the maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. Of
+    /// pageable memory, the maximum in the copy's flags counts on each device
     pub max_sms: u32,
     /// `helper_count` elements: devices, read during the call
     pub helpers: *const i32,
@@ -2003,17 +2006,18 @@ extern "C" {
     /// * Thread-safety: safe from any thread.
     /// * Blocking: does not wait for the GPU unless its flags say so (SOURCE_READ, DESTINATION_WRITTEN), with two
     ///   exceptions. The driver's own copies from host memory to host memory wait, and so do its copies of pageable
-    ///   memory that are not staged: where staging cannot serve (managed memory, arrays without a surface, another
-    ///   device's memory; see docs/staging.md), where flags exclude it, and on an idle stream where the driver is
-    ///   predicted to be faster: up to 1 MiB, or more while staging is late because the machine is busy. Such a
-    ///   call waits for earlier work on the stream (not with FERRY_COPY_SOURCE_READ), and until a pageable source
-    ///   has been read or, with a host destination, until the copy is complete. A small upload waits up to 30 us
-    ///   for one of ferry's just before it on the stream, and a staged copy on an idle stream up to 0.1 ms until
-    ///   the device has started a kernel, some 10 us if it is idle. ferry_copy_explain_async reports what applies.
-    ///   Memory of a host pool does not count as host memory here if the device has access to the pool. The first
-    ///   copy by a kernel in a context may wait while the kernel is loaded; the first staged, buffered or relayed
-    ///   copy, while threads start, streams are created or memory is pinned (ferry_options.kernels and staging).
-    ///   Like every call that enqueues, it waits for the driver's lock while another thread frees (see Memory).
+    ///   memory that are not staged: where staging cannot serve (managed memory, another device's memory, arrays
+    ///   without a surface above 256 MiB; see docs/staging.md), where flags exclude it, and on an idle stream where
+    ///   the driver is predicted to be faster: up to 1 MiB, or more while staging is late because the machine is
+    ///   busy, or where no kernel can serve. Such a call waits for earlier work on the stream (not with
+    ///   FERRY_COPY_SOURCE_READ), and until a pageable source has been read or, with a host destination, until the
+    ///   copy is complete. A small upload waits up to 30 us for one of ferry's just before it on the stream, and a
+    ///   staged copy on an idle stream up to 0.1 ms until the device has started a kernel, some 10 us if it is
+    ///   idle. ferry_copy_explain_async reports what applies. Memory of a host pool does not count as host memory
+    ///   here if the device has access to the pool. The first copy by a kernel in a context may wait while the
+    ///   kernel is loaded; the first staged, buffered or relayed copy, while threads start, streams are created or
+    ///   memory is pinned (ferry_options.kernels and staging). Like every call that enqueues, it waits for the
+    ///   driver's lock while another thread frees (see Memory).
     /// * Ownership: `copy` is read before return. The memory must live until the stream has passed the copy, and
     ///   the source must not change until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the
     ///   return. Memory that is unmapped while a copy runs cannot be made safe. *ticket is the caller's until
@@ -3721,7 +3725,7 @@ extern "C" {
     /// * Thread-safety: safe; two calibrations at once on one machine disturb each other.
     /// * Blocking: for two seconds at most on GPUs that are otherwise idle.
     /// * Ownership: takes up to 64 MiB of each device's memory, at most an eighth of what is free, or 8 MiB if that
-    ///   is more; 16 MiB of pinned memory; and a context on each device, with streams and events. All of it is
+    ///   is more; 24 MiB of pinned memory; and a context on each device, with streams and events. All of it is
     ///   released. The rates and the profile are the instance's.
     /// * Errors: the common errors; FERRY_ERROR_DEVICE also for a device and itself; _OUT_OF_MEMORY; _UNSUPPORTED
     ///   for a driver without streams or events; late errors of earlier work. No access is no error. After an error
@@ -3737,7 +3741,7 @@ extern "C" {
     /// chunks, so a helper that is busy does less, and one whose kernel does not start delays nothing. `options`
     /// NULL: no helpers, as at first. Replaces the helpers of earlier calls; copies in flight keep theirs. Also
     /// starts staging threads for the helpers and enlarges the staging buffer of `device`, for pageable memory,
-    /// which takes at most four links.
+    /// which takes at most four links. With ferry_options.submit threads and buffer stay as they are.
     ///
     /// Each helper gets access to the memory of `device`, as by ferry_peer_enable, which it keeps. Only memory to
     /// which all contexts that ferry uses for these devices have access gains by it. After ferry_context_adopt for
@@ -3970,10 +3974,10 @@ extern "C" {
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe; two calibrations at once on one machine disturb each other.
     /// * Blocking: for two seconds at most on a GPU that is otherwise idle.
-    /// * Ownership: takes up to 512 MiB of the device's memory, at most a quarter of what is free, and half as much
-    ///   for an array; 64 MiB of pinned and 32 MiB of other host memory; and a stream. All of it is released.
-    ///   Anything that ferry_staging_prepare would create stays, unless the options exclude staging. The profile is
-    ///   the instance's.
+    /// * Ownership: takes up to 512 MiB of the device's memory, at most a quarter of what is free, and half as
+    ///   much, at most 64 MiB, for an array; 64 MiB of pinned and 32 MiB of other host memory; and a stream. All of
+    ///   it is released. Anything that ferry_staging_prepare would create stays, unless the options exclude
+    ///   staging. The profile is the instance's.
     /// * Errors: the common errors; FERRY_ERROR_OUT_OF_MEMORY; late errors of earlier work. After an error the
     ///   profile is unchanged.
     /// * Driver: cuThreadExchangeStreamCaptureMode, cuStreamCreateWithPriority, cuMemGetInfo, cuMemAlloc,
