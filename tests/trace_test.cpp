@@ -35,6 +35,13 @@ void hear(void *user, const ferry_trace_event *event) {
     to.events.push_back(*event);
 }
 
+// Needs a current context. Not inside the class: Clang takes it for complete only behind that.
+struct owned {
+    test_stream stream;
+    device_memory device{size};
+    pinned_memory pinned{size};
+};
+
 class traces : public ferry_test {
 protected:
     void SetUp() override {
@@ -61,11 +68,6 @@ protected:
     }
 
     heard told;
-    struct owned { // needs a current context
-        test_stream stream;
-        device_memory device{size};
-        pinned_memory pinned{size};
-    };
     instance_owner traced;
     std::optional<owned> memory;
     CUstream stream = nullptr;
