@@ -1167,7 +1167,7 @@ namespace Ferry
         public uint KernelContexts;
         /// <summary>
         /// FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were
-        /// loaded, pageable memory up to 256 MiB is still staged, by copies on the stream
+        /// loaded, pageable memory up to 256 MiB is still staged, by copies on the stream.
         /// </summary>
         public Staging Staging;
         /// <summary>the maximum that copies of a device keep busy; see ferry_staging_info for all</summary>
@@ -1514,8 +1514,8 @@ namespace Ferry
         public const uint SizeOf = 24;
         public uint StructSize;
         /// <summary>
-        /// the maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. Of
-        /// pageable memory, the maximum in the copy's flags counts on each device
+        /// The maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. For
+        /// pageable memory the maximum in the copy's flags counts on each device.
         /// </summary>
         public uint MaxSms;
         /// <summary>`helper_count` elements: devices, read during the call</summary>

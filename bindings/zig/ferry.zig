@@ -555,8 +555,8 @@ pub const ferry_trace_event = extern struct {
 ///              nowhere else.
 /// staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
 ///              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
-///              never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE excludes
-///              staging.
+///              never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE
+///              excludes staging.
 /// staging_threads  The number of worker threads of the instance, for all its devices together, 1 to 64. 0: 8 for each
 ///              device that has staged copies, but at most half the processors available to the program, and at least 2.
 ///              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts spare workers while
@@ -645,7 +645,7 @@ pub const ferry_report = extern struct {
     kernels: i32 = 0, // FERRY_KERNELS_* in force; NONE also if the driver refused them or cannot run them
     kernels_loaded: i32 = 0, // 1: the driver has loaded them
     kernel_contexts: u32 = 0, // contexts in which they are loaded; 16 at most are counted
-    staging: i32 = 0, // FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were loaded, pageable memory up to 256 MiB is still staged, by copies on the stream
+    staging: i32 = 0, // FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were loaded, pageable memory up to 256 MiB is still staged, by copies on the stream.
     staging_threads: u32 = 0, // the maximum that copies of a device keep busy; see ferry_staging_info for all
     program_threads: u32 = 0, // 1: those are the program's, by ferry_options.submit
     staging_bytes: u64 = 0, // the intended size of each staging buffer
@@ -833,7 +833,7 @@ pub const ferry_peer_info = extern struct {
 /// The devices whose host links copies of another device may take.
 pub const ferry_multilink_options = extern struct {
     struct_size: u32 = @sizeOf(ferry_multilink_options),
-    max_sms: u32 = 0, // the maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. Of pageable memory, the maximum in the copy's flags counts on each device
+    max_sms: u32 = 0, // The maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. For pageable memory the maximum in the copy's flags counts on each device.
     helpers: ?[*]const i32 = null, // `helper_count` elements: devices, read during the call
     helper_count: u32 = 0, // at most 29; 0: as without options
     reserved: u32 = 0, // 0

@@ -551,8 +551,7 @@ typedef struct ferry_report {
     int32_t kernels;
     int32_t kernels_loaded;
     uint32_t kernel_contexts;
-    int32_t
-        staging;
+    int32_t staging;
     uint32_t staging_threads;
     uint32_t program_threads;
     uint64_t staging_bytes;

@@ -382,9 +382,9 @@ typedef struct ferry_place {
 /*
  * Route flags of a copy or fill. Without them, copies of pageable memory are staged where staging can serve: behind
  * other work on a stream always; on an idle stream above 1 MiB, and where staging is predicted to be faster. On an idle
- * stream the prediction decides at every size while the machine is busy, and where no kernel can serve. Of the other copies, one with gaps or an array takes a kernel if
- * that is predicted to win by 5 %; the driver makes the rest. A copy's own flags replace all of the instance's
- * (ferry_options.copy_flags).
+ * stream the prediction decides at every size while the machine is busy, and where no kernel can serve. Of the other
+ * copies, one with gaps or an array takes a kernel if that is predicted to win by 5 %; the driver makes the rest. A
+ * copy's own flags replace all of the instance's (ferry_options.copy_flags).
  *
  * DEFAULT      Nothing is asked for: only replaces the instance's flags.
  * URGENT       Does not wait behind other copies in a copy engine's queue, which knows no priorities: uses a kernel if
@@ -507,10 +507,10 @@ typedef struct ferry_ticket ferry_ticket;
  * Blocking:      does not wait for the GPU unless its flags say so (SOURCE_READ, DESTINATION_WRITTEN), with two
  *                exceptions. The driver's own copies from host memory to host memory wait, and so do its copies of
  *                pageable memory that are not staged: where staging cannot serve (managed memory, another device's
- *                memory, arrays without a surface above 256 MiB; see docs/staging.md), where flags exclude it, and on an
- *                idle stream where the driver is predicted to be faster: up to 1 MiB, or more while staging is late
- *                because the machine is busy, or where no kernel can serve. Such a call waits for earlier work on the stream
- *                (not with FERRY_COPY_SOURCE_READ), and until a pageable source has been read or, with a host
+ *                memory, arrays without a surface above 256 MiB; see docs/staging.md), where flags exclude it, and on
+ *                an idle stream where the driver is predicted to be faster: up to 1 MiB, or more while staging is late
+ *                because the machine is busy, or where no kernel can serve. Such a call waits for earlier work on the
+ *                stream (not with FERRY_COPY_SOURCE_READ), and until a pageable source has been read or, with a host
  *                destination, until the copy is complete. A small upload waits up to 30 us for one of ferry's just
  *                before it on the stream, and a staged copy on an idle stream up to 0.1 ms until the device has started
  *                a kernel, some 10 us if it is idle. ferry_copy_explain_async reports what applies. Memory of a host
@@ -1230,8 +1230,8 @@ typedef struct ferry_trace_event {
  *              nowhere else.
  * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
  *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
- *              never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE excludes
- *              staging.
+ *              never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE
+ *              excludes staging.
  * staging_threads  The number of worker threads of the instance, for all its devices together, 1 to 64. 0: 8 for each
  *              device that has staged copies, but at most half the processors available to the program, and at least 2.
  *              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts spare workers while
@@ -1328,9 +1328,9 @@ typedef struct ferry_report {
     int32_t kernels;          /* FERRY_KERNELS_* in force; NONE also if the driver refused them or cannot run them */
     int32_t kernels_loaded;   /* 1: the driver has loaded them */
     uint32_t kernel_contexts; /* contexts in which they are loaded; 16 at most are counted */
-    int32_t
-        staging; /* FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they
-                        were loaded, pageable memory up to 256 MiB is still staged, by copies on the stream */
+    /* FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were loaded,
+       pageable memory up to 256 MiB is still staged, by copies on the stream. */
+    int32_t staging;
     uint32_t staging_threads; /* the maximum that copies of a device keep busy; see ferry_staging_info for all */
     uint32_t program_threads; /* 1: those are the program's, by ferry_options.submit */
     uint64_t staging_bytes;   /* the intended size of each staging buffer */
@@ -2815,8 +2815,9 @@ FERRY_API int32_t ferry_peer_calibrate(ferry_instance *instance, int32_t device,
 /* The devices whose host links copies of another device may take. */
 typedef struct ferry_multilink_options {
     uint32_t struct_size;
-    uint32_t max_sms; /* the maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never
-                         more. Of pageable memory, the maximum in the copy's flags counts on each device */
+    /* The maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. For pageable
+       memory the maximum in the copy's flags counts on each device. */
+    uint32_t max_sms;
     const int32_t *helpers; /* `helper_count` elements: devices, read during the call */
     uint32_t helper_count;  /* at most 29; 0: as without options */
     uint32_t reserved;      /* 0 */
@@ -3055,7 +3056,8 @@ FERRY_API int32_t ferry_external_semaphore_release_async(ferry_instance *instanc
  * Staging
  *
  * Copies between pageable memory and a device (FERRY_ROUTE_STAGED) use a kernel in their stream, or copies on the
- * stream in its place. These exchange data with CPU threads through pinned staging buffers: see staging in ferry_options, and docs/staging.md.
+ * stream in its place. These exchange data with CPU threads through pinned staging buffers: see staging in
+ * ferry_options, and docs/staging.md.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* The resources for staged copies, and the number of copies in flight: enqueued and not ended; in a graph, while it
@@ -3118,9 +3120,9 @@ FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
  * Thread-safety: safe; two calibrations at once on one machine disturb each other.
  * Blocking:      for two seconds at most on a GPU that is otherwise idle.
  * Ownership:     takes up to 512 MiB of the device's memory, at most a quarter of what is free, and half as much, at
- *                most 64 MiB, for an array; 64 MiB of pinned and 32 MiB of other host memory; and a stream. All of it is released. Anything
- *                that ferry_staging_prepare would create stays, unless the options exclude staging. The profile is the
- *                instance's.
+ *                most 64 MiB, for an array; 64 MiB of pinned and 32 MiB of other host memory; and a stream. All of it
+ *                is released. Anything that ferry_staging_prepare would create stays, unless the options exclude
+ *                staging. The profile is the instance's.
  * Errors:        FERRY_ERROR_OUT_OF_MEMORY; late errors of earlier work. After an error the profile is unchanged.
  * Driver:        cuThreadExchangeStreamCaptureMode, cuStreamCreateWithPriority, cuMemGetInfo, cuMemAlloc,
  *                cuMemHostAlloc, cuPointerGetAttributes, cuArray3DCreate, cuSurfObjectCreate, many times

@@ -959,7 +959,7 @@ public:
         options.struct_size = sizeof options;
         return detail::call_with_error_info(ferry_multilink_set, handle_, device, &options);
     }
-    // `helpers`: std::int32_t in any type that std::data() and std::size() accept. `max_sms`: on each; 0: the default.
+    // `helpers`: std::int32_t in any type that std::data() and std::size() accept. `max_sms`: on each, for pinned memory.
     template <class Helpers, detail::if_not<const Helpers &, ferry_multilink_options> = 0>
     status set_multilink(std::int32_t device, const Helpers &helpers, std::uint32_t max_sms = 0) const noexcept {
         ferry_multilink_options options = {};

@@ -1041,8 +1041,8 @@ impl Default for ferry_trace_event {
 /// nowhere else.
 /// staging  When staging threads start and staging buffers are pinned, for copies between pageable memory and
 /// devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
-/// never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE excludes
-/// staging.
+/// never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE
+/// excludes staging.
 /// staging_threads  The number of worker threads of the instance, for all its devices together, 1 to 64. 0: 8 for
 /// each
 /// device that has staged copies, but at most half the processors available to the program, and at least 2.
@@ -1176,7 +1176,7 @@ pub struct ferry_report {
     /// contexts in which they are loaded; 16 at most are counted
     pub kernel_contexts: u32,
     /// FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were
-    /// loaded, pageable memory up to 256 MiB is still staged, by copies on the stream
+    /// loaded, pageable memory up to 256 MiB is still staged, by copies on the stream.
     pub staging: Staging,
     /// the maximum that copies of a device keep busy; see ferry_staging_info for all
     pub staging_threads: u32,
@@ -1639,8 +1639,8 @@ impl Default for ferry_peer_info {
 #[derive(Clone, Copy, Debug)]
 pub struct ferry_multilink_options {
     pub struct_size: u32,
-    /// the maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. Of
-    /// pageable memory, the maximum in the copy's flags counts on each device
+    /// The maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. For
+    /// pageable memory the maximum in the copy's flags counts on each device.
     pub max_sms: u32,
     /// `helper_count` elements: devices, read during the call
     pub helpers: *const i32,
