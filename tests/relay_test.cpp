@@ -162,8 +162,8 @@ TEST_F(relayed, frees_in_other_threads_stop_no_copy) {
     EXPECT_TRUE(far.read() == sent);
 }
 
-// ferry's streams that wait for held streams occupy hardware queues. Their number is limited: this many relays are served
-// at once.
+// ferry's streams that wait for held streams occupy hardware queues. Their number is limited: this many relays are
+// served at once.
 constexpr int relays_at_once = 4;
 
 TEST_F(relayed, few_held_streams_are_served_and_the_driver_serves_the_others) {
