@@ -793,5 +793,38 @@ TEST_F(kernels_on, an_invalid_address_breaks_the_context_and_no_other) {
     }
 }
 
+TEST_F(kernels_on, a_broken_context_moves_no_bytes_once_a_call_has_told_of_it) {
+    if (!on_software_driver()) GTEST_SKIP() << "not on a GPU";
+    ASSERT_OK(loaded.load().status);
+    const std::uint64_t size = 64 << 20;
+    const pinned_memory later(64), long_copy(size);
+    std::memset(later.address, 0x11, 64);
+    std::memset(long_copy.address, 0x11, size);
+    const device_memory source(size);
+    ASSERT_OK(raw().cuMemsetD8(source.address, 0x22, size));
+    CUcontext broken = nullptr;
+    ASSERT_OK(raw().cuCtxCreate(&broken, 0, 0));
+    CUstream on = nullptr, busy = nullptr, held = nullptr;
+    for (CUstream *const one : {&on, &busy, &held})
+        ASSERT_OK(raw().cuStreamCreate(one, CU_STREAM_NON_BLOCKING));
+    const CUdeviceptr host = from_host(later);
+    ASSERT_OK(launch_strided(raw(), loaded, {{host, 0, 0}, {host + 16, 0, 0}, 16, 1, 1}, 1, on).status); // loads it
+    {
+        const gate shut(held);
+        ASSERT_OK(raw().cuMemcpyDtoHAsync(later.address, source.address, 32, held));
+        ASSERT_OK(raw().cuMemsetD8Async(host + 32, 0x33, 32, held));
+        ASSERT_OK(raw().cuMemcpyDtoHAsync(long_copy.address, source.address, size, busy));
+        EXPECT_OK(launch_strided(raw(), loaded, {{4096, 0, 0}, {8192, 0, 0}, 16, 1, 1}, 1, on).status);
+        while (raw().cuStreamQuery(on) != CUDA_ERROR_ILLEGAL_ADDRESS)
+            std::this_thread::yield();
+        std::memset(long_copy.address, 0x44, size); // under the thread sanitizer: nothing writes it any more
+    }
+    ASSERT_OK(raw().cuCtxDestroy(broken)); // waits for its work
+    const auto *const found = static_cast<const std::byte *>(later.address);
+    EXPECT_EQ(bytes(found, found + 64), bytes(64, std::byte{0x11}));
+    const auto *const written = static_cast<const std::byte *>(long_copy.address);
+    EXPECT_EQ(bytes(written, written + size), bytes(size, std::byte{0x44}));
+}
+
 } // namespace
 } // namespace ferry::test

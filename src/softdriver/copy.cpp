@@ -307,7 +307,7 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
         (from_host && to_host) || to_pageable || (!asynchronous && (managed || (!staged && (from_host || to_host))));
     const bool between = asked.peer && !asynchronous;
 
-    work what;
+    work what{.is_transfer = true};
     what.devices = source.device_bit() | destination.device_bit();
     if (from_host != to_host) {
         what.kind = from_host ? lane_kind::host_to_device : lane_kind::device_to_host;

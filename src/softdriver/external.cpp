@@ -54,7 +54,7 @@ work wait_for(const external_semaphore &semaphore, std::uint64_t wanted, const s
     waits.body = [value = semaphore_value{semaphore.mapping}, is_timeline = semaphore.is_timeline, wanted,
                   broken = on.owner->broken] {
         constexpr std::chrono::microseconds between_looks{5};
-        while (*broken == CUDA_SUCCESS) {
+        while (!broken->has_happened()) {
             std::uint64_t found = value.word().load(std::memory_order_acquire);
             if (is_timeline ? found >= wanted
                             : found != 0 && value.word().compare_exchange(found, found - 1, std::memory_order_acq_rel))
@@ -69,7 +69,7 @@ work signal(const external_semaphore &semaphore, std::uint64_t wanted, const str
     work signals;
     signals.body = [value = semaphore_value{semaphore.mapping}, is_timeline = semaphore.is_timeline, wanted,
                     broken = on.owner->broken] {
-        if (*broken != CUDA_SUCCESS) return;
+        if (broken->has_happened()) return;
         std::uint64_t found = value.word().load(std::memory_order_relaxed);
         while (!value.word().compare_exchange(found, is_timeline ? wanted : found + 1, std::memory_order_release)) {
         }

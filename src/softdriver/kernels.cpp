@@ -245,13 +245,12 @@ struct launch_request {
 };
 
 void run(const launch_request &asked, const reachable_memory &reachable, context &in) {
-    if (*in.broken != CUDA_SUCCESS) return; // nothing runs in a broken context
+    if (in.broken->has_happened()) return; // nothing runs in a broken context
     running.reachable = &reachable;
     try {
         asked.kernel->run(asked.parameters.data(), asked.blocks, asked.threads);
     } catch (const bad_access &access) {
-        CUresult sound = CUDA_SUCCESS;
-        in.broken->compare_exchange_strong(sound, access.result); // the first error stays
+        in.broken->happen(access.result);
     }
     running = {};
 }

@@ -38,7 +38,7 @@ work wait_for(driver &cu, stream &on, const CUstreamBatchMemOpParams &given) {
     work waits{.devices = at.device_bit()};
     waits.body = [address = at.start, wanted = wait.value, condition = wait.flags, broken = on.owner->broken] {
         constexpr std::chrono::microseconds between_looks{5};
-        while (!is_met(value_at(address).load(std::memory_order_acquire), wanted, condition) && *broken == CUDA_SUCCESS)
+        while (!is_met(value_at(address).load(std::memory_order_acquire), wanted, condition) && !broken->has_happened())
             std::this_thread::sleep_for(between_looks);
     };
     return waits;
@@ -52,7 +52,7 @@ work write_to(driver &cu, stream &on, const CUstreamBatchMemOpParams &given) {
     const side at = resolve(cu, {.type = CU_MEMORYTYPE_DEVICE, .address = write.address}, one_value, false);
     work writes{.devices = at.device_bit()};
     writes.body = [address = at.start, value = write.value, broken = on.owner->broken] {
-        if (*broken == CUDA_SUCCESS) value_at(address).store(value, std::memory_order_release);
+        if (!broken->has_happened()) value_at(address).store(value, std::memory_order_release);
     };
     return writes;
 }

@@ -28,7 +28,7 @@ CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t
         require(can_reach(*on.owner, memory));
         const bool is_lost = loses_accesses(cu, *on.owner, memory);
 
-        work what;
+        work what{.is_transfer = true};
         what.devices = target.device_bit();
         what.body = [target, value, width, height, is_lost] {
             if (is_lost) return;

@@ -45,6 +45,7 @@ struct work {
     lane_kind kind = lane_kind::compute;
     unsigned copy_device = 0;  // whose copy engine runs an H2D or D2H copy
     std::uint64_t devices = 0; // used in addition to the stream's own
+    bool is_transfer = false;  // a copy or a fill: waits for nothing, and does nothing in a broken context
     std::function<void()> body{};
     // If set, makes the body when the work is submitted; in a graph, at every launch.
     std::function<std::function<void()>(driver &)> prepare{};
@@ -137,7 +138,41 @@ struct event {
     std::vector<std::size_t> captured_after;
 };
 
-using breakage = std::atomic<CUresult>;
+// The error of a kernel that broke a context: every later call returns it. Nothing of the context moves bytes any more
+// once a call has returned it.
+class breakage {
+public:
+    void happen(CUresult why) { // the first error stays
+        const std::lock_guard lock(mutex_);
+        if (result_ == CUDA_SUCCESS) result_ = why;
+    }
+    // For work that runs in the context.
+    CUresult seen_by_work() const { return result_; }
+    bool has_happened() const { return result_ != CUDA_SUCCESS; }
+    // For calls.
+    CUresult result() {
+        if (!has_happened()) return CUDA_SUCCESS;
+        std::unique_lock lock(mutex_);
+        ended_.wait(lock, [&] { return transfers_ == 0; });
+        return result_;
+    }
+    template <class Transfer> void run_unless_broken(const Transfer &transfer) {
+        {
+            const std::lock_guard lock(mutex_);
+            if (has_happened()) return;
+            ++transfers_;
+        }
+        transfer();
+        const std::lock_guard lock(mutex_);
+        if (--transfers_ == 0 && has_happened()) ended_.notify_all();
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    std::atomic<CUresult> result_ = CUDA_SUCCESS;
+    unsigned transfers_ = 0; // that run now
+};
 
 struct context {
     CUcontext handle = nullptr;       // a primary context always has the same handle
@@ -151,11 +186,13 @@ struct context {
     std::vector<stream *> streams;                                         // all but legacy
     operations of_destroyed_streams[2];   // their last operations; [1]: of those that synchronise with legacy
     frees_before after_destroyed_streams; // of [1]
-    // The error of a kernel that broke this context: every later call returns it. Shared, because waiting calls read it
-    // after they have released the locks.
-    std::shared_ptr<breakage> broken = std::make_shared<breakage>(CUDA_SUCCESS);
+    // Shared, because waiting calls read it after they have released the locks.
+    std::shared_ptr<breakage> broken = std::make_shared<breakage>();
 
-    void require_sound() const { require(*broken == CUDA_SUCCESS, *broken); }
+    void require_sound() const {
+        const CUresult result = broken->result();
+        require(result == CUDA_SUCCESS, result);
+    }
 };
 
 // A surface object: kernels access an array through it.
@@ -428,7 +465,7 @@ template <entry_kind kind = entry_kind::call, class Body> CUresult enter(Body &&
             state.unlock();
             submission.unlock();
             cu->engine.wait(pending);
-            if (broken) return *broken;
+            if (broken) return broken->result();
         }
         return CUDA_SUCCESS;
     } catch (const refusal &why) {

@@ -128,6 +128,8 @@ operation_ptr enqueue(driver &cu, stream &on, work what, operations also_after) 
     context &owner = *on.owner;
     if (&on == &owner.legacy) refuse_if_legacy_would_join_capture(owner);
     if (what.prepare) what.body = what.prepare(cu);
+    if (what.is_transfer)
+        what.body = [broken = owner.broken, body = std::move(what.body)] { broken->run_unless_broken(body); };
     const operations before = work_before(on);
     also_after.insert(also_after.end(), before.begin(), before.end());
     note_frees_before(on);
@@ -199,7 +201,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
         broken = on.owner->broken;
         return own_work(on);
     });
-    return result == CUDA_SUCCESS ? broken->load() : result;
+    return result == CUDA_SUCCESS ? broken->result() : result;
 }
 
 // Returns at once. Enqueued work still runs, and the legacy stream still waits for it.
@@ -228,7 +230,7 @@ CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *user) {
         require(function);
         work call{.kind = lane_kind::host_function};
         call.body = [function, user, broken = find_stream(cu, handle).owner->broken] {
-            if (*broken != CUDA_SUCCESS) return;
+            if (broken->has_happened()) return;
             enter_host_function(true);
             function(user);
             enter_host_function(false);
@@ -245,7 +247,7 @@ CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback function, void *u
         work call{.kind = lane_kind::host_function};
         call.body = [handle, function, user, broken = on.owner->broken] {
             enter_host_function(true);
-            function(handle, *broken, user);
+            function(handle, broken->seen_by_work(), user);
             enter_host_function(false);
         };
         enqueue(cu, on, std::move(call));
