@@ -97,6 +97,29 @@ TEST_F(relayed, synchronous_copies_are_complete_on_return_whatever_context_is_cu
     ASSERT_OK(raw().cuCtxSetCurrent(context));
 }
 
+TEST_F(relayed, a_synchronous_copy_that_the_driver_refuses_in_part_leaves_nothing_in_flight) {
+    const std::uint64_t size = 64 * megabyte;
+    const station near(context, size), far(there, size);
+    near.write(bytes(size, std::byte{0x5a}));
+    far.write(bytes(size));
+    const ferry_copy_desc copy = line(far, near, size);
+    ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr)); // makes the lanes
+    far.write(bytes(size));
+    driver.reset_counts();
+    driver.fail("cuMemcpy3DAsync", CUDA_ERROR_NOT_SUPPORTED, 12);
+    EXPECT_EQ(ferry_copy(counted.get(), &copy, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_NOT_SUPPORTED);
+    driver.heal();
+    EXPECT_EQ(driver.calls("cuStreamSynchronize"), 1);
+    const bytes found = far.read();
+    EXPECT_EQ(found.front(), std::byte{0x5a}) << "the first part arrived";
+    EXPECT_EQ(found.back(), std::byte{0});
+    for (const CUcontext one : {context, there}) {
+        const made_current in(one);
+        ASSERT_OK(raw().cuCtxSynchronize());
+    }
+    EXPECT_TRUE(far.read() == found);
+}
+
 // The stream's own work before and after: each copy must take what the fill before it wrote, and no later fill.
 TEST_F(relayed, copies_keep_their_place_on_the_stream) {
     const std::uint64_t size = 5 * megabyte;

@@ -85,8 +85,10 @@ error run_relayed(ferry_instance &instance, const planned_copy &copy, const copy
     const int device = copy.shape.destination.device;
     const relay_site relay = {site.context, site.stream, contexts.source, contexts.destination,
                               device < 0 ? facts.context_device : device};
-    if (error failed = run_relay(instance.cu, instance.lanes, copy.shape, relay)) return failed;
-    return copy.plan.synchronise_after ? wait_for_devices(instance, site.context, site.stream) : ok;
+    const error failed = run_relay(instance.cu, instance.lanes, copy.shape, relay);
+    if (!copy.plan.synchronise_after) return failed;
+    const error passed = wait_for_devices(instance, site.context, site.stream); // also for parts before a failure
+    return failed ? failed : passed;
 }
 
 error run_over_links(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept {
@@ -94,10 +96,11 @@ error run_over_links(ferry_instance &instance, const planned_copy &copy, const c
     if (error failed = instance.links.find_ways(copy.shape, copy.facts.context_device, site.context, ways))
         return failed;
     if (ways.count < 2) return {.status = FERRY_ERROR_LIMIT}; // the helpers have changed
-    if (error failed =
-            instance.links.run(copy.shape, ways, copy.plan.blocks, !copy.facts.preferences.is_urgent, site.stream))
-        return failed;
-    return copy.plan.synchronise_after ? wait_for_legacy_stream(instance.cu) : ok;
+    const error failed =
+        instance.links.run(copy.shape, ways, copy.plan.blocks, !copy.facts.preferences.is_urgent, site.stream);
+    if (!copy.plan.synchronise_after) return failed;
+    const error passed = wait_for_legacy_stream(instance.cu); // also for parts before a failure
+    return failed ? failed : passed;
 }
 
 void helpers_of_copy::take(const planned_copy &copy, const copy_site &site) noexcept {

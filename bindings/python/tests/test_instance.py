@@ -152,6 +152,33 @@ def test_closing_frees_the_arrays_that_only_tickets_keep(on_gpu):
     assert freed and freed[-1] < called.index("ferry_close"), called
 
 
+def test_a_copy_that_the_driver_refuses_in_part_is_waited_for(gpu):
+    """The driver may refuse the last part of a copy while the others are in flight."""
+    class Refusing(Listened):
+        def __getattr__(self, name):
+            call = super().__getattr__(name)
+            if not name.startswith("ferry_copy"):
+                return call
+            return lambda *arguments: call(*arguments) or status
+
+    stream, device = gpu.stream(), gpu.empty((8, 8))
+    gappy = np.zeros((8, 16), "uint8")[:, ::2][:, ::-1]  # many descriptors
+    calls = {"copy_async": lambda: gpu.copy_async(np.zeros((8, 8), "uint8"), device, stream),
+             "batch": lambda: gpu.copy_async(gappy, device, stream),
+             "copy": lambda: gpu.copy(np.zeros((8, 8), "uint8"), device)}
+    gpu.library = Refusing(gpu.library)
+    for status, waits in ((ferry.native.FERRY_STATUS_DRIVER_BASE - 801, True), (ferry.Status.OUT_OF_MEMORY, True),
+                          (ferry.Status.LIMIT, True), (ferry.Status.OUT_OF_BOUNDS, False)):
+        for name, call in calls.items():
+            gpu.library.called.clear()
+            with pytest.raises(ferry.Error) as why:
+                call()
+            assert why.value.status == status
+            called = [each for each in gpu.library.called if each.startswith(("ferry_copy", "ferry_stream"))]
+            assert (called[-1] == "ferry_stream_synchronize") == waits, (status, name, called)
+    gpu.library = gpu.library._library
+
+
 def test_an_interrupt_after_the_enqueuing_waits_for_the_copy(gpu, monkeypatch):
     stream, device = gpu.stream(), gpu.empty(64)
     gpu.library = Listened(gpu.library)

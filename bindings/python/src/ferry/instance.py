@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from . import library as libraries
 from . import native
-from .errors import ArgumentError, ClosedError, failed, new_error_info
+from .errors import ArgumentError, ClosedError, Error, failed, may_have_enqueued, new_error_info
 from .memory import DeviceArray, PinnedArray
 from .plans import Plan, Plans, joined
 from .shapes import boxes
@@ -156,7 +156,7 @@ class Instance:
 
     def copy(self, source: Any, destination: Any, flags: int = 0) -> None:
         """Copies, and returns when the bytes are there. Ordered like a driver call on the legacy default stream."""
-        one, other = keyed(source), keyed(destination)  # keeps the memory until the call has returned
+        one, other = keyed(source), keyed(destination)  # keeps the memory until nothing is in flight
         plan = self._plans.of(one, other, flags)
         if self._handle is None:
             raise ClosedError("the instance is closed")
@@ -166,7 +166,7 @@ class Instance:
         else:
             status = self.library.ferry_copy_batch(self._handle, plan.address, plan.count, 0, thread.address)
         if status:
-            raise failed(self.library, status, thread.info)
+            raise self._settled(failed(self.library, status, thread.info), [plan], LEGACY)
 
     def copy_async(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> Ticket:
         """Enqueues a copy on a stream: of ferry, PyTorch, CuPy, Numba or cuda-python, a number, or None for the legacy
@@ -184,7 +184,7 @@ class Instance:
         try:
             status = self.library.ferry_copy_async(self._handle, plan.address, number, byref(made), thread.address)
             if status:
-                raise failed(self.library, status, thread.info)
+                raise self._settled(failed(self.library, status, thread.info), [plan], number)
             ticket = Ticket(self, made.value, (one, other))
             self._tickets.add(ticket, plan.size)
         except BaseException:
@@ -275,6 +275,13 @@ class Instance:
 
     # ---- Tickets
 
+    def _settled(self, why: Error, plans: list[Plan], stream: int) -> Error:
+        """Why a call with copies failed. If a part of them may be in flight, waits for it: nothing keeps the arrays."""
+        if may_have_enqueued(why.status):
+            with self._context_for(plans, stream):
+                self.library.ferry_stream_synchronize(self._handle, stream)
+        return why
+
     @contextmanager
     def _context_for(self, plans: list[Plan], stream: int) -> Iterator[None]:
         """Several calls on a default stream must take the same one. Without a current context the copies take that of
@@ -296,7 +303,10 @@ class Instance:
         """The plans' descriptors, which are together at `address`."""
         made = c_void_p()
         with self._context_for(plans, stream):
-            self.call("ferry_copy_batch_async", address, count, flags, stream, error=True)
+            try:
+                self.call("ferry_copy_batch_async", address, count, flags, stream, error=True)
+            except Error as why:
+                raise self._settled(why, [], stream)
             try:
                 self.call("ferry_ticket_create", stream, byref(made), error=True)
                 ticket = Ticket(self, made.value, owners)
