@@ -86,6 +86,11 @@ check(all(served_of_all[name] for name in names if name not in ("reset", "errors
 _, report, _ = report_of(traps, "result-without-waiting", options=["--report-only"])
 check(report["would_serve"]["calls"] == 4, report)
 check(is_software or report["would_serve"]["predicted_saving_ns"] > 0, report)
+# Fills of narrow rows are ferry's only where a kernel is predicted to be faster.
+for options, expected in (([], "filled"), (["--report-only"], "ferry would use a kernel"), (["--all"], "filled")):
+    _, report, _ = report_of(traps, "narrow-rows", options=options)
+    found = {one["outcome"] for one in report["calls"] if one["kind"] == "fills"}
+    check(("the driver is as fast" if is_software and options != ["--all"] else expected) in found, options, report)
 _, report, _ = report_of(traps, "graph-capture", options=["--all"])
 check(any("captured" in one["outcome"] for one in report["calls"]), report)
 _, report, _ = report_of(traps, "free-in-another-thread")

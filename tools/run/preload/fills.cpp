@@ -38,7 +38,6 @@ verdict fill(const rectangle &asked) noexcept {
         return {outcome::other_context, traffic::fill};
     if (asked.height > 1 && asked.pitch < asked.width * asked.value_size) return {outcome::refused, traffic::fill};
     if (outcome why; !may_enqueue(*on, asked.stream, why)) return {why, traffic::fill};
-    if (the_settings().mode == mode::report_only) return {outcome::report_only_kernel, traffic::fill};
     ferry_fill_desc fill = {};
     ferry_place place;
     ferry_place_device_pitched(&place, FERRY_DEVICE_UNKNOWN, asked.address, asked.height > 1 ? asked.pitch : 0, 0);
@@ -46,8 +45,16 @@ verdict fill(const rectangle &asked) noexcept {
                          asked.value_size);
     const copying_instance ferry;
     if (!ferry.get()) return {outcome::no_ferry, traffic::fill};
-    const int32_t status = ferry_fill_async(ferry.get(), &fill, asked.stream, nullptr);
-    if (status != FERRY_SUCCESS) return {outcome::refused, traffic::fill};
+    ferry_explanation plan = {};
+    plan.struct_size = sizeof plan;
+    if (ferry_fill_explain_async(ferry.get(), &fill, asked.stream, &plan, nullptr) != FERRY_SUCCESS)
+        return {outcome::refused, traffic::fill};
+    const bool is_by_kernel = plan.route == FERRY_ROUTE_KERNEL, only_reports = the_settings().mode == mode::report_only;
+    if (!is_by_kernel && (only_reports || !the_settings().takes_all))
+        return {outcome::driver_is_fastest, traffic::fill};
+    if (only_reports) return {outcome::report_only_kernel, traffic::fill};
+    if (ferry_fill_async(ferry.get(), &fill, asked.stream, nullptr) != FERRY_SUCCESS)
+        return {outcome::refused, traffic::fill};
     if (the_settings().flips_a_byte)
         on->cuMemsetD8Async(asked.address, static_cast<unsigned char>(asked.value ^ 0xff), 1, asked.stream);
     return {outcome::filled, traffic::fill};
