@@ -327,9 +327,9 @@ TEST_F(explanations, a_line_is_truncated_to_the_buffer) {
 }
 
 TEST(obstacles, public_numbers_have_texts_and_no_others) {
-    for (std::int32_t number = FERRY_OBSTACLE_NONE; number <= FERRY_OBSTACLE_SMALL; ++number)
+    for (std::int32_t number = FERRY_OBSTACLE_NONE; number <= FERRY_OBSTACLE_CAPTURED; ++number)
         EXPECT_STRNE(ferry_obstacle_text(number), "?") << number;
-    for (const std::int32_t number : {-1, FERRY_OBSTACLE_SMALL + 1, FERRY_OBSTACLE_SMALL + 2, 1000})
+    for (const std::int32_t number : {-1, FERRY_OBSTACLE_CAPTURED + 1, FERRY_OBSTACLE_CAPTURED + 2, 1000})
         EXPECT_STREQ(ferry_obstacle_text(number), "?") << number;
 }
 

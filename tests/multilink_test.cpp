@@ -2,15 +2,18 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "submit/instance.h"
 #include "support/counted_test.h"
+#include "support/dying_context.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
 #include "support/station.h"
 #include "support/system.h"
+#include "support/waiting_free.h"
 
 namespace ferry::test {
 namespace {
@@ -50,9 +53,11 @@ protected:
             EXPECT_OK(ferry_peer_disable(counted.get(), helper, 0));
         counted_test::TearDown();
     }
-    std::int32_t set(const std::vector<std::int32_t> &wanted, ferry_error_info *error = nullptr) {
+    std::int32_t set(const std::vector<std::int32_t> &wanted, ferry_error_info *error = nullptr,
+                     std::uint32_t max_sms = 0) {
         ferry_multilink_options options = {};
         options.struct_size = sizeof options;
+        options.max_sms = max_sms;
         options.helpers = wanted.data();
         options.helper_count = static_cast<std::uint32_t>(wanted.size());
         return ferry_multilink_set(counted.get(), 0, &options, error);
@@ -334,6 +339,12 @@ TEST_F(multilink, captured_copies_are_the_drivers) {
     const bytes sent = random_bytes(size, 8);
     std::memcpy(host.data(), sent.data(), size);
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    const ferry_explanation told = explain(line(device.address(), at(host), size));
+    EXPECT_EQ(told.route, FERRY_ROUTE_DRIVER);
+    EXPECT_EQ(told.multilink_obstacle, FERRY_OBSTACLE_CAPTURED);
+    char text[512] = "";
+    ferry_explanation_format(&told, text, sizeof text);
+    EXPECT_NE(std::string(text).find("one link: the copy becomes part of a graph"), std::string::npos) << text;
     EXPECT_OK(copy_async(device.address(), at(host), size, stream));
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
@@ -368,51 +379,260 @@ TEST_F(multilink, a_helper_that_cannot_serve_is_named) {
         << "as before the errors";
 }
 
-// Launches of helpers get an address that does not exist.
+// An instance whose launches go through `launch`. Its contexts of the first two devices are its own.
+class launching_instance {
+public:
+    using launch_call = CUresult(CUDAAPI *)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                            unsigned, CUstream, void **, void **);
+    explicit launching_instance(launch_call launch) {
+        replaced = launch;
+        ferry_options options = options_under_test();
+        options.driver = FERRY_DRIVER_CUDA;
+        options.get_proc = [](void *, const char *name, int version) -> void * {
+            const resolver real = raw_entry_points();
+            return std::strcmp(name, "cuLaunchKernel") ? real.get_proc(real.user, name, version)
+                                                       : reinterpret_cast<void *>(replaced);
+        };
+        instance = open_or_fail(options);
+        for (int device = 0; device < 2; ++device) {
+            EXPECT_OK(ferry_context_create(instance.get(), device, 0, &contexts[device], nullptr));
+            EXPECT_OK(ferry_context_adopt(instance.get(), device, contexts[device]));
+        }
+    }
+    ~launching_instance() {
+        instance.reset();
+        for (const CUcontext one : contexts)
+            EXPECT_OK(raw().cuCtxDestroy(one));
+    }
+    launching_instance(const launching_instance &) = delete;
+    launching_instance &operator=(const launching_instance &) = delete;
+
+    std::int32_t help(std::uint32_t max_sms = 0) const {
+        const std::int32_t helper = 1;
+        ferry_multilink_options links = {};
+        links.struct_size = sizeof links;
+        links.max_sms = max_sms;
+        links.helpers = &helper;
+        links.helper_count = 1;
+        return ferry_multilink_set(instance.get(), 0, &links, nullptr);
+    }
+
+    instance_owner instance;
+    CUcontext contexts[2] = {};
+
+private:
+    static inline launch_call replaced = nullptr;
+};
+
+bool bad_launch_is_staged = false, bad_launch_reads = false;
+
+// Launches of helpers get addresses on the device that do not exist.
 CUresult CUDAAPI launch_badly(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
                               unsigned bz, unsigned shared, CUstream on, void **parameters, void **extra) {
-    gpu::link_parameters given = *static_cast<const gpu::link_parameters *>(parameters[0]);
-    if (!given.is_owner) given.destination.address = 4096;
-    void *changed[] = {&given};
+    CUdevice device = 0;
+    EXPECT_OK(raw().cuCtxGetDevice(&device));
+    if (device == 0) return raw().cuLaunchKernel(function, x, y, z, bx, by, bz, shared, on, parameters, extra);
+    constexpr std::uint64_t nowhere = 4096;
+    gpu::link_parameters of_link;
+    gpu::ring_parameters of_ring;
+    void *changed[] = {&of_link};
+    if (bad_launch_is_staged) {
+        of_ring = *static_cast<const gpu::ring_parameters *>(parameters[0]);
+        of_ring.device.address = nowhere;
+        changed[0] = &of_ring;
+    } else {
+        of_link = *static_cast<const gpu::link_parameters *>(parameters[0]);
+        (bad_launch_reads ? of_link.source : of_link.destination).address = nowhere;
+    }
     return raw().cuLaunchKernel(function, x, y, z, bx, by, bz, shared, on, changed, extra);
 }
 
 TEST_F(multilink, a_copy_whose_helper_dies_with_a_chunk_fails) {
     if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
-    const std::uint64_t size = 64 * megabyte;
-    const pinned_memory host(size);
-    CUcontext own = nullptr, doomed = nullptr;
+    const std::uint64_t width = 3072, pitch = 4096, rows = 16384, size = pitch * rows;
+    const pinned_memory pinned(size);
+    bytes pageable(size);
+    for (const bool is_staged : {false, true})
+        for (const bool to_device : {true, false}) {
+            SCOPED_TRACE(testing::Message() << (is_staged ? "pageable" : "pinned") << (to_device ? " up" : " down"));
+            const launching_instance doomed(launch_badly);
+            bad_launch_is_staged = is_staged;
+            bad_launch_reads = !to_device;
+            ASSERT_OK(doomed.help());
+            doomed.instance->links.patience = 500;
+            const made_current in(doomed.contexts[0]);
+            CUdeviceptr memory = 0;
+            CUstream on = nullptr;
+            ASSERT_OK(raw().cuMemAlloc(&memory, size));
+            ASSERT_OK(raw().cuStreamCreate(&on, CU_STREAM_NON_BLOCKING));
+            const std::uint64_t host = is_staged ? at(pageable) : at(pinned);
+            ferry_copy_desc copy = to_device ? line(memory, host, size) : line(host, memory, size);
+            if (is_staged) { // whose rows have gaps: messages hold the addresses of lines
+                copy.source.row_pitch = copy.destination.row_pitch = pitch;
+                copy.width = width;
+                copy.height = rows;
+                copy.flags |= by_staging;
+            }
+            ferry_ticket *ticket = nullptr;
+            ASSERT_OK(ferry_copy_async(doomed.instance.get(), &copy, on, &ticket, nullptr));
+            const CUresult passed = raw().cuStreamSynchronize(on);
+            const std::int32_t status = ferry_ticket_wait(ticket);
+            EXPECT_NE(passed, CUDA_SUCCESS);
+            EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << status;
+            EXPECT_OK(ferry_ticket_release(ticket));
+        }
+}
+
+TEST_F(multilink, a_helper_whose_context_is_dead_is_left_out) {
+    if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
+    const std::uint64_t size = 36 * megabyte;
+    const pinned_memory pinned(size);
+    const bytes sent = random_bytes(size, 31);
+    std::memcpy(pinned.data(), sent.data(), size);
+    const dying_context doomed(1);
+    CUcontext own = nullptr;
     ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own, nullptr));
-    ASSERT_OK(ferry_context_create(counted.get(), 1, 0, &doomed, nullptr));
-    ferry_options options = options_under_test();
-    options.driver = FERRY_DRIVER_CUDA;
-    options.get_proc = [](void *, const char *name, int version) -> void * {
-        const resolver real = raw_entry_points();
-        return std::strcmp(name, "cuLaunchKernel") ? real.get_proc(real.user, name, version)
-                                                   : reinterpret_cast<void *>(launch_badly);
-    };
-    const instance_owner instance = open_or_fail(options);
+    instance_owner instance = open_or_fail(dying_context::options());
     ASSERT_OK(ferry_context_adopt(instance.get(), 0, own));
     ASSERT_OK(ferry_context_adopt(instance.get(), 1, doomed));
-    ferry_multilink_options links = {};
     const std::int32_t helper = 1;
+    ferry_multilink_options links = {};
     links.struct_size = sizeof links;
     links.helpers = &helper;
     links.helper_count = 1;
     ASSERT_OK(ferry_multilink_set(instance.get(), 0, &links, nullptr));
-    instance->links.patience = 500;
     {
-        const made_current in(own);
-        CUdeviceptr memory = 0;
-        CUstream on = nullptr;
-        ASSERT_OK(raw().cuMemAlloc(&memory, size));
-        ASSERT_OK(raw().cuStreamCreate(&on, CU_STREAM_NON_BLOCKING));
-        const ferry_copy_desc copy = line(memory, at(host), size);
-        ASSERT_OK(ferry_copy_async(instance.get(), &copy, on, nullptr, nullptr));
-        EXPECT_EQ(raw().cuStreamSynchronize(on), CUDA_ERROR_LAUNCH_FAILED);
+        const station device(own, size);
+        const auto explain_here = [&](std::uint64_t from, std::uint32_t flags) {
+            const ferry_copy_desc copy = line(device.address(), from, size, flags);
+            ferry_explanation told = {};
+            told.struct_size = sizeof told;
+            EXPECT_OK(ferry_copy_explain_async(instance.get(), &copy, device.stream(), &told, nullptr));
+            return told;
+        };
+        EXPECT_EQ(explain_here(at(pinned), 0).links, 2u);
+        doomed.die();
+        EXPECT_EQ(explain_here(at(pinned), 0).multilink_obstacle, FERRY_OBSTACLE_NO_ACCESS);
+        EXPECT_EQ(explain_here(at(sent), by_staging).links, 0u);
+        for (const std::uint64_t from : {at(pinned), at(sent)}) {
+            device.write(bytes(size));
+            const ferry_copy_desc copy = line(device.address(), from, size, from == at(sent) ? by_staging : 0);
+            ASSERT_OK(ferry_copy_async(instance.get(), &copy, device.stream(), nullptr, nullptr));
+            device.wait();
+            EXPECT_TRUE(device.read() == sent);
+        }
     }
+    instance.reset();
     EXPECT_OK(raw().cuCtxDestroy(own));
-    EXPECT_OK(raw().cuCtxDestroy(doomed));
+}
+
+std::vector<std::pair<CUdevice, unsigned>> launched; // the device and the blocks of each kernel
+
+CUresult CUDAAPI launch_noting(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
+                               unsigned bz, unsigned shared, CUstream on, void **parameters, void **extra) {
+    CUdevice device = 0;
+    EXPECT_OK(raw().cuCtxGetDevice(&device));
+    launched.emplace_back(device, x);
+    return raw().cuLaunchKernel(function, x, y, z, bx, by, bz, shared, on, parameters, extra);
+}
+
+TEST_F(multilink, the_maximum_of_sms_counts_on_each_helper_and_is_told) {
+    const std::uint64_t size = 64 * megabyte;
+    const pinned_memory host(size);
+    const launching_instance noting(launch_noting);
+    ASSERT_OK(noting.help(4));
+    const station device(noting.contexts[0], size);
+    for (const std::uint32_t of_device : {0u, 6u}) {
+        const ferry_copy_desc copy = line(device.address(), at(host), size, of_device << FERRY_COPY_MAX_SMS_SHIFT);
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        ASSERT_OK(ferry_copy_explain_async(noting.instance.get(), &copy, device.stream(), &told, nullptr));
+        const std::uint32_t own = of_device ? of_device : 16;
+        EXPECT_EQ(told.max_sms, own);
+        EXPECT_EQ(told.helper_sms, 4u);
+        EXPECT_GT(told.engine_bytes, size / 4);
+        EXPECT_LT(told.engine_bytes, size / 2);
+        char text[512] = "";
+        ferry_explanation_format(&told, text, sizeof text);
+        EXPECT_NE(std::string(text).find("over 2 links on " + std::to_string(own) + " SMs, and 4 of each helper"),
+                  std::string::npos)
+            << text;
+        launched.clear();
+        ASSERT_OK(ferry_copy_async(noting.instance.get(), &copy, device.stream(), nullptr, nullptr));
+        device.wait();
+        const std::vector<std::pair<CUdevice, unsigned>> expected = {{0, own}, {1, 4}};
+        EXPECT_EQ(launched, expected);
+    }
+}
+
+TEST_F(multilink, the_flag_of_the_instance_counts_for_copies_without_flags) {
+    ferry_options options = driver.options();
+    options.copy_flags = FERRY_COPY_MULTILINK;
+    const instance_owner over_links = open_or_fail(options);
+    ferry_multilink_options links = {};
+    links.struct_size = sizeof links;
+    links.helpers = helpers.data();
+    links.helper_count = static_cast<std::uint32_t>(helpers.size());
+    ASSERT_OK(ferry_multilink_set(over_links.get(), 0, &links, nullptr));
+    const std::uint64_t size = 8 * megabyte;
+    const pinned_memory host(size);
+    const bytes sent = random_bytes(size, 19);
+    std::memcpy(host.data(), sent.data(), size);
+    const station device(context, size);
+    for (const std::uint32_t flags : {std::uint32_t{0}, FERRY_COPY_DEFAULT}) {
+        ferry_copy_desc copy = line(device.address(), at(host), size);
+        copy.flags = flags;
+        driver.reset_counts();
+        device.write(bytes(size));
+        ASSERT_OK(ferry_copy_async(over_links.get(), &copy, device.stream(), nullptr, nullptr));
+        device.wait();
+        EXPECT_TRUE(device.read() == sent);
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), flags == 0 ? launches : 0);
+    }
+}
+
+TEST_F(multilink, later_copies_make_nothing_and_wait_for_nothing) {
+    const std::uint64_t size = 33 * megabyte;
+    const pinned_memory pinned(size);
+    const bytes pageable(size);
+    const station device(context, size);
+    for (const std::uint64_t host : {at(pinned), at(pageable)}) {
+        const std::uint32_t flags = host == at(pageable) ? by_staging : 0;
+        for (int round = 0; round < 3; ++round) {
+            driver.reset_counts();
+            ASSERT_OK(copy_async(device.address(), host, size, device.stream(), flags));
+            if (round > 0) {
+                for (const char *const call :
+                     {"cuEventCreate", "cuStreamCreateWithPriority", "cuStreamSynchronize", "cuEventSynchronize",
+                      "cuCtxSynchronize", "cuMemAlloc", "cuLaunchHostFunc"})
+                    EXPECT_EQ(driver.calls(call), 0) << call;
+            }
+            device.wait();
+        }
+    }
+}
+
+TEST_F(multilink, frees_in_other_threads_stop_no_copy) {
+    const std::uint64_t size = 36 * megabyte;
+    const pinned_memory pinned(size);
+    const bytes sent = random_bytes(size, 23);
+    std::memcpy(pinned.data(), sent.data(), size);
+    const station device(context, size);
+    for (const CUcontext of_free : {context, there})
+        for (const std::uint64_t host : {at(pinned), at(sent)}) {
+            device.write(bytes(size));
+            std::optional<waiting_free> free;
+            {
+                gate shut(device.stream());
+                ASSERT_OK(copy_async(device.address(), host, size, device.stream(), host == at(sent) ? by_staging : 0));
+                const made_current in(of_free);
+                free.emplace();
+                std::this_thread::sleep_for(std::chrono::milliseconds(20)); // the free is most likely in the driver
+            }
+            device.wait();
+            free.reset();
+            EXPECT_TRUE(device.read() == sent);
+        }
 }
 
 // Kernels end their context where they touch memory that nobody has registered.

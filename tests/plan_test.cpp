@@ -362,11 +362,9 @@ TEST(plan, only_large_copies_between_devices_are_asked_about_access) {
     EXPECT_FALSE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 2 * MiB - 1), facts));
     EXPECT_FALSE(may_be_relayed(shape_of(ends::d2d, gapped::none, 0, 64 * MiB), facts));
     EXPECT_FALSE(may_be_relayed(shape_of(ends::h2d, gapped::none, 0, 64 * MiB), facts));
-    plan_facts captured = facts, forced = facts, urgent = facts;
-    captured.is_captured = true;
+    plan_facts forced = facts, urgent = facts;
     forced.preferences.forced = route_kind::relayed;
     urgent.preferences.is_urgent = true;
-    EXPECT_FALSE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 64 * MiB), captured));
     EXPECT_FALSE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 64 * MiB), urgent));
     EXPECT_TRUE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 1), forced));
 }
@@ -387,9 +385,6 @@ TEST(plan, copies_take_several_links_where_they_may_and_can) {
         EXPECT_EQ(plan_copy(line, facts).blocks, 3);
         facts.preferences.forced = route_kind::driver;
         EXPECT_EQ(plan_copy(line, facts).route, route_kind::driver);
-        plan_facts captured = facts;
-        captured.is_captured = true;
-        EXPECT_FALSE(may_take_links(line, captured));
     }
     EXPECT_FALSE(may_take_links(shape_of(ends::h2d, gapped::none, 0, 64 * MiB), facts_with(&h200_profile())));
     EXPECT_FALSE(may_take_links(shape_of(ends::d2d, gapped::none, 0, 64 * MiB), facts_with(&h200_profile(), wished)));

@@ -223,21 +223,21 @@ TEST_F(relayed, few_held_streams_are_served_and_the_driver_serves_the_others) {
 
 TEST_F(relayed, a_copy_that_cannot_be_relayed_is_refused_with_the_reason) {
     const station near(context, 4096), other(context, 4096), far(there, 4096);
-    const auto expect = [&](const ferry_copy_desc &copy, CUstream on) {
+    const auto expect = [&](const ferry_copy_desc &copy, std::uint64_t obstacle) {
         ferry_error_info error = new_error();
-        EXPECT_EQ(ferry_copy_async(counted.get(), &copy, on, nullptr, &error), FERRY_ERROR_ROUTE);
+        EXPECT_EQ(ferry_copy_async(counted.get(), &copy, near.stream(), nullptr, &error), FERRY_ERROR_ROUTE);
         EXPECT_EQ(error.field, FERRY_FIELD_FLAGS);
-        EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_NOT_BETWEEN_DEVICES));
+        EXPECT_EQ(error.value, obstacle);
     };
-    expect(line(other, near, 4096), near.stream());
+    expect(line(other, near, 4096), FERRY_OBSTACLE_NOT_BETWEEN_DEVICES);
     std::uint64_t host[8] = {};
     ferry_copy_desc to_host = line(other, near, sizeof host);
     to_host.destination.address = reinterpret_cast<std::uintptr_t>(host);
-    expect(to_host, near.stream());
+    expect(to_host, FERRY_OBSTACLE_NOT_BETWEEN_DEVICES);
 
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamBeginCapture(near.stream(), CU_STREAM_CAPTURE_MODE_RELAXED));
-    expect(line(far, near, 4096), near.stream());
+    expect(line(far, near, 4096), FERRY_OBSTACLE_CAPTURED);
     ASSERT_OK(raw().cuStreamEndCapture(near.stream(), &graph));
     ASSERT_OK(raw().cuGraphDestroy(graph));
 }

@@ -267,7 +267,7 @@ namespace Ferry
         OtherDevice = 13,
         /// <summary>the device takes pageable memory itself (pageable_uses_host_page_tables)</summary>
         Direct = 14,
-        /// <summary>the ends are not on two devices, or the copy becomes part of a graph</summary>
+        /// <summary>the ends are not on two devices</summary>
         NotBetweenDevices = 15,
         /// <summary>one of the two devices has access to the memory of the other</summary>
         DirectAccess = 16,
@@ -277,6 +277,8 @@ namespace Ferry
         NotCut = 18,
         /// <summary>too small to gain by it</summary>
         Small = 19,
+        /// <summary>the copy becomes part of a graph, where it is the driver's</summary>
+        Captured = 20,
     }
 
     /// <summary>FERRY_REASON_*</summary>
@@ -875,7 +877,7 @@ namespace Ferry
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct Explanation
     {
-        public const uint SizeOf = 184;
+        public const uint SizeOf = 192;
         public uint StructSize;
         /// <summary>FERRY_ROUTE_*</summary>
         public Route Route;
@@ -941,7 +943,15 @@ namespace Ferry
         public Reason Reason;
         /// <summary>FERRY_PROFILE_*: where the predicted times come from</summary>
         public Profile Profile;
-        public uint Reserved;
+        /// <summary>
+        /// with several links: the maximum number of SMs on each helper, and max_sms on the device; else 0
+        /// </summary>
+        public uint HelperSms;
+        /// <summary>
+        /// for FERRY_ROUTE_MULTILINK: of the copy, what the device's copy engine takes. Kernels on all the devices
+        /// claim the rest chunk by chunk
+        /// </summary>
+        public ulong EngineBytes;
     }
 
     /// <summary>

@@ -210,11 +210,12 @@ const (
 	ObstacleNoStaging         Obstacle = 12 // the options exclude staging, it has no threads or pinned memory, or the host memory cannot be read
 	ObstacleOtherDevice       Obstacle = 13 // an end lies on another device than the one of the stream
 	ObstacleDirect            Obstacle = 14 // the device takes pageable memory itself (pageable_uses_host_page_tables)
-	ObstacleNotBetweenDevices Obstacle = 15 // the ends are not on two devices, or the copy becomes part of a graph
+	ObstacleNotBetweenDevices Obstacle = 15 // the ends are not on two devices
 	ObstacleDirectAccess      Obstacle = 16 // one of the two devices has access to the memory of the other
 	ObstacleNoHelpers         Obstacle = 17 // ferry_multilink_set names none for this device, in this context
 	ObstacleNotCut            Obstacle = 18 // rows below 64 KiB, or addresses or pitches that differ modulo 16
 	ObstacleSmall             Obstacle = 19 // too small to gain by it
+	ObstacleCaptured          Obstacle = 20 // the copy becomes part of a graph, where it is the driver's
 )
 
 // Reason is one of the constants FERRY_REASON_*.

@@ -147,6 +147,8 @@ type Explanation struct {
 	MultilinkObstacle Obstacle      // FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it
 	Reason            Reason        // FERRY_REASON_*: why the copy, or one of its parts, takes this route
 	Profile           ProfileOrigin // FERRY_PROFILE_*: where the predicted times come from
+	HelperSMs         uint32        // with several links: the maximum number of SMs on each helper, and max_sms on the device; else 0
+	EngineBytes       uint64        // for FERRY_ROUTE_MULTILINK: of the copy, what the device's copy engine takes. Kernels on all the devices claim the rest chunk by chunk
 	line              string
 }
 
@@ -180,6 +182,8 @@ func newExplanation(c *C.ferry_explanation) Explanation {
 		MultilinkObstacle: Obstacle(c.multilink_obstacle),
 		Reason:            Reason(c.reason),
 		Profile:           ProfileOrigin(c.profile),
+		HelperSMs:         uint32(c.helper_sms),
+		EngineBytes:       uint64(c.engine_bytes),
 		line: text(func(buffer *C.char, size C.uint64_t) C.uint64_t {
 			return C.ferry_explanation_format(c, buffer, size)
 		}),

@@ -143,11 +143,12 @@ pub const FERRY_OBSTACLE_NOT_PAGEABLE: i32 = 11; // no end is pageable memory, a
 pub const FERRY_OBSTACLE_NO_STAGING: i32 = 12; // the options exclude staging, it has no threads or pinned memory, or the host memory cannot be read
 pub const FERRY_OBSTACLE_OTHER_DEVICE: i32 = 13; // an end lies on another device than the one of the stream
 pub const FERRY_OBSTACLE_DIRECT: i32 = 14; // the device takes pageable memory itself (pageable_uses_host_page_tables)
-pub const FERRY_OBSTACLE_NOT_BETWEEN_DEVICES: i32 = 15; // the ends are not on two devices, or the copy becomes part of a graph
+pub const FERRY_OBSTACLE_NOT_BETWEEN_DEVICES: i32 = 15; // the ends are not on two devices
 pub const FERRY_OBSTACLE_DIRECT_ACCESS: i32 = 16; // one of the two devices has access to the memory of the other
 pub const FERRY_OBSTACLE_NO_HELPERS: i32 = 17; // ferry_multilink_set names none for this device, in this context
 pub const FERRY_OBSTACLE_NOT_CUT: i32 = 18; // rows below 64 KiB, or addresses or pitches that differ modulo 16
 pub const FERRY_OBSTACLE_SMALL: i32 = 19; // too small to gain by it
+pub const FERRY_OBSTACLE_CAPTURED: i32 = 20; // the copy becomes part of a graph, where it is the driver's
 
 pub const FERRY_REASON_NONE: i32 = 0; // there is nothing to copy
 pub const FERRY_REASON_LINE: i32 = 1; // one line without pageable memory: the driver is as fast
@@ -488,7 +489,8 @@ pub const ferry_explanation = extern struct {
     multilink_obstacle: i32 = 0, // FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it
     reason: i32 = 0, // FERRY_REASON_*: why the copy, or one of its parts, takes this route
     profile: i32 = 0, // FERRY_PROFILE_*: where the predicted times come from
-    reserved: u32 = 0,
+    helper_sms: u32 = 0, // with several links: the maximum number of SMs on each helper, and max_sms on the device; else 0
+    engine_bytes: u64 = 0, // for FERRY_ROUTE_MULTILINK: of the copy, what the device's copy engine takes. Kernels on all the devices claim the rest chunk by chunk
 };
 
 /// The copies of a batch that go one way. Copies of width 0 do not count, merged neighbours count as one, and a copy that is cut at the end of an allocation or registration counts as its parts.

@@ -136,6 +136,7 @@ static const int32_t FERRY_OBSTACLE_DIRECT_ACCESS = 16;
 static const int32_t FERRY_OBSTACLE_NO_HELPERS = 17;
 static const int32_t FERRY_OBSTACLE_NOT_CUT = 18;
 static const int32_t FERRY_OBSTACLE_SMALL = 19;
+static const int32_t FERRY_OBSTACLE_CAPTURED = 20;
 static const int32_t FERRY_REASON_NONE = 0;
 static const int32_t FERRY_REASON_LINE = 1;
 static const int32_t FERRY_REASON_ONLY = 2;
@@ -448,7 +449,8 @@ typedef struct ferry_explanation {
     int32_t multilink_obstacle;
     int32_t reason;
     int32_t profile;
-    uint32_t reserved;
+    uint32_t helper_sms;
+    uint64_t engine_bytes;
 } ferry_explanation;
 int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy,
                                      ferry_explanation *explanation, ferry_error_info *error);

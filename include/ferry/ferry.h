@@ -934,11 +934,12 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
     12 /* the options exclude staging, it has no threads or pinned memory, or the host memory cannot be read */
 #define FERRY_OBSTACLE_OTHER_DEVICE 13 /* an end lies on another device than the one of the stream */
 #define FERRY_OBSTACLE_DIRECT 14       /* the device takes pageable memory itself (pageable_uses_host_page_tables) */
-#define FERRY_OBSTACLE_NOT_BETWEEN_DEVICES 15 /* the ends are not on two devices, or the copy becomes part of a graph */
+#define FERRY_OBSTACLE_NOT_BETWEEN_DEVICES 15 /* the ends are not on two devices */
 #define FERRY_OBSTACLE_DIRECT_ACCESS 16       /* one of the two devices has access to the memory of the other */
 #define FERRY_OBSTACLE_NO_HELPERS 17          /* ferry_multilink_set names none for this device, in this context */
 #define FERRY_OBSTACLE_NOT_CUT 18             /* rows below 64 KiB, or addresses or pitches that differ modulo 16 */
 #define FERRY_OBSTACLE_SMALL 19               /* too small to gain by it */
+#define FERRY_OBSTACLE_CAPTURED 20            /* the copy becomes part of a graph, where it is the driver's */
 
 /*
  * Returns a text such as "pageable memory"; "?" for an unknown number.
@@ -1004,7 +1005,10 @@ typedef struct ferry_explanation {
     int32_t multilink_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it */
     int32_t reason;             /* FERRY_REASON_*: why the copy, or one of its parts, takes this route */
     int32_t profile;            /* FERRY_PROFILE_*: where the predicted times come from */
-    uint32_t reserved;
+    uint32_t helper_sms;        /* with several links: the maximum number of SMs on each helper, and max_sms on the
+                                 * device; else 0 */
+    uint64_t engine_bytes;      /* for FERRY_ROUTE_MULTILINK: of the copy, what the device's copy engine takes. Kernels
+                                 * on all the devices claim the rest chunk by chunk */
 } ferry_explanation;
 
 /*

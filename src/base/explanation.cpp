@@ -1,5 +1,6 @@
 #include "base/explanation.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <iterator>
@@ -40,7 +41,7 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
                               : explanation.route == FERRY_ROUTE_RELAYED   ? "relayed"
                               : explanation.route == FERRY_ROUTE_MULTILINK ? "multilink"
                                                                            : "driver";
-    char how[64] = "", calls[32] = "", times[160] = "";
+    char how[96] = "", calls[32] = "", times[160] = "";
     if (explanation.route == FERRY_ROUTE_STAGED && explanation.max_sms == 0)
         std::snprintf(how, sizeof how, " on %" PRIu32 " threads", explanation.threads);
     else if (explanation.route == FERRY_ROUTE_STAGED && explanation.links > 1)
@@ -49,6 +50,9 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
     else if (explanation.route == FERRY_ROUTE_STAGED)
         std::snprintf(how, sizeof how, " on %" PRIu32 " SMs and %" PRIu32 " threads", explanation.max_sms,
                       explanation.threads);
+    else if (explanation.route == FERRY_ROUTE_MULTILINK && explanation.helper_sms != explanation.max_sms)
+        std::snprintf(how, sizeof how, " over %" PRIu32 " links on %" PRIu32 " SMs, and %" PRIu32 " of each helper",
+                      explanation.links, explanation.max_sms, explanation.helper_sms);
     else if (explanation.route == FERRY_ROUTE_MULTILINK)
         std::snprintf(how, sizeof how, " over %" PRIu32 " links on %" PRIu32 " SMs each", explanation.links,
                       explanation.max_sms);
@@ -70,14 +74,21 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
             length += static_cast<std::size_t>(std::snprintf(times + length, sizeof times - length, "%s%.1f us%s",
                                                              length ? ", " : "; ", static_cast<double>(one.ns) * 1e-3,
                                                              is_one ? "" : one.by));
-    // For pageable memory, name the reason why the copy is not staged.
+    // For pageable memory, name the reason why the copy is not staged; in a graph, what it otherwise would be.
     const bool is_pageable = explanation.kernel_obstacle == FERRY_OBSTACLE_PAGEABLE;
-    const std::int32_t obstacle = explanation.route != FERRY_ROUTE_DRIVER ? FERRY_OBSTACLE_NONE
-                                  : is_pageable                           ? explanation.staged_obstacle
-                                                                          : explanation.kernel_obstacle;
+    const struct {
+        bool is_it;
+        std::int32_t obstacle;
+        const char *what;
+    } ways[] = {{explanation.route != FERRY_ROUTE_DRIVER, FERRY_OBSTACLE_NONE, ""},
+                {is_pageable, explanation.staged_obstacle, "; not staged: "},
+                {explanation.relay_obstacle == FERRY_OBSTACLE_CAPTURED, FERRY_OBSTACLE_CAPTURED, "; not relayed: "},
+                {explanation.multilink_obstacle == FERRY_OBSTACLE_CAPTURED, FERRY_OBSTACLE_CAPTURED, "; one link: "},
+                {true, explanation.kernel_obstacle, "; no kernel: "}};
+    const auto &missed = *std::find_if(std::begin(ways), std::end(ways), [](const auto &way) { return way.is_it; });
     // A copy that blocks only until its source has been read synchronises before the call, not after it.
     const bool waits_before = explanation.synchronises && explanation.blocks == FERRY_BLOCKS_UNTIL_STAGED;
-    const bool says_why = obstacle != FERRY_OBSTACLE_NONE;
+    const bool says_why = missed.obstacle != FERRY_OBSTACLE_NONE;
     constexpr const char *reasons[] = {"",
                                        "; because the driver is as fast with one line",
                                        "",
@@ -104,11 +115,8 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
                   is_fill ? "" : name_of(explanation.source_memory, explanation.source_device).text,
                   is_fill ? "" : " to ", name_of(explanation.destination_memory, explanation.destination_device).text,
                   explanation.width, explanation.height, explanation.depth, is_known ? waits[explanation.blocks] : "",
-                  times,
-                  !says_why     ? ""
-                  : is_pageable ? "; not staged: "
-                                : "; no kernel: ",
-                  says_why ? text_of(static_cast<std::uint64_t>(obstacle)) : "", because,
+                  times, says_why ? missed.what : "",
+                  says_why ? text_of(static_cast<std::uint64_t>(missed.obstacle)) : "", because,
                   is_predicted ? profiles[profile] : "");
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);
 }

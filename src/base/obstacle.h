@@ -21,15 +21,15 @@ namespace ferry {
     OBSTACLE(no_staging, "staging disabled (see ferry_options.staging), or without threads or pinned memory")          \
     OBSTACLE(other_device, "memory of another device than the stream's")                                               \
     OBSTACLE(direct, "the device reads host memory itself, at the speed of its link")                                  \
-    OBSTACLE(not_between_devices, "the ends are not on two devices, or the copy becomes part of a graph")              \
+    OBSTACLE(not_between_devices, "the ends are not on two devices")                                                   \
     OBSTACLE(direct_access, "a device has access to the memory of the other")                                          \
     OBSTACLE(no_helpers, "no helpers: see ferry_multilink_set")                                                        \
     OBSTACLE(not_cut, "rows below 64 KiB, or addresses or pitches that differ modulo 16")                              \
     OBSTACLE(small, "too small to gain by it")                                                                         \
+    OBSTACLE(captured, "the copy becomes part of a graph")                                                             \
     /* Not public: */                                                                                                  \
     OBSTACLE(not_known, "not known")                                                                                   \
     OBSTACLE(not_measured, "device without a profile")                                                                 \
-    OBSTACLE(captured, "the stream is being captured")                                                                 \
     OBSTACLE(default_stream, "default stream")                                                                         \
     OBSTACLE(no_entry_point, "missing in the driver")
 

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/atomic_word.h"
+#include "device/context_status.h"
 #include "driver/result.h"
 #include "exec/driver_copy.h"
 #include "exec/kernel_copy.h"
@@ -53,6 +54,13 @@ bool has_passed(const link_record &record) noexcept {
 }
 
 } // namespace
+
+link_shares share_links(const shape &shape, unsigned links, std::uint32_t blocks, std::uint32_t max_of_helper,
+                        bool may_use_engine) noexcept {
+    const std::uint32_t most = blocks_of_a_link, of_helper = max_of_helper ? std::min(max_of_helper, most) : most;
+    const std::uint64_t chunk = size_of_chunk(shape, blocks + (links - 1) * of_helper);
+    return {of_helper, chunk, may_use_engine ? share_of_engine(shape, chunk, links) : 0};
+}
 
 link_helpers::~link_helpers() {
     for (const std::atomic<link_station *> &place : stations_)
@@ -227,6 +235,7 @@ error link_helpers::find_ways(const shape &shape, int device, CUcontext context,
     for (int helper = 0; helper < contexts_.count() && found.count < gpu::max_links; ++helper) {
         CUcontext there = nullptr;
         if (helper == device || !(helpers >> helper & 1) || contexts_.get(helper, there)) continue;
+        if (means_dead_context(context_status(cu_, there))) continue;
         context_scope scope(cu_);
         if (!scope.enter(there)) add(helper, there);
     }
@@ -251,15 +260,16 @@ class link_run {
 public:
     link_run(const driver_table &cu, kernel_set &kernels, lane_set &lanes, const shape &shape, const link_ways &ways,
              std::uint32_t blocks, CUstream stream, link_record &record) noexcept
-        : cu_(cu), kernels_(kernels), lanes_(lanes), shape_(shape), ways_(ways), blocks_(blocks),
-          of_helper_(ways.max_blocks ? std::min<std::uint32_t>(ways.max_blocks, blocks_of_a_link) : blocks_of_a_link),
-          stream_(stream), record_(record) {}
+        : cu_(cu), kernels_(kernels), lanes_(lanes), shape_(shape), ways_(ways), blocks_(blocks), stream_(stream),
+          record_(record) {}
 
     void cut(bool may_use_engine, std::uint64_t patience) noexcept {
         given_.counters = record_.counters;
         given_.height = shape_.height;
-        given_.chunk_size = size_of_chunk(shape_, blocks_ + (ways_.count - 1) * of_helper_);
-        by_engine_ = may_use_engine ? share_of_engine(shape_, given_.chunk_size, ways_.count) : 0;
+        const link_shares shares = share_links(shape_, ways_.count, blocks_, ways_.max_blocks, may_use_engine);
+        of_helper_ = shares.of_helper;
+        given_.chunk_size = shares.chunk;
+        by_engine_ = shares.by_engine;
         given_.width = shape_.width - by_engine_;
         given_.per_row = (given_.width + given_.chunk_size - 1) / given_.chunk_size;
         given_.chunks = given_.per_row * shape_.height * shape_.depth;
@@ -324,10 +334,11 @@ private:
     lane_set &lanes_;
     const shape &shape_;
     const link_ways &ways_;
-    const std::uint32_t blocks_, of_helper_;
+    const std::uint32_t blocks_;
     const CUstream stream_;
     link_record &record_;
     gpu::link_parameters given_ = {};
+    std::uint32_t of_helper_ = 0;
     std::uint64_t by_engine_ = 0; // bytes
 };
 

@@ -46,6 +46,15 @@ struct link_ways {
     std::uint32_t max_blocks = 0; // of each helper
 };
 
+// How the devices share a copy of pinned memory: the device's copy engine takes the first bytes, and kernels claim the
+// rest chunk by chunk.
+struct link_shares {
+    std::uint32_t of_helper;        // blocks of each
+    std::uint64_t chunk, by_engine; // bytes
+};
+link_shares share_links(const shape &shape, unsigned links, std::uint32_t blocks, std::uint32_t max_of_helper,
+                        bool may_use_engine) noexcept;
+
 class link_helpers {
 public:
     link_helpers(const driver_table &cu, device_contexts &contexts, kernel_set &kernels, pinned_memory &pinned,

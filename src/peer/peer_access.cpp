@@ -164,6 +164,7 @@ error peer_access::enable(int device, int peer, const allocator &memory, const l
     CUcontext near = nullptr, far = nullptr;
     if (error failed = enter(device, peer, scope, near, far)) return failed;
     const std::lock_guard lock(mutex_);
+    if (probe_result(device, peer) == FERRY_PROBE_FAILED) return no_access; // found by another thread meanwhile
     bool was_enabled = false;
     if (error failed = enable_access(cu_, far, was_enabled)) return failed;
     if (is_known(device, peer)) return known(device, peer);

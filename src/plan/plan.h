@@ -82,6 +82,7 @@ struct plan_facts {
     // Why the copy cannot take several links, and how many it can take with its own.
     obstacle multilink = obstacle::forbidden;
     std::uint16_t links = 1;
+    std::uint16_t helper_blocks = 0; // the maximum of each helper; 0: none is set
     std::uint16_t staging_threads = 0;
     // How late staged copies lately were: the threads, where the system runs others, and the kernel, where others fill
     // the device.
@@ -183,7 +184,7 @@ inline bool may_take_links(const shape &shape, const plan_facts &facts) noexcept
     };
     const bool is_with_host = (is_of_host(shape.source) && is_here(shape.destination)) ||
                               (is_here(shape.source) && is_of_host(shape.destination));
-    return facts.preferences.over_links && is_with_host && !facts.is_captured;
+    return facts.preferences.over_links && is_with_host;
 }
 
 // Whether to find out if the devices of both ends have access to each other.
@@ -198,7 +199,7 @@ inline bool may_be_relayed(const shape &shape, const plan_facts &facts) noexcept
                             device_of(shape.source) != device_of(shape.destination);
     const bool is_forced = facts.preferences.forced == route_kind::relayed;
     const bool is_free = facts.preferences.forced == route_kind::none && !facts.preferences.is_urgent;
-    return is_between && !facts.is_captured && (is_forced || (is_free && shape.bytes() >= smallest_relayed));
+    return is_between && (is_forced || (is_free && shape.bytes() >= smallest_relayed));
 }
 
 // The plan for the driver route, which serves all shapes.

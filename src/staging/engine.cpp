@@ -93,6 +93,7 @@ void staging_engine::close() noexcept {
     is_closing_ = true;
     scheduler_.wake_all();
     watchdog_.join();
+    asking_.join();
     {
         const std::lock_guard lock(substitute_mutex_);
         for (resident_thread &one : threads_)

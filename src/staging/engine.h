@@ -217,6 +217,7 @@ private:
     error start_threads(device_buffers &of) noexcept;
     static void work(void *resident) noexcept;
     static void run_watchdog(void *engine) noexcept;
+    void start_to_ask() noexcept;
     void start_spare() noexcept;
     static void stand_in(void *spare) noexcept;
     void join_spares_that_left() noexcept;
@@ -247,7 +248,9 @@ private:
     std::atomic<std::uint32_t> thread_count_ = 0;
     std::uint32_t threads_wanted_ = 0; // when they were started
     thread_traits watchdog_traits_;
-    worker_thread watchdog_; // starts and joins the spares
+    worker_thread watchdog_; // starts and joins the spares, and
+    worker_thread asking_;   // which asks whether contexts have died
+    std::atomic<bool> has_asked_ = false;
     spare_thread spares_[max_threads];
     std::uint32_t spare_count_ = 0;
     std::atomic<std::uint64_t> staging_bytes_ = 0;

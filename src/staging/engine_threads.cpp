@@ -73,9 +73,23 @@ void staging_engine::run_watchdog(void *engine) noexcept {
         // Where the program's threads do the work, the program decides how many there are.
         const std::uint32_t enough = self.options_.submit ? 1 : self.thread_count_.load();
         if (self.scheduler_.inspect(clock_ns(), enough)) self.start_spare();
+        if (self.scheduler_.is_helper_late()) self.start_to_ask();
         self.evacuate_slots();
         self.scheduler_.wait_to_inspect(self.spare_count_ != 0, self.is_closing_);
     }
+}
+
+// Asks on a thread of its own whether contexts have died: a driver call may wait for a lock of the driver.
+void staging_engine::start_to_ask() noexcept {
+    if (asking_.is_started() && !has_asked_.load(std::memory_order_acquire)) return;
+    asking_.join();
+    has_asked_ = false;
+    const auto ask = [](void *engine) {
+        auto &self = *static_cast<staging_engine *>(engine);
+        self.lose_dead();
+        self.has_asked_.store(true, std::memory_order_release);
+    };
+    static_cast<void>(asking_.start(ask, this, watchdog_traits_));
 }
 
 void staging_engine::start_spare() noexcept {

@@ -65,6 +65,8 @@ struct launch_work {
 struct launch_run {
     std::uint32_t next_block = 0; // the block whose channel is looked at first
     std::uint32_t stuck = 0;      // workers stuck when last inspected, and still at their channels
+    // With helpers: the bytes that had arrived when last inspected, and since when there are no more.
+    std::uint64_t bytes_done = 0, bytes_since_ns = 0;
 };
 
 // What the workers of a run read and write without the mutex.

@@ -138,6 +138,9 @@ public:
     // server was asked for, or if there is work, a worker is stuck, no server looks or sleeps, and fewer than `enough`
     // servers are not stuck.
     bool inspect(std::uint64_t now, std::uint32_t enough) noexcept;
+    // Whether a block of a launch with helpers has been at its chunk for long. Its context may have died, and the other
+    // blocks, in the caller's stream, would wait for ever. Asks once, then only after as long again.
+    bool is_helper_late() noexcept;
     // Moves a filled slot of a launch with stuck workers into the parcel. Returns false where no launch waits for a
     // slot, or no filled slot is found.
     bool evacuate(staged_parcel &parcel) noexcept;

@@ -60,6 +60,24 @@ bool staging_scheduler::inspect(std::uint64_t now, std::uint32_t enough) noexcep
     return is_wanted;
 }
 
+bool staging_scheduler::is_helper_late() noexcept {
+    constexpr std::uint64_t late_ns = 500'000'000;
+    lock held = acquire();
+    const std::uint64_t now = clock_ns();
+    bool is_late = false;
+    launches_.for_each({launch_state::running}, [&](staging_launch &launch) noexcept {
+        if (!launch.work.helpers[0]) return;
+        launch_run &run = launch.run;
+        const std::uint64_t done = launch.shared.bytes_done.load(std::memory_order_relaxed);
+        const bool is_due = now - run.bytes_since_ns >= late_ns;
+        is_late |= is_due && done == run.bytes_done && run.bytes_since_ns != 0 && is_at_work(launch);
+        if (is_due || done != run.bytes_done) run.bytes_since_ns = now;
+        run.bytes_done = done;
+    });
+    servers_.unlock(held);
+    return is_late;
+}
+
 void staging_scheduler::wait_to_inspect(bool has_spares, const std::atomic<bool> &is_over) noexcept {
     lock held = acquire();
     if (is_over || is_server_wanted_) return;

@@ -22,7 +22,7 @@ static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
               static_cast<int>(obstacle::read_only) == FERRY_OBSTACLE_READ_ONLY &&
               static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED &&
               static_cast<int>(obstacle::direct) == FERRY_OBSTACLE_DIRECT &&
-              static_cast<int>(obstacle::small) == FERRY_OBSTACLE_SMALL);
+              static_cast<int>(obstacle::captured) == FERRY_OBSTACLE_CAPTURED);
 
 // Predicts the time of each route. In `shape` the kinds of memory are those that the driver reports.
 error forecast(ferry_instance &instance, const shape &shape, const prepared_copy &prepared, resolved_ends &ends,
@@ -87,9 +87,17 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
                 found.max_sms =
                     std::max(found.max_sms, is_staged ? blocks_on_each_link(plan.blocks, plan.links) : plan.blocks);
             const bool helps = is_synchronous || plan.wait_in_the_call;
-            if (plan.route == route_kind::multilink)
+            if (plan.route == route_kind::multilink) {
+                const link_shares shares = share_links(call.shape, call.facts.links, plan.blocks,
+                                                       call.facts.helper_blocks, !call.facts.preferences.is_urgent);
                 found.links = std::max<std::uint32_t>(found.links, call.facts.links);
-            if (is_staged && plan.links > 1) found.links = std::max<std::uint32_t>(found.links, plan.links);
+                found.helper_sms = std::max(found.helper_sms, shares.of_helper);
+                found.engine_bytes += shares.by_engine;
+            }
+            if (is_staged && plan.links > 1) {
+                found.links = std::max<std::uint32_t>(found.links, plan.links);
+                found.helper_sms = found.max_sms;
+            }
             by_kernel |= plan.route == route_kind::kernel || plan.route == route_kind::multilink ||
                          (is_staged && !plan.by_copies);
             if (is_staged) found.threads = instance.staging_threads + (helps ? 1u : 0u);

@@ -1,5 +1,6 @@
 #include "submit/several_devices.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "device/context_status.h"
@@ -12,6 +13,8 @@ namespace ferry {
 error look_at_access(ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept {
     facts.relay = obstacle::not_between_devices;
     if (!may_be_relayed(shape, facts)) return {};
+    facts.relay = obstacle::captured;
+    if (facts.is_captured) return {};
     facts.relay = obstacle::no_entry_point;
     if (!instance.lanes.may_serve()) return {};
     const auto device_of = [&](const shape_end &end) noexcept {
@@ -46,12 +49,15 @@ error look_at_links(ferry_instance &instance, const shape &shape, CUcontext cont
     facts.links = 1;
     facts.multilink = obstacle::forbidden;
     if (!may_take_links(shape, facts) || facts.preferences.no_kernels) return {};
+    facts.multilink = obstacle::captured;
+    if (facts.is_captured) return {};
     facts.multilink = obstacle::small;
     if (shape.bytes() < (is_pageable(shape) ? smallest_staged_multilink : smallest_multilink)) return {};
     if (shape.source.array || shape.destination.array) return {};
     link_ways ways;
     if (error failed = instance.links.find_ways(shape, facts.context_device, context, ways)) return failed;
     facts.multilink = ways.why_not;
+    facts.helper_blocks = static_cast<std::uint16_t>(std::min<std::uint32_t>(ways.max_blocks, blocks_of_a_link));
     if (ways.count > 1) facts.links = static_cast<std::uint16_t>(ways.count);
     return {};
 }
@@ -113,12 +119,11 @@ void helpers_of_copy::take(const planned_copy &copy, const copy_site &site) noex
         const link_way &way = ways.all[link];
         context_scope scope(instance_.cu);
         if (scope.enter(way.context) || lanes_[count_].take(way.context, user)) continue;
-        helpers_[count_] = {way.context, lanes_[count_]->stream,
-                            is_host(shape.source.kind) ? way.destination : way.source};
+        const CUstream behind = lanes_[count_]->stream;
+        if (instance_.lanes.join(*own_, site.stream, behind)) return;
+        helpers_[count_] = {way.context, behind, is_host(shape.source.kind) ? way.destination : way.source};
         ++count_;
     }
-    for (std::uint32_t i = 0; i < count_; ++i)
-        if (instance_.lanes.join(*own_, site.stream, lanes_[i]->stream)) count_ = 0;
 }
 
 void helpers_of_copy::note_use() noexcept {

@@ -276,8 +276,9 @@ NEXT(ferry_explanation, links, multilink_ns, 160);
 NEXT(ferry_explanation, multilink_ns, multilink_obstacle, 168);
 NEXT(ferry_explanation, multilink_obstacle, reason, 172);
 NEXT(ferry_explanation, reason, profile, 176);
-NEXT(ferry_explanation, profile, reserved, 180);
-LAST(ferry_explanation, reserved, 184);
+NEXT(ferry_explanation, profile, helper_sms, 180);
+NEXT(ferry_explanation, helper_sms, engine_bytes, 184);
+LAST(ferry_explanation, engine_bytes, 192);
 
 FIRST(ferry_batch_share, copies);
 NEXT(ferry_batch_share, copies, bytes, 8);

@@ -31,6 +31,12 @@ public:
     operator CUcontext() const { return context_; }
     // From now on the next event ends it.
     void arm() { is_armed_ = true; }
+    // Ends it now.
+    void die() const {
+        const made_current in(context_);
+        launch_into_nowhere(CU_STREAM_PER_THREAD);
+        EXPECT_NE(raw().cuStreamSynchronize(CU_STREAM_PER_THREAD), CUDA_SUCCESS);
+    }
     // Whether the work that ends it has been enqueued.
     bool is_doomed() const { return is_doomed_; }
     CUdeviceptr allocate(std::uint64_t size) const { // ends with the context
@@ -60,14 +66,18 @@ private:
             current == living->context_) {
             living->is_armed_ = false;
             living->is_doomed_ = true;
-            const kernel_box nowhere = {{4096, 0, 0}, {8192, 0, 0}, 16, 1, 1};
-            EXPECT_OK(launch_strided(raw(), living->kernels_, nowhere, 1, on).status);
+            living->launch_into_nowhere(on);
         }
         return recorded;
     }
 
+    void launch_into_nowhere(CUstream on) const {
+        const kernel_box nowhere = {{4096, 0, 0}, {8192, 0, 0}, 16, 1, 1};
+        EXPECT_OK(launch_strided(raw(), kernels_, nowhere, 1, on).status);
+    }
+
     static inline dying_context *living = nullptr;
-    kernel_set kernels_{raw()};
+    mutable kernel_set kernels_{raw()};
     CUcontext context_ = nullptr;
     bool is_armed_ = false, is_doomed_ = false;
 };

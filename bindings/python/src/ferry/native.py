@@ -318,6 +318,7 @@ class Obstacle(IntEnum):
     NO_HELPERS = 17
     NOT_CUT = 18
     SMALL = 19
+    CAPTURED = 20
 
 
 FERRY_OBSTACLE_NONE: Final = Obstacle.NONE
@@ -340,6 +341,7 @@ FERRY_OBSTACLE_DIRECT_ACCESS: Final = Obstacle.DIRECT_ACCESS
 FERRY_OBSTACLE_NO_HELPERS: Final = Obstacle.NO_HELPERS
 FERRY_OBSTACLE_NOT_CUT: Final = Obstacle.NOT_CUT
 FERRY_OBSTACLE_SMALL: Final = Obstacle.SMALL
+FERRY_OBSTACLE_CAPTURED: Final = Obstacle.CAPTURED
 
 
 class Reason(IntEnum):
@@ -1027,7 +1029,8 @@ class ferry_explanation(Structure):
     multilink_obstacle: int
     reason: int
     profile: int
-    reserved: int
+    helper_sms: int
+    engine_bytes: int
     _fields_ = [
         ("struct_size", c_uint32),
         ("route", c_int32),
@@ -1058,7 +1061,8 @@ class ferry_explanation(Structure):
         ("multilink_obstacle", c_int32),
         ("reason", c_int32),
         ("profile", c_int32),
-        ("reserved", c_uint32),
+        ("helper_sms", c_uint32),
+        ("engine_bytes", c_uint64),
     ]
 
 

@@ -229,7 +229,7 @@ pub const FERRY_OBSTACLE_NO_STAGING: Obstacle = Obstacle(12);
 pub const FERRY_OBSTACLE_OTHER_DEVICE: Obstacle = Obstacle(13);
 /// the device takes pageable memory itself (pageable_uses_host_page_tables)
 pub const FERRY_OBSTACLE_DIRECT: Obstacle = Obstacle(14);
-/// the ends are not on two devices, or the copy becomes part of a graph
+/// the ends are not on two devices
 pub const FERRY_OBSTACLE_NOT_BETWEEN_DEVICES: Obstacle = Obstacle(15);
 /// one of the two devices has access to the memory of the other
 pub const FERRY_OBSTACLE_DIRECT_ACCESS: Obstacle = Obstacle(16);
@@ -239,6 +239,8 @@ pub const FERRY_OBSTACLE_NO_HELPERS: Obstacle = Obstacle(17);
 pub const FERRY_OBSTACLE_NOT_CUT: Obstacle = Obstacle(18);
 /// too small to gain by it
 pub const FERRY_OBSTACLE_SMALL: Obstacle = Obstacle(19);
+/// the copy becomes part of a graph, where it is the driver's
+pub const FERRY_OBSTACLE_CAPTURED: Obstacle = Obstacle(20);
 
 choice!(Reason, i32, "`FERRY_REASON_*`");
 /// there is nothing to copy
@@ -904,7 +906,11 @@ pub struct ferry_explanation {
     pub reason: Reason,
     /// FERRY_PROFILE_*: where the predicted times come from
     pub profile: Profile,
-    pub reserved: u32,
+    /// with several links: the maximum number of SMs on each helper, and max_sms on the device; else 0
+    pub helper_sms: u32,
+    /// for FERRY_ROUTE_MULTILINK: of the copy, what the device's copy engine takes. Kernels on all the devices
+    /// claim the rest chunk by chunk
+    pub engine_bytes: u64,
 }
 
 impl Default for ferry_explanation {
@@ -4046,7 +4052,7 @@ mod tests {
         check!(ferry_copy_desc, 256, 8, source: 0, destination: 96, width: 192, height: 200, depth: 208, flags: 216, reserved0: 220, reserved: 224);
         check!(ferry_ticket_info, 32, 8, struct_size: 0, done: 4, status: 8, route: 12, bytes_done: 16, bytes_total: 24);
         check!(ferry_fill_desc, 192, 8, destination: 0, width: 96, height: 104, depth: 112, pattern: 120, pattern_size: 136, flags: 140, reserved: 144);
-        check!(ferry_explanation, 184, 8, struct_size: 0, route: 4, blocks: 8, synchronises: 12, driver_call: 16, context_device: 48, source_memory: 52, source_device: 56, destination_memory: 60, destination_device: 64, calls: 68, width: 72, height: 80, depth: 88, driver_ns: 96, kernel_ns: 104, kernel_obstacle: 112, max_sms: 116, staged_ns: 120, staged_obstacle: 128, threads: 132, staging_delay_ns: 136, relay_ns: 144, relay_obstacle: 152, links: 156, multilink_ns: 160, multilink_obstacle: 168, reason: 172, profile: 176, reserved: 180);
+        check!(ferry_explanation, 192, 8, struct_size: 0, route: 4, blocks: 8, synchronises: 12, driver_call: 16, context_device: 48, source_memory: 52, source_device: 56, destination_memory: 60, destination_device: 64, calls: 68, width: 72, height: 80, depth: 88, driver_ns: 96, kernel_ns: 104, kernel_obstacle: 112, max_sms: 116, staged_ns: 120, staged_obstacle: 128, threads: 132, staging_delay_ns: 136, relay_ns: 144, relay_obstacle: 152, links: 156, multilink_ns: 160, multilink_obstacle: 168, reason: 172, profile: 176, helper_sms: 180, engine_bytes: 184);
         check!(ferry_batch_share, 24, 8, copies: 0, bytes: 8, predicted_ns: 16);
         check!(ferry_batch_explanation, 144, 8, struct_size: 0, context_device: 4, singles: 8, batch_calls: 32, kernels: 56, staged: 80, max_sms: 104, threads: 108, staging_delay_ns: 112, broadcasts: 120);
         check!(ferry_trace_event, 88, 8, struct_size: 0, kind: 4, id: 8, begin_ns: 16, returned_ns: 24, done_ns: 32, bytes: 40, count: 48, stream: 56, routes: 64, status: 68, device: 72, is_synchronous: 76, phase: 80, reserved: 84);
