@@ -65,6 +65,7 @@ int32_t ferry_context_destroy(ferry_instance *instance, CUctx_st *context) {
 
 int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, CUctx_st *context) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (instance->fork_mark.is_in_child()) return no_driver_in_child; // where the mutex may be locked
     if (context) {
         if (error failed = instance->contexts.device_of(context, device)) return failed.status;
     } else if (error failed = check_device(*instance, device)) {

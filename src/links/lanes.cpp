@@ -4,7 +4,9 @@
 #include <new>
 #include <utility>
 
+#include "base/host.h"
 #include "driver/result.h"
+#include "system/threads.h"
 
 namespace ferry {
 
@@ -29,6 +31,7 @@ lane_set::~lane_set() {
 
 // A status that reports the end of the context ends the wait too: the lane is then never used again.
 bool lane_set::is_done(const lane &one) const noexcept {
+    if (one.is_unmarked) return call_optional(cu_.cuStreamQuery, one.stream) != to_status(CUDA_ERROR_NOT_READY);
     return !one.is_used || cu_.cuEventQuery(one.last) != CUDA_ERROR_NOT_READY;
 }
 
@@ -44,7 +47,11 @@ error lane_set::take(CUcontext context, const stream_key &user, lane *&taken) no
     if (unmade && unmade != taken) release(*unmade);
     if (!taken) return {.status = FERRY_ERROR_LIMIT};
     taken->user = user;
-    if (taken->owner.handle) return {};
+    taken->user_in.store(context, std::memory_order_relaxed);
+    if (taken->owner.handle) {
+        if (taken->is_waited_for && is_done(*taken)) taken->is_waited_for = false;
+        return {};
+    }
     const error failed = make(*taken, context);
     if (failed) release(*std::exchange(taken, nullptr));
     return failed;
@@ -56,7 +63,10 @@ lane *lane_set::find(const context_name &here, const stream_key &user, unsigned 
     for (const std::atomic<lane *> &place : all_) {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one) break;
-        if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
+        if (one->is_taken.exchange(true, std::memory_order_acquire)) {
+            at_work += one->user_in.load(std::memory_order_relaxed) == here.handle;
+            continue;
+        }
         if (one->owner.handle == here.handle && !is_same_context(one->owner, here)) end(*one);
         const bool is_here = is_same_context(one->owner, here);
         if (is_here && is_same_stream(one->user, user)) {
@@ -82,10 +92,15 @@ std::uint64_t lane_set::devices_at_work(const stream_key &user) noexcept {
     for (const std::atomic<lane *> &place : all_) {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one || !relaxed.entered()) break;
-        // Another thread that looks for a lane holds each for a moment. One that uses a lane has another stream.
-        bool is_mine = false;
-        for (int tries = 0; tries < 1000 && !is_mine; ++tries)
+        bool is_mine = false, is_in_use = false;
+        while (!is_mine && !is_in_use) {
             is_mine = !one->is_taken.exchange(true, std::memory_order_acquire);
+            const CUcontext in = is_mine ? nullptr : one->user_in.load(std::memory_order_relaxed);
+            is_in_use = in && in != user.context.handle;
+            if (!is_mine && in == user.context.handle) break;
+            if (!is_mine) relax_processor(); // another thread that looks for a lane holds each for a moment
+        }
+        if (is_in_use) devices |= std::uint64_t{1} << one->device.load(std::memory_order_relaxed);
         if (!is_mine) continue;
         const bool is_users = one->owner.handle && one->owner.handle != user.context.handle && one->is_used &&
                               one->is_waited_for && is_same_stream(one->user, user) && may_live(cu_, one->owner);
@@ -122,11 +137,13 @@ void lane_set::end(lane &one) noexcept {
 error lane_set::make(lane &made, CUcontext context) noexcept {
     made.stream = nullptr;
     made.last = nullptr;
-    made.is_used = false;
+    made.is_used = made.is_unmarked = made.is_waited_for = false;
     for (unsigned i = 0; i < lane::slots; ++i)
         made.filled[i] = made.emptied[i] = nullptr;
     made.owner = name_context(cu_, context);
-    CUresult result = cu_.cuCtxGetDevice(&made.device);
+    int device = 0;
+    CUresult result = cu_.cuCtxGetDevice(&device);
+    made.device.store(device, std::memory_order_relaxed);
     if (result == CUDA_SUCCESS) result = cu_.cuStreamCreateWithPriority(&made.stream, CU_STREAM_NON_BLOCKING, 0);
     const auto make_event = [&](CUevent &event) noexcept {
         if (result == CUDA_SUCCESS) result = cu_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
@@ -192,10 +209,21 @@ error lane_set::trim() noexcept {
 }
 
 error lane_set::join(lane &by, CUstream stream, CUstream later) noexcept {
-    if (const CUresult result = cu_.cuEventRecord(by.last, stream)) return to_error(result);
+    const CUresult result = cu_.cuEventRecord(by.last, stream);
+    by.is_unmarked = result != CUDA_SUCCESS;
+    if (result) return to_error(result);
     by.is_used = true;
-    by.is_waited_for = later != stream;
+    by.is_waited_for |= later != stream;
     return later == stream ? ok : to_error(cu_.cuStreamWaitEvent(later, by.last, 0));
+}
+
+error lane_set::join_or_wait(lane &one, CUstream later) noexcept {
+    const error refused = join(one, one.stream, later);
+    if (!refused) return {};
+    const relaxed_capture_mode relaxed(cu_);
+    context_scope scope(cu_);
+    if (relaxed.entered() && !scope.enter(one.context())) cu_.cuStreamSynchronize(one.stream);
+    return refused;
 }
 
 void lane_set::wait_for_others(CUcontext context) noexcept {
@@ -203,7 +231,8 @@ void lane_set::wait_for_others(CUcontext context) noexcept {
     for (const std::atomic<lane *> &place : all_) {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one || !relaxed.entered()) return;
-        if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
+        while (one->is_taken.exchange(true, std::memory_order_acquire))
+            rest_for(20'000); // the copy that has it may be one of those to wait for
         const bool is_other = one->owner.handle && one->owner.handle != context && may_live(cu_, one->owner);
         if (is_other && !is_done(*one)) cu_.cuStreamSynchronize(one->stream);
         release(*one);

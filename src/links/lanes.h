@@ -28,10 +28,12 @@ private:
     friend class lane_set;
     context_name owner; // handle null: not made
     stream_key user = {};
-    int device = 0;
+    std::atomic<int> device = 0;
     bool is_used = false;       // `last` has been recorded
+    bool is_unmarked = false;   // the driver refused to record it behind the latest work
     bool is_waited_for = false; // by the stream of the lane's copy
     std::atomic<bool> is_taken = false;
+    std::atomic<CUcontext> user_in = nullptr; // the lane's context while a copy has it
 };
 
 class lane_set {
@@ -52,16 +54,22 @@ public:
     // is complete or was called on that same stream, so that independent streams of the program never wait for each
     // other. FERRY_ERROR_LIMIT while as many lanes of the context are at work as may be.
     error take(CUcontext context, const stream_key &user, lane *&taken) noexcept;
-    static void release(lane &taken) noexcept { taken.is_taken.store(false, std::memory_order_release); }
+    static void release(lane &taken) noexcept {
+        taken.user_in.store(nullptr, std::memory_order_relaxed);
+        taken.is_taken.store(false, std::memory_order_release);
+    }
 
     // Gives a taken lane slots in pinned memory near the device, unless it has them.
     error provide_slots(lane &taken, int device) noexcept;
 
     // Makes `later` wait for the work on `stream` so far. The event of `by` is used, whose context is that of `stream`.
     error join(lane &by, CUstream stream, CUstream later) noexcept;
+    // Makes `later` wait for the lane. Where the driver refuses that, the host waits, so that no work of the lane is left.
+    error join_or_wait(lane &one, CUstream later) noexcept;
 
     // The devices, as bits, whose lanes are at work on bytes that the stream `user` waits for. Lanes of the stream's own
     // context do not count, since the stream shares their fate. The lanes of another context that has died count once.
+    // Those that another thread uses count, whatever stream they are for.
     std::uint64_t devices_at_work(const stream_key &user) noexcept;
     bool empty() const noexcept { return !all_[0].load(std::memory_order_acquire); }
 

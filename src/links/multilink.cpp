@@ -111,6 +111,7 @@ error link_helpers::prepare(int device) noexcept {
     }
     // Another context has been adopted. Copies in flight may still use the counters, so those stay as they are, with it.
     if (one->owner.handle && may_live(cu_, one->owner)) return {.status = FERRY_ERROR_IN_USE};
+    helpers_[device].store(0, std::memory_order_release); // copies that begin now take no links
     if (one->owner.handle) drop(*one);
     const error failed = fill(*one, device);
     if (failed)
@@ -166,11 +167,18 @@ void link_helpers::forget(CUcontext context) noexcept {
 
 // A kernel of a helper that comes late still counts itself out.
 void link_helpers::retire(CUcontext context) noexcept {
-    for (const std::atomic<link_station *> &place : stations_) {
-        const link_station *const one = place.load(std::memory_order_acquire);
-        if (!one || one->owner.handle != context || !may_live(cu_, one->owner)) continue;
-        if (!std::all_of(std::begin(one->records), std::end(one->records), has_passed)) lanes_.wait_for_others(context);
+    CUcontext current = nullptr;
+    if (cu_.cuCtxGetCurrent(&current)) return; // in the child of a fork, where the mutex may be locked
+    bool is_late = false;
+    {
+        const std::lock_guard lock(mutex_);
+        for (const std::atomic<link_station *> &place : stations_) {
+            const link_station *const one = place.load(std::memory_order_acquire);
+            if (!one || one->owner.handle != context || !may_live(cu_, one->owner)) continue;
+            is_late |= !std::all_of(std::begin(one->records), std::end(one->records), has_passed);
+        }
     }
+    if (is_late) lanes_.wait_for_others(context);
 }
 
 // Events and counters have ended with their context.

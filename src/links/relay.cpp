@@ -76,8 +76,8 @@ private:
 
     // Orders the caller's stream behind both lanes, whatever they hold.
     error end() noexcept {
-        const error failed = lanes_.join(*from_, from_->stream, to_->stream);
-        const error refused = lanes_.join(*to_, to_->stream, site_.stream);
+        const error failed = lanes_.join_or_wait(*from_, to_->stream);
+        const error refused = lanes_.join_or_wait(*to_, site_.stream);
         return failed ? failed : refused;
     }
 

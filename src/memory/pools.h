@@ -52,6 +52,8 @@ public:
     error get_current(const pool_location &of, CUmemoryPool &pool) const noexcept;
     error set_current(const pool_location &of, CUmemoryPool pool) const noexcept;
 
+    // Hold it while access changes, and until it is proven: a copy in flight that loses its access ends its context.
+    std::mutex access_mutex;
     error get_access(CUmemoryPool pool, int device, std::int32_t &access) const noexcept;
     error set_access(CUmemoryPool pool, int device, std::int32_t access) const noexcept;
     // Records that data went through between the pool and the device.

@@ -385,7 +385,7 @@ private:
             for (std::optional<taken_lane> &taken : lanes) {
                 if (!taken) continue;
                 lane &one = **taken;
-                const error refused = instance_.lanes.join(one, one.stream, site_.stream);
+                const error refused = instance_.lanes.join_or_wait(one, site_.stream);
                 if (!failed) failed = refused;
             }
         };

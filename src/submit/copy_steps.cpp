@@ -397,7 +397,8 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }
     if (plan.route == route_kind::staged && (!facts.is_captured || can_be_in_graph(plan))) {
-        if (is_in_parts(instance, shape)) return run_in_parts(instance, shape, facts, site);
+        // With a progress it has been decided, whatever has been registered since.
+        if (!progress && is_in_parts(instance, shape)) return run_in_parts(instance, shape, facts, site);
         const error failed = run_staged(instance, copy, site, progress);
         if (!lacks_memory(failed) || progress || facts.preferences.forced == route_kind::staged)
             return noted(failed, plan.route);

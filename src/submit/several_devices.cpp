@@ -78,8 +78,18 @@ std::int32_t status_of_devices(ferry_instance &instance, std::uint64_t devices) 
     return FERRY_SUCCESS;
 }
 
+std::uint64_t devices_of_relay(const shape &shape, int context_device) noexcept {
+    std::uint64_t devices = 0;
+    for (const shape_end *const end : {&shape.source, &shape.destination})
+        if (is_elsewhere(*end, context_device)) devices |= std::uint64_t{1} << end->device;
+    return devices;
+}
+
 error wait_for_devices(ferry_instance &instance, CUcontext context, CUstream stream) noexcept {
-    const std::uint64_t devices = devices_at_work(instance, context, stream);
+    return wait_for_devices(instance, devices_at_work(instance, context, stream));
+}
+
+error wait_for_devices(ferry_instance &instance, std::uint64_t devices) noexcept {
     if (error failed = wait_for_legacy_stream(instance.cu)) return failed;
     return {.status = status_of_devices(instance, devices)};
 }
@@ -93,7 +103,8 @@ error run_relayed(ferry_instance &instance, const planned_copy &copy, const copy
                               device < 0 ? facts.context_device : device};
     const error failed = run_relay(instance.cu, instance.lanes, copy.shape, relay);
     if (!copy.plan.synchronise_after) return failed;
-    const error passed = wait_for_devices(instance, site.context, site.stream); // also for parts before a failure
+    // Also for parts before a failure.
+    const error passed = wait_for_devices(instance, devices_of_relay(copy.shape, facts.context_device));
     return failed ? failed : passed;
 }
 

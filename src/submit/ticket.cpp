@@ -21,6 +21,9 @@ error make_event(ferry_ticket &ticket) noexcept {
     const driver_table &cu = ticket.instance.cu;
     if (!cu.cuEventCreate || !cu.cuEventRecord || !cu.cuEventQuery || !cu.cuEventSynchronize || !cu.cuEventDestroy)
         return {.status = FERRY_ERROR_UNSUPPORTED};
+    CUcontext context = nullptr;
+    if (const CUresult result = cu.cuCtxGetCurrent(&context)) return to_error(result);
+    ticket.owner = name_context(cu, context);
     return to_error(cu.cuEventCreate(&ticket.passed, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
 }
 
@@ -29,7 +32,9 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
     const driver_table &cu = ticket.instance.cu;
     const relaxed_capture_mode relaxed(cu);
     if (!relaxed.entered()) return relaxed.why().status;
-    const std::int32_t status = to_status(cu.cuEventQuery(ticket.passed));
+    // An event must not be named once its context is destroyed: another may have got its handle.
+    const std::int32_t status =
+        to_status(may_live(cu, ticket.owner) ? cu.cuEventQuery(ticket.passed) : CUDA_ERROR_CONTEXT_IS_DESTROYED);
     if (status != not_ready) note_error(ticket.instance, {.status = status});
     return status;
 }
@@ -74,13 +79,13 @@ error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) 
     }
     if (failed) return failed;
     if (ticket.route == FERRY_ROUTE_RELAYED) // other copies have no part of the stream's earlier work
-        ticket.others.store(devices_at_work(instance, site.context, stream), std::memory_order_relaxed);
+        ticket.others.store(devices_of_relay(shape, prepared.facts.context_device), std::memory_order_relaxed);
     return to_error(instance.cu.cuEventRecord(ticket.passed, stream));
 }
 
 void destroy_event(ferry_ticket &ticket) noexcept {
-    if (ticket.passed)
-        static_cast<void>(ticket.instance.cu.cuEventDestroy(ticket.passed)); // it may have ended with its context
+    if (ticket.passed && may_live(ticket.instance.cu, ticket.owner))
+        static_cast<void>(ticket.instance.cu.cuEventDestroy(ticket.passed));
     ticket.passed = nullptr;
 }
 
@@ -120,6 +125,7 @@ namespace {
 // Takes a ticket for what enqueue(ticket) enqueues, or gives the ticket back if that fails.
 error with_ticket(ferry_instance &instance, ferry_ticket *&ticket,
                   function_ref<error(ferry_ticket &)> enqueue) noexcept {
+    if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child}; // where the mutex may be locked
     ferry_ticket *const made = instance.tickets.take(instance);
     if (!made) return no_memory;
     const error failed = enqueue(*made);
@@ -149,9 +155,7 @@ error make_ticket(ferry_instance &instance, CUstream stream, ferry_ticket *&tick
         if (error failed = enter_any(instance, stream, scope)) return failed;
         if (error failed = refuse_events_under_capture(instance.cu, stream)) return failed;
         if (error failed = make_event(made)) return failed;
-        CUcontext current = nullptr;
-        if (CUresult result = instance.cu.cuCtxGetCurrent(&current)) return to_error(result);
-        made.others.store(devices_at_work(instance, current, stream), std::memory_order_relaxed);
+        made.others.store(devices_at_work(instance, made.owner.handle, stream), std::memory_order_relaxed);
         return to_error(instance.cu.cuEventRecord(made.passed, stream));
     });
 }
@@ -182,7 +186,8 @@ error wait_for_ticket(ferry_ticket &ticket) noexcept {
     if (ticket.is_staged) return instance.staging.help(ticket.progress);
     const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture on another thread
     if (!relaxed.entered()) return relaxed.why();
-    const error failed = to_error(instance.cu.cuEventSynchronize(ticket.passed));
+    const error failed = to_error(may_live(instance.cu, ticket.owner) ? instance.cu.cuEventSynchronize(ticket.passed)
+                                                                      : CUDA_ERROR_CONTEXT_IS_DESTROYED);
     note_error(instance, failed);
     return failed ? failed : error{.status = ask_others(ticket)};
 }

@@ -5,14 +5,16 @@
 #include <mutex>
 
 #include "base/chain.h"
+#include "device/context_name.h"
 #include "staging/scheduler.h"
 
 struct ferry_ticket {
     explicit ferry_ticket(ferry_instance &of) noexcept : instance(of) {}
 
     ferry_instance &instance;
-    CUevent passed = nullptr; // recorded after the work; null for an empty copy
-    bool is_staged = false;   // the copy is staged as a whole
+    CUevent passed = nullptr;  // recorded after the work; null for an empty copy
+    ferry::context_name owner; // of the event
+    bool is_staged = false;    // the copy is staged as a whole
     ferry::staged_progress progress;
     std::atomic<std::uint64_t> bytes_done_at_query = 0; // bytes that had arrived at the last query
     std::int32_t route = FERRY_ROUTE_NONE;
