@@ -2091,7 +2091,9 @@ TEST_F(pageable, a_forked_child_is_refused_and_closes_without_harm) {
         info.struct_size = sizeof info;
         bool is_refused = ferry_ticket_wait(ticket) == none && ferry_ticket_get_info(ticket, &info) == none;
         is_refused = is_refused && ferry_staging_trim(counted.get()) == none &&
-                     ferry_staging_prepare(counted.get(), 0) == none && ferry_ticket_release(ticket) == none;
+                     ferry_staging_prepare(counted.get(), 0) == none && ferry_ticket_release(ticket) == none &&
+                     ferry_ticket_create(counted.get(), stream, &ticket, nullptr) == none &&
+                     ferry_context_adopt(counted.get(), 0, nullptr) == none;
         ferry_close(counted.release());
         return is_refused ? 0 : 1;
     });

@@ -120,6 +120,37 @@ TEST_F(relayed, a_synchronous_copy_that_the_driver_refuses_in_part_leaves_nothin
     EXPECT_TRUE(far.read() == found);
 }
 
+// Where the stream cannot be ordered behind a relay, the host waits for it: no chunk may come late.
+TEST_F(relayed, work_behind_a_copy_comes_last_although_the_driver_refuses_a_call) {
+    const std::uint64_t size = 48 * megabyte;
+    const station near(context, size), far(there, size);
+    near.write(bytes(size, std::byte{0x5a}));
+    const ferry_copy_desc copy = line(far, near, size);
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, far.stream(), nullptr, nullptr)); // makes the lanes
+    far.wait();
+    for (const char *const call : {"cuStreamWaitEvent", "cuEventRecord"}) {
+        driver.reset_counts();
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, far.stream(), nullptr, nullptr));
+        far.wait();
+        const int calls = driver.calls(call);
+        for (const int nth : {1, 2, calls / 2, calls - 1, calls})
+            for (const CUresult refusal : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED}) {
+                SCOPED_TRACE(testing::Message() << call << " " << nth << " of " << calls << ": " << refusal);
+                far.write(bytes(size));
+                driver.fail(call, refusal, nth);
+                ferry_copy_async(counted.get(), &copy, far.stream(), nullptr, nullptr);
+                driver.heal();
+                far.fill(0x77, far.stream());
+                far.wait();
+                for (const CUcontext one : {context, there}) {
+                    const made_current in(one);
+                    ASSERT_OK(raw().cuCtxSynchronize());
+                }
+                ASSERT_TRUE(far.read() == bytes(size, std::byte{0x77}));
+            }
+    }
+}
+
 // The stream's own work before and after: each copy must take what the fill before it wrote, and no later fill.
 TEST_F(relayed, copies_keep_their_place_on_the_stream) {
     const std::uint64_t size = 5 * megabyte;

@@ -1,6 +1,8 @@
 // ferry_options.software_links: which devices of the software driver can access each other's memory, and links that
 // lose what goes over them. Each test opens a software driver of its own.
+#include <atomic>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -313,6 +315,25 @@ TEST_F(software_links, lossy_links_are_reported_and_granted_and_fail_the_probe) 
         EXPECT_EQ(report.failed_peers, ++failed);
     }
     expect_copies(make_end(0), make_end(1), true); // the probes have left no access behind
+}
+
+TEST_F(software_links, threads_that_enable_a_lossy_link_together_leave_it_off) {
+    for (int round = 0; round < 30; ++round) {
+        open(FERRY_SOFTWARE_LINKS_LOSSY);
+        std::vector<std::thread> threads;
+        std::atomic<int> ready = 0;
+        for (int i = 0; i < 3; ++i)
+            threads.emplace_back([&] {
+                ++ready;
+                while (ready < 3)
+                    std::this_thread::yield();
+                EXPECT_EQ(ferry_peer_enable(ferry_, 0, 1), FERRY_ERROR_PEER_ACCESS);
+            });
+        for (std::thread &one : threads)
+            one.join();
+        EXPECT_RESULT(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cu_.cuCtxDisablePeerAccess(contexts_[1]));
+        close();
+    }
 }
 
 TEST_F(software_links, calibrations_measure_copies_with_access_only_over_sound_links) {

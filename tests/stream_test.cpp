@@ -229,6 +229,37 @@ TEST_F(streams, tickets_and_notifications_come_behind_batches_and_fills) {
     EXPECT_OK(ferry_stream_destroy(basic.get(), stream));
 }
 
+// Another event may have got the handle of one whose context is destroyed.
+TEST_F(streams, tickets_name_no_event_of_a_destroyed_context) {
+    fault_driver driver{raw_entry_points()};
+    const instance_owner counted = open_or_fail(driver.options());
+    CUcontext own = nullptr;
+    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own, nullptr));
+    CUstream_st *stream = nullptr;
+    ASSERT_OK(ferry_stream_create(counted.get(), 0, FERRY_STREAM_NON_BLOCKING, 0, &stream, nullptr));
+    ferry_ticket *asked = nullptr, *waited_for = nullptr;
+    {
+        const made_current in(own);
+        ASSERT_OK(ferry_ticket_create(counted.get(), CU_STREAM_PER_THREAD, &asked, nullptr));
+        ASSERT_OK(ferry_ticket_create(counted.get(), CU_STREAM_PER_THREAD, &waited_for, nullptr));
+        ASSERT_OK(raw().cuCtxSynchronize());
+    }
+    ASSERT_OK(ferry_context_destroy(counted.get(), own));
+    driver.reset_counts();
+    constexpr std::int32_t destroyed = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_ticket_get_info(asked, &info));
+    EXPECT_TRUE(info.done);
+    EXPECT_EQ(info.status, destroyed);
+    EXPECT_EQ(ferry_ticket_wait(waited_for), destroyed);
+    for (ferry_ticket *const one : {asked, waited_for})
+        EXPECT_OK(ferry_ticket_release(one));
+    for (const char *const call : {"cuEventQuery", "cuEventSynchronize", "cuEventDestroy"})
+        EXPECT_EQ(driver.calls(call), 0) << call;
+    EXPECT_OK(ferry_stream_destroy(counted.get(), stream));
+}
+
 TEST_F(streams, tickets_and_notifications_work_on_default_streams_without_a_context) {
     CUcontext kept = nullptr;
     ASSERT_OK(raw().cuCtxGetCurrent(&kept));
