@@ -86,6 +86,15 @@ check(all(served_of_all[name] for name in names if name not in ("reset", "errors
 _, report, _ = report_of(traps, "result-without-waiting", options=["--report-only"])
 check(report["would_serve"]["calls"] == 4, report)
 check(is_software or report["would_serve"]["predicted_saving_ns"] > 0, report)
+check("run-traps" in {one["module"] for one in report["slow_callers"]}, report["slow_callers"])
+# Allocations are told, as what ferry would serve unless the options leave them to the driver, but are no copies.
+for options, expected in ((["--report-only"], "ferry would serve it"),
+                          (["--report-only", "--pinned", "driver"], "the driver is as fast")):
+    _, report, _ = report_of(traps, "pinned-memory", options=options)
+    allocations = [one for one in report["calls"] if one["kind"] == "pinned allocations"]
+    check(expected in {one["outcome"] for one in allocations}, options, allocations)
+    copies = [one["calls"] for one in report["calls"] if one not in allocations and "would" in one["outcome"]]
+    check(report["would_serve"]["calls"] == sum(copies), options, report)
 # Fills of narrow rows are ferry's only where a kernel is predicted to be faster.
 for options, expected in (([], "filled"), (["--report-only"], "ferry would use a kernel"), (["--all"], "filled")):
     _, report, _ = report_of(traps, "narrow-rows", options=options)

@@ -35,7 +35,13 @@ asm(".symver old_dlsym, dlsym@GLIBC_2.2.5\n.symver old_dlvsym, dlvsym@GLIBC_2.2.
 #endif
 
 int main(int, char **arguments) {
-    told("before the driver", "cuMemcpyHtoD_v2", dlsym(RTLD_DEFAULT, "cuMemcpyHtoD_v2"));
+    void *const process = dlopen(nullptr, RTLD_NOW);
+    const auto look = [&](const char *when) {
+        told(when, "cuMemcpyHtoD_v2", dlsym(RTLD_DEFAULT, "cuMemcpyHtoD_v2"));
+        told(when, "cuMemcpyHtoD_v2", dlsym(RTLD_NEXT, "cuMemcpyHtoD_v2"));
+        told(when, "cuMemcpyHtoD_v2", dlsym(process, "cuMemcpyHtoD_v2"));
+    };
+    look("before the driver");
     if (arguments[1] && arguments[2]) {
         void *const linked = dlopen(arguments[2], RTLD_NOW | RTLD_LOCAL);
         const auto find =
@@ -52,9 +58,9 @@ int main(int, char **arguments) {
         told("dlsym", name, dlsym(driver, name));
         told("dlsym of 2.2.5", name, old_dlsym(driver, name));
     }
-    told("from the process, the driver being local", "cuMemcpyHtoD_v2", dlsym(RTLD_DEFAULT, "cuMemcpyHtoD_v2"));
+    look("from the process, the driver being local");
     dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    told("from the process", "cuMemcpyHtoD_v2", dlsym(RTLD_DEFAULT, "cuMemcpyHtoD_v2"));
+    look("from the process");
     told("dlsym", "puts", dlsym(RTLD_DEFAULT, "puts"));
     told("dlsym", "dlsym", dlsym(RTLD_NEXT, "puts"));
     std::printf("dlvsym %d %d\n", dlvsym(RTLD_DEFAULT, "puts", "GLIBC_2.2.5") == dlsym(RTLD_DEFAULT, "puts"),

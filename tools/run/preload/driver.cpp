@@ -2,12 +2,14 @@
 
 #include <atomic>
 #include <cstdio>
+#include <ctime>
 #include <iterator>
 #include <pthread.h>
 
 #include "entry_points.h"
 #include "exported.h"
 #include "record.h"
+#include "say.h"
 #include "settings.h"
 #include "trace.h"
 
@@ -71,9 +73,10 @@ ferry_instance *open() noexcept {
     is_ferry_used = true;
     if (ferry_open(&options, &instance, &error) == FERRY_SUCCESS) return instance;
     if (!is_ferry_refused.exchange(true)) {
-        char text[256];
+        char text[256], told[320];
         ferry_error_format(&error, text, sizeof text);
-        std::fprintf(stderr, "ferry-run: copies go to the driver unchanged: %s\n", text);
+        std::snprintf(told, sizeof told, "ferry-run: copies go to the driver unchanged: %s\n", text);
+        say(told);
     }
     return nullptr;
 }
@@ -171,9 +174,17 @@ copying_instance::~copying_instance() {
     if (is_locked_) pthread_rwlock_unlock(&copying_lock);
 }
 
-CUresult copying_instance::wait_for(CUstream stream) const noexcept {
+CUresult copying_instance::wait_for(CUstream stream, bool is_written) const noexcept {
     ferry_ticket *ticket = nullptr;
     int32_t status = ferry_ticket_create(instance_, stream, &ticket, nullptr);
+    // Another thread has begun a capture on a stream that synchronises with this one, where there can be no event. The
+    // driver's own call would go on waiting.
+    constexpr timespec moment = {0, 50'000};
+    while (status == FERRY_ERROR_CAPTURE && !is_written) {
+        nanosleep(&moment, nullptr);
+        status = ferry_ticket_create(instance_, stream, &ticket, nullptr);
+    }
+    if (status == FERRY_ERROR_CAPTURE) return CUDA_SUCCESS;
     if (status == FERRY_SUCCESS) status = ferry_ticket_wait(ticket);
     ferry_ticket_release(ticket);
     return to_result(status);
@@ -237,11 +248,17 @@ void prepare(CUcontext context, CUdevice device) noexcept {
     if (!on || on->cuCtxGetId(context, &id) != CUDA_SUCCESS) return;
     for (const std::atomic<unsigned long long> &one : prepared)
         if (one.load(std::memory_order_relaxed) == id) return;
-    prepared[next.fetch_add(1, std::memory_order_relaxed) % std::size(prepared)] = id;
-    const copying_instance ferry;
-    if (!ferry.get() || on->cuCtxPushCurrent(context) != CUDA_SUCCESS) return;
-    ferry_staging_prepare(ferry.get(), device);
-    on->cuCtxPopCurrent(nullptr);
+    // Another thread may be opening ferry.
+    constexpr timespec moment = {0, 1'000'000};
+    for (int tries = 0; tries < 1000 && !is_ferry_refused && !is_pausing; ++tries, nanosleep(&moment, nullptr)) {
+        const copying_instance ferry;
+        if (!ferry.get()) continue;
+        if (on->cuCtxPushCurrent(context) != CUDA_SUCCESS) return;
+        ferry_staging_prepare(ferry.get(), device);
+        on->cuCtxPopCurrent(nullptr);
+        prepared[next.fetch_add(1, std::memory_order_relaxed) % std::size(prepared)] = id;
+        return;
+    }
 }
 
 template <entry self, class... Arguments>

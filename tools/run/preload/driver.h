@@ -56,7 +56,7 @@ public:
     static CUresult pause(CUresult (*call)(CUdevice), CUdevice device) noexcept;
 
     // Returns when the stream has passed what is enqueued on it now.
-    CUresult wait_for(CUstream stream) const noexcept;
+    CUresult wait_for(CUstream stream, bool is_written) const noexcept;
 
 private:
     ferry_instance *instance_ = nullptr;

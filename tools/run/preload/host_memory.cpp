@@ -82,6 +82,7 @@ verdict allocate(void **address, std::size_t bytes, unsigned flags) noexcept {
     CUcontext current = nullptr;
     if (!on) return {outcome::no_ferry, kind};
     if (on->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current) return {outcome::other_context, kind};
+    if (the_settings().mode == mode::report_only) return {outcome::report_only_other, kind};
     ferry_instance *const ferry = allocating_instance();
     if (!ferry) return {outcome::no_ferry, kind};
     ferry_host_options options = {};
@@ -104,8 +105,7 @@ CUresult run(void **address, std::size_t bytes, unsigned flags, Arguments... arg
     const auto try_ferry = [&]() -> verdict {
         if (bytes < worth_allocating) return {outcome::small, traffic::pinned_allocation};
         if (the_settings().pins) return allocate(address, bytes, flags);
-        const bool only_reports = the_settings().mode == mode::report_only;
-        return {only_reports ? outcome::report_only_other : outcome::driver_is_fastest, traffic::pinned_allocation};
+        return {outcome::driver_is_fastest, traffic::pinned_allocation};
     };
     return pass_on<self>(bytes, try_ferry, arguments...);
 }

@@ -50,7 +50,11 @@ const replacement *find_replacement(const char *name) noexcept {
 void *replace(void *found) noexcept { return found && is_on() && find_real() ? substitute_for(found) : found; }
 
 void *replaced_dlsym(void *handle, const char *name) noexcept {
-    return replace(find_once(next_dlsym, "dlsym")(handle, name));
+    const auto find = find_once(next_dlsym, "dlsym");
+    void *const found = find(handle, name);
+    // A handle of the whole process finds this library's function, also where there is no other behind it.
+    if (found == find_replacement(name)->substitute) return find(RTLD_NEXT, name) ? found : nullptr;
+    return replace(found);
 }
 
 void *replaced_dlvsym(void *handle, const char *name, const char *version) noexcept {
@@ -59,6 +63,20 @@ void *replaced_dlvsym(void *handle, const char *name, const char *version) noexc
 
 void *find_nothing(void *, const char *name) noexcept {
     return find_once(next_dlsym, "dlsym")(RTLD_NEXT, name); // sets dlerror's text
+}
+
+// Whether a look-up by RTLD_NEXT would find this library's function: whether the caller is in the program, or in a library
+// that comes before this one.
+bool is_before_this_library(const void *caller) noexcept {
+    Dl_info info;
+    link_map *its = nullptr, *own = nullptr;
+    const auto find = [&](const void *address, link_map *&library) {
+        return dladdr1(address, &info, reinterpret_cast<void **>(&library), RTLD_DL_LINKMAP) != 0;
+    };
+    if (!find(caller, its) || !find(&replacements, own)) return false;
+    while (its && its != own)
+        its = its->l_next;
+    return its != nullptr;
 }
 
 // Whether the caller's own look-up by RTLD_DEFAULT would find the symbol without this library: in the process's scope
@@ -122,9 +140,14 @@ using namespace ferry_run;
 // library's symbol first, where the caller's scope has the driver's.
 extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlsym_target(void *handle, const char *name,
                                                                                     const void *caller) {
-    const bool is_replaced = name && handle != RTLD_NEXT && find_replacement(name);
-    if (is_replaced && handle != RTLD_DEFAULT) return reinterpret_cast<void *>(&replaced_dlsym);
-    if (is_replaced && !is_in_scope_of(caller, name)) return reinterpret_cast<void *>(&find_nothing);
+    const bool is_replaced = name && find_replacement(name),
+               is_of_caller = handle == RTLD_NEXT || handle == RTLD_DEFAULT;
+    if (is_replaced && !is_of_caller) return reinterpret_cast<void *>(&replaced_dlsym);
+    if (is_replaced && handle == RTLD_DEFAULT && !is_in_scope_of(caller, name))
+        return reinterpret_cast<void *>(&find_nothing);
+    if (is_replaced && handle == RTLD_NEXT && is_before_this_library(caller) &&
+        !find_once(next_dlsym, "dlsym")(RTLD_NEXT, name))
+        return reinterpret_cast<void *>(&find_nothing);
     return reinterpret_cast<void *>(find_once(next_dlsym, "dlsym"));
 }
 extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlvsym_target(void *handle, const char *name,

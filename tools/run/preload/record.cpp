@@ -69,14 +69,16 @@ void note_site(const noted_call &call) noexcept {
     unsigned i = 0;
     while (i < site_count && !is_same(sites[i]))
         ++i;
-    if (i == site_count && site_count < max_sites) sites[site_count++] = one;
-    if (i < max_sites) {
-        tally &sum = sites[i].calls;
-        ++sum.calls;
-        sum.bytes += call.bytes;
-        sum.time_ns += call.time_ns;
-        sum.saved_ns += call.saved_ns;
+    if (i == max_sites) --i;
+    if (i == site_count) {
+        if (i == max_sites - 1) one = {call.function, is_served(call.result), {}, {}};
+        sites[site_count++] = one;
     }
+    tally &sum = sites[i].calls;
+    ++sum.calls;
+    sum.bytes += call.bytes;
+    sum.time_ns += call.time_ns;
+    sum.saved_ns += call.saved_ns;
     pthread_mutex_unlock(&sites_mutex);
 }
 

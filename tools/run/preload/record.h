@@ -85,7 +85,7 @@ struct call_site {
     const void *frames[max_frames];
     tally calls;
 };
-inline constexpr unsigned max_sites = 256;
+inline constexpr unsigned max_sites = 256; // the last one is of all further callers, without frames
 unsigned read_sites(call_site (&sites)[max_sites]) noexcept;
 
 void forget_all() noexcept; // in the child of a fork

@@ -1,12 +1,9 @@
 // What is told at exit: a summary for people on standard error, and a JSON file.
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
 #include <string>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -14,6 +11,7 @@
 
 #include "names.h"
 #include "record.h"
+#include "say.h"
 #include "settings.h"
 
 namespace ferry_run {
@@ -61,8 +59,8 @@ template <class Accept> tally sum_of(const std::vector<line> &lines, const Accep
 // Copies and fills; allocations have no bytes that travel.
 bool is_copy(const line &one) { return one.kind != traffic::pinned_allocation; }
 bool would_serve(const line &one) {
-    return one.result == outcome::report_only_staged || one.result == outcome::report_only_kernel ||
-           one.result == outcome::report_only_other;
+    return is_copy(one) && (one.result == outcome::report_only_staged || one.result == outcome::report_only_kernel ||
+                            one.result == outcome::report_only_other);
 }
 
 std::string program_name() {
@@ -136,8 +134,9 @@ std::vector<module_calls> read_modules() {
     const unsigned count = read_sites(sites);
     std::vector<module_calls> modules;
     for (unsigned i = 0; i < count; ++i) {
-        const module_calls one = {module_of(sites[i]), symbol_of(sites[i].function), sites[i].is_served,
-                                  sites[i].calls};
+        const bool is_one = sites[i].frames[0] != nullptr; // else all callers for which there was no room
+        const module_calls one = {is_one ? module_of(sites[i]) : "others",
+                                  is_one ? symbol_of(sites[i].function) : "any", sites[i].is_served, sites[i].calls};
         const auto same = std::find_if(modules.begin(), modules.end(), [&](const module_calls &known) {
             return known.module == one.module && known.function == one.function && known.is_served == one.is_served;
         });
@@ -226,26 +225,7 @@ void write_file(const std::string &text) {
     std::FILE *const file = std::fopen(name, "we");
     const bool is_written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
     if ((file && std::fclose(file) != 0) || !is_written)
-        std::fprintf(stderr, "ferry-run: cannot write the report to %s\n", name);
-}
-
-// Standard error as the process began with it. A program may have closed it and opened something else in its place.
-struct stat error_at_start = {};
-__attribute__((constructor)) void remember_error() { fstat(STDERR_FILENO, &error_at_start); }
-
-// Nobody may be reading any more, which must not end the process.
-void write_summary(const std::string &text) {
-    struct stat now = {};
-    if (fstat(STDERR_FILENO, &now) != 0 || now.st_dev != error_at_start.st_dev || now.st_ino != error_at_start.st_ino)
-        return;
-    sigset_t pipe, before;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    const bool is_closed = write(STDERR_FILENO, text.data(), text.size()) < 0 && errno == EPIPE;
-    constexpr timespec at_once = {};
-    if (is_closed && !sigismember(&before, SIGPIPE)) sigtimedwait(&pipe, nullptr, &at_once);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        say(("ferry-run: cannot write the report to " + std::string(name) + "\n").c_str());
 }
 
 // Runs after the program's own exit handlers. Processes that made no such call say nothing.
@@ -253,7 +233,7 @@ __attribute__((destructor)) void tell() {
     if (the_settings().mode == mode::off) return;
     try {
         const std::vector<line> lines = read_lines();
-        if (!lines.empty() && !the_settings().is_quiet) write_summary(summary_of(lines));
+        if (!lines.empty() && !the_settings().is_quiet) say(summary_of(lines).c_str());
         if (the_settings().report && (!lines.empty() || getpid() == the_settings().first_process))
             write_file(json_of(lines));
     } catch (const std::exception &) { // out of memory

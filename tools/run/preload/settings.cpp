@@ -31,7 +31,7 @@ settings read() noexcept {
     found.times = !is_set(variables::no_times);
     found.flips_a_byte = is_set(variables::flip);
     found.is_quiet = is_set(variables::quiet);
-    found.pins = !equals(variables::pinned, "driver") && found.mode == mode::serve;
+    found.pins = !equals(variables::pinned, "driver");
     found.pins_privately = equals(variables::pinned, "private");
     // The program may change its environment: the text is kept.
     if (is_set(variables::report)) found.report = strdup(std::getenv(variables::report));

@@ -10,6 +10,7 @@
 
 #include "../../trace_events.h"
 #include "names.h"
+#include "say.h"
 #include "settings.h"
 
 namespace ferry_run {
@@ -34,16 +35,21 @@ void open_file() noexcept {
         return write_whole(line, std::snprintf(line, sizeof line, form, getpid()));
     }
     is_over = true;
-    std::fprintf(stderr, "ferry-run: cannot write the trace to %s\n", name);
+    char told[sizeof name + 64];
+    std::snprintf(told, sizeof told, "ferry-run: cannot write the trace to %s\n", name);
+    say(told);
 }
 
 // Writes each event at once: a process that is killed leaves all of them, and only lacks the last bracket, which the
-// format does not need.
+// format does not need. A thread that was cancelled in write() would leave the lock behind.
 void write_event(const char *text, int length) noexcept {
+    int before = 0;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     pthread_mutex_lock(&mutex);
     if (file < 0 && !is_over) open_file();
     if (!is_over) write_whole(text, length);
     pthread_mutex_unlock(&mutex);
+    pthread_setcancelstate(before, nullptr);
 }
 
 __attribute__((destructor)) void end_trace() {
