@@ -11,6 +11,7 @@
 #include "support/raw_objects.h"
 #include "support/station.h"
 #include "support/system.h"
+#include "support/waiting_free.h"
 
 namespace ferry::test {
 namespace {
@@ -192,6 +193,82 @@ TEST_F(broadcasts, an_error_names_the_copy_and_nothing_is_enqueued) {
     EXPECT_EQ(error.index, to.size() - 1);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     expect_on_all(bytes(size, std::byte{0x11}));
+}
+
+TEST_F(broadcasts, destinations_that_overlap_are_refused_and_nothing_is_enqueued) {
+    enable_all();
+    const std::uint64_t size = 4 * megabyte;
+    const bytes sent = random_bytes(size, 18);
+    on_all_devices(2 * size);
+    std::vector<std::uint64_t> to, from, sizes;
+    for (const station &one : stations) {
+        to.push_back(one.address());
+        from.push_back(at(sent));
+        sizes.push_back(size);
+    }
+    to.push_back(stations[1].address() + size - 1);
+    from.push_back(at(sent));
+    sizes.push_back(size);
+    ferry_error_info error = new_error();
+    EXPECT_EQ(ferry_copy_pieces_async(counted.get(), to.data(), from.data(), sizes.data(), to.size(),
+                                      FERRY_BATCH_CHECK_OVERLAP, stream, &error),
+              FERRY_ERROR_OVERLAP);
+    EXPECT_TRUE(error.index == to.size() - 1 || error.index == 1) << error.index;
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    expect_on_all(bytes(2 * size, std::byte{0x11}));
+}
+
+TEST_F(broadcasts, frees_in_other_threads_stop_no_copy) {
+    enable_all();
+    const std::uint64_t size = 12 * megabyte;
+    const pinned_memory pinned(size);
+    const bytes sent = random_bytes(size, 19);
+    std::memcpy(pinned.address, sent.data(), size);
+    for (const CUcontext of_free : {contexts.front(), contexts.back()})
+        for (const std::uint64_t source : {at(pinned), at(sent)}) {
+            on_all_devices(size);
+            ASSERT_OK(broadcast(source, size, stream)); // loads kernels, which waits for the devices
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            on_all_devices(size);
+            std::optional<waiting_free> free;
+            {
+                gate shut(stream);
+                ASSERT_OK(broadcast(source, size, stream));
+                const made_current in(of_free);
+                free.emplace();
+                std::this_thread::sleep_for(std::chrono::milliseconds(20)); // the free is most likely in the driver
+            }
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            free.reset();
+            expect_on_all(sent);
+        }
+}
+
+TEST_F(broadcasts, later_ones_make_nothing_wait_for_nothing_and_leave_the_context) {
+    enable_all();
+    const std::uint64_t size = 12 * megabyte;
+    const pinned_memory pinned(size);
+    const bytes sent = random_bytes(size, 20);
+    std::memcpy(pinned.address, sent.data(), size);
+    on_all_devices(size);
+    CUcontext before = nullptr;
+    ASSERT_OK(raw().cuCtxGetCurrent(&before));
+    for (const std::uint64_t source : {at(pinned), at(sent)})
+        for (int round = 0; round < 3; ++round) {
+            driver.reset_counts();
+            ASSERT_OK(broadcast(source, size, stream));
+            CUcontext after = nullptr;
+            ASSERT_OK(raw().cuCtxGetCurrent(&after));
+            EXPECT_EQ(after, before);
+            if (round > 0) {
+                for (const char *const call :
+                     {"cuEventCreate", "cuStreamCreateWithPriority", "cuStreamSynchronize", "cuEventSynchronize",
+                      "cuCtxSynchronize", "cuMemAlloc", "cuLaunchHostFunc"})
+                    EXPECT_EQ(driver.calls(call), 0) << call;
+            }
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            expect_on_all(sent);
+        }
 }
 
 TEST_F(broadcasts, held_streams_that_use_up_all_lanes_are_served_one_by_one) {

@@ -1,5 +1,6 @@
 // Copies between two devices that are relayed through pinned memory, on streams of ferry's own.
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <optional>
 #include <string>
@@ -214,6 +215,40 @@ TEST_F(relayed, frees_in_other_threads_stop_no_copy) {
     near.wait();
     free.reset();
     EXPECT_TRUE(far.read() == sent);
+}
+
+// Chunks are cut from rows and slices that do not divide them, and gaps stay as they are.
+TEST_F(relayed, boxes_of_many_chunks_arrive_whole_and_touch_nothing_else) {
+    struct box {
+        std::uint64_t width, height, depth, pitch, slice;
+    };
+    for (const box &one :
+         {box{5000, 1300, 1, 5200, 1300}, box{70'001, 61, 3, 70'016, 64}, box{4096, 700, 3, 4096, 700}})
+        for (const bool forth : {true, false}) {
+            SCOPED_TRACE(testing::Message() << one.width << " x " << one.height << " x " << one.depth << forth);
+            const std::uint64_t size = one.pitch * one.slice * one.depth;
+            const station near(context, size), far(there, size);
+            const station &from = forth ? near : far, &to = forth ? far : near;
+            const bytes sent = random_bytes(size, size);
+            bytes expected = random_bytes(size, size + 1);
+            from.write(sent);
+            to.write(expected);
+            for (std::uint64_t z = 0; z < one.depth; ++z)
+                for (std::uint64_t y = 0; y < one.height; ++y) {
+                    const std::uint64_t at = (z * one.slice + y) * one.pitch;
+                    std::memcpy(expected.data() + at, sent.data() + at, one.width);
+                }
+            ferry_copy_desc copy = line(to, from, one.width);
+            copy.height = one.height;
+            copy.depth = one.depth;
+            copy.source.row_pitch = copy.destination.row_pitch = one.pitch;
+            copy.source.slice_height = copy.destination.slice_height = one.slice;
+            driver.reset_counts();
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, near.stream(), nullptr, nullptr));
+            near.wait();
+            EXPECT_GE(driver.calls("cuMemcpy3DAsync"), 10) << "several chunks, each into a slot and out of it";
+            EXPECT_TRUE(to.read() == expected);
+        }
 }
 
 // ferry's streams that wait for held streams occupy hardware queues. Their number is limited: this many relays are

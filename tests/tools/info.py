@@ -78,6 +78,11 @@ assert "from device 1" in title and head.split() == ["access", "direct", "bounce
 assert len(pairs) == 1 and pairs[0].split()[:2] == ["0", "yes"], pairs
 assert all(float(rate) > 0 for rate in pairs[0].split()[2:]) and len(pairs[0].split()) == 5, pairs
 assert profile.startswith("ferry-profile 3\n") and profile.splitlines()[-1].startswith("checksum "), profile
+with_rates = run("--peers")
+assert "copies between" in with_rates and "copies between" not in run(), with_rates
+rows = [line.split() for line in with_rates.split("in brackets: without peer access)\n")[1].splitlines()[:3]]
+assert rows[0] == ["0", "1"] and [row[0] for row in rows[1:]] == ["0", "1"], rows
+assert rows[1][1] == rows[2][2] == "-" and float(rows[1][2]) > 0 and float(rows[2][1]) > 0, rows
 both = json.loads(run("--calibrate", "0", "--json"))
 assert both["profile"].startswith("ferry-profile 3\n"), both["profile"]
 for peer in both["peers"]:

@@ -1,4 +1,5 @@
 // ferry-info: what ferry finds on this machine, as a table or as JSON.
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <iostream>
@@ -277,19 +278,38 @@ const char *cell(const ferry_peer_info &info) {
     return info.probe == FERRY_PROBE_FAILED ? "LOST" : info.probe == FERRY_PROBE_PASSED ? "yes" : "untested";
 }
 
-void print_peers(const machine &machine) {
-    if (machine.peers.empty()) return;
-    std::printf(
-        "\npeer access          (row reaches column; LOST: the driver reports access, but bytes do not arrive)\n     ");
+// The rate of copies to a peer, which without access are ferry's or the driver's, whichever is faster.
+std::string rate_cell(const ferry_peer_info &info) {
+    char text[32];
+    const double without = std::max(info.bounce_rate, info.relay_rate) / 1000.0;
+    std::snprintf(text, sizeof text, info.direct_rate ? "%.1f" : "(%.1f)",
+                  info.direct_rate ? info.direct_rate / 1000.0 : without);
+    return text;
+}
+
+template <class Cell> void print_matrix(const machine &machine, const char *title, const Cell &cell_of) {
+    std::printf("\n%s\n     ", title);
     for (const device &device : machine.devices)
         std::printf("%10d", device.info.device);
     std::size_t next = 0;
     for (const device &row : machine.devices) {
         std::printf("\n%5d", row.info.device);
-        for (const device &column : machine.devices)
-            std::printf("%10s", row.info.device == column.info.device ? "-" : cell(machine.peers[next++]));
+        for (const device &column : machine.devices) {
+            const bool is_one = row.info.device == column.info.device;
+            std::printf("%10s", is_one ? "-" : std::string(cell_of(machine.peers[next++])).c_str());
+        }
     }
     std::printf("\n");
+}
+
+void print_peers(const machine &machine, bool are_measured) {
+    if (machine.peers.empty()) return;
+    print_matrix(machine,
+                 "peer access          (row reaches column; LOST: the driver reports access, but bytes do not arrive)",
+                 cell);
+    if (are_measured)
+        print_matrix(machine, "copies between       (from row to column, GB/s; in brackets: without peer access)",
+                     rate_cell);
 }
 
 void print_rate(std::FILE *out, std::uint32_t rate) {
@@ -342,7 +362,7 @@ void print_advice(const machine &machine) {
     }
 }
 
-void print(const machine &machine) {
+void print(const machine &machine, bool are_peers_measured) {
     const ferry_report &report = machine.report;
     std::printf("ferry                %s\n", ferry_version_text().c_str());
     std::printf("driver               %s, CUDA %s\n", report.driver == FERRY_DRIVER_SOFTWARE ? "software" : "NVIDIA",
@@ -354,23 +374,32 @@ void print(const machine &machine) {
     print_staging(machine);
     for (const device &device : machine.devices)
         print_device(device);
-    print_peers(machine);
+    print_peers(machine, are_peers_measured);
     print_advice(machine);
 }
 
-// Measures the device and its copies to each peer. Returns these pairs.
-std::vector<ferry_peer_info> calibrate(ferry_instance *instance, std::int32_t device) {
-    check(ferry_device_calibrate(instance, device, nullptr), "ferry_device_calibrate");
+std::int32_t device_count(const ferry_instance *instance) {
     auto report = sized<ferry_report>();
     check(ferry_instance_get_report(instance, &report), "ferry_instance_get_report");
+    return report.device_count;
+}
+
+// Measures the copies of a device to each peer. Returns these pairs.
+std::vector<ferry_peer_info> measure_peers(ferry_instance *instance, std::int32_t device) {
     std::vector<ferry_peer_info> pairs;
-    for (std::int32_t peer = 0; peer < report.device_count; ++peer) {
+    for (std::int32_t peer = 0; peer < device_count(instance); ++peer) {
         if (peer == device) continue;
         check(ferry_peer_calibrate(instance, device, peer, nullptr), "ferry_peer_calibrate");
         pairs.push_back(sized<ferry_peer_info>());
         check(ferry_peer_get_info(instance, device, peer, &pairs.back()), "ferry_peer_get_info");
     }
     return pairs;
+}
+
+// Measures the device, and its copies to each peer. Returns these pairs.
+std::vector<ferry_peer_info> calibrate(ferry_instance *instance, std::int32_t device) {
+    check(ferry_device_calibrate(instance, device, nullptr), "ferry_device_calibrate");
+    return measure_peers(instance, device);
 }
 
 } // namespace
@@ -381,11 +410,13 @@ int main(int argument_count, char **arguments) {
     std::int32_t driver = FERRY_DRIVER_AUTO;
     std::int32_t calibrated = -1;
     std::string profile;
-    bool as_json = false, no_probe = false;
+    bool as_json = false, no_probe = false, measures_peers = false;
     CLI::App app("Shows what ferry finds on this machine: driver, devices, and access between devices.");
     app.add_flag("--json", as_json, "Write JSON");
     app.add_flag("--no-probe", no_probe,
                  "Do not send data between devices or load kernels; both need a context on each device");
+    app.add_flag("--peers", measures_peers,
+                 "Measure the copies between all devices, which takes up to two seconds for each pair");
     app.add_option(
            "--calibrate", calibrated,
            "Measure this device and its copies to peers, and write its profile instead of the report; with --json, "
@@ -415,13 +446,16 @@ int main(int argument_count, char **arguments) {
             print_rates(stderr, calibrated, pairs);
             return 0;
         }
+        const int devices = measures_peers ? device_count(instance.get()) : 0;
+        for (std::int32_t device = 0; device < devices; ++device)
+            measure_peers(instance.get(), device);
         const machine found = inspect(instance.get(), !no_probe, loaded);
         json described = as_json ? to_json(found) : json();
         if (calibrated >= 0) described["profile"] = profile_text(instance.get(), calibrated);
         if (as_json)
             std::cout << described.dump(2) << '\n';
         else
-            print(found);
+            print(found, measures_peers);
         return 0;
     } catch (const std::exception &failure) {
         std::cerr << "ferry-info: " << failure.what() << '\n';
