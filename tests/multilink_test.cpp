@@ -601,11 +601,11 @@ TEST_F(multilink, later_copies_make_nothing_and_wait_for_nothing) {
         for (int round = 0; round < 3; ++round) {
             driver.reset_counts();
             ASSERT_OK(copy_async(device.address(), host, size, device.stream(), flags));
-            if (round > 0) {
-                for (const char *const call :
-                     {"cuEventCreate", "cuStreamCreateWithPriority", "cuStreamSynchronize", "cuEventSynchronize",
-                      "cuCtxSynchronize", "cuMemAlloc", "cuLaunchHostFunc"})
-                    EXPECT_EQ(driver.calls(call), 0) << call;
+            for (const char *const call :
+                 {"cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize", "cuMemAlloc", "cuLaunchHostFunc"})
+                EXPECT_TRUE(round == 0 || driver.calls(call) == 0) << call;
+            if (round > 0 && host == at(pinned)) { // staged copies make a stream where another one is busy
+                EXPECT_EQ(driver.calls("cuEventCreate") + driver.calls("cuStreamCreateWithPriority"), 0);
             }
             device.wait();
         }
