@@ -120,6 +120,7 @@ error take_access(ferry_instance &instance, CUmemoryPool pool, int device) noexc
         if (error failed = scope.enter(used)) return failed;
         if (error failed = instance.contexts.synchronise_current()) return failed;
     }
+    const std::lock_guard lock(instance.pools.access_mutex);
     return instance.pools.set_access(pool, device, FERRY_ACCESS_NONE);
 }
 
@@ -130,10 +131,10 @@ error set_pool_access(ferry_instance &instance, CUmemoryPool pool, int device, s
         if (error failed = instance.pools.locate(pool, where)) return failed;
     if (where.is_on_device(device)) // the pool's own device always has access
         return access == FERRY_ACCESS_READ_WRITE ? ok : error{FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE};
-    const std::lock_guard lock(instance.pools.access_mutex);
     if (access == FERRY_ACCESS_NONE) return take_access(instance, pool, device);
     context_scope scope(instance.cu);
     if (error failed = enter_device(instance, device, scope)) return failed;
+    const std::lock_guard lock(instance.pools.access_mutex);
     return give_access(instance.cu, instance.pools, instance.peers, pool, where, is_others, device, instance.allocator,
                        instance.log);
 }

@@ -74,7 +74,7 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
             length += static_cast<std::size_t>(std::snprintf(times + length, sizeof times - length, "%s%.1f us%s",
                                                              length ? ", " : "; ", static_cast<double>(one.ns) * 1e-3,
                                                              is_one ? "" : one.by));
-    // For pageable memory, name the reason why the copy is not staged; in a graph, what it otherwise would be.
+    // For pageable memory, name the reason why the copy is not staged; in a graph, which other way it might have taken.
     const bool is_pageable = explanation.kernel_obstacle == FERRY_OBSTACLE_PAGEABLE;
     const struct {
         bool is_it;

@@ -4,7 +4,6 @@
 #include <new>
 #include <utility>
 
-#include "base/host.h"
 #include "driver/result.h"
 #include "system/threads.h"
 
@@ -50,11 +49,12 @@ error lane_set::take(CUcontext context, const stream_key &user, lane *&taken) no
     taken->user_in.store(context, std::memory_order_relaxed);
     if (taken->owner.handle) {
         if (taken->is_waited_for && is_done(*taken)) taken->is_waited_for = false;
-        return {};
+    } else if (error failed = make(*taken, context)) {
+        release(*std::exchange(taken, nullptr));
+        return failed;
     }
-    const error failed = make(*taken, context);
-    if (failed) release(*std::exchange(taken, nullptr));
-    return failed;
+    taken->user_number.store(user.number, std::memory_order_release);
+    return {};
 }
 
 // Finds a lane of the same stream, else one that is done, and takes it. `unmade`: a taken lane without a stream.
@@ -92,15 +92,15 @@ std::uint64_t lane_set::devices_at_work(const stream_key &user) noexcept {
     for (const std::atomic<lane *> &place : all_) {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one || !relaxed.entered()) break;
-        bool is_mine = false, is_in_use = false;
-        while (!is_mine && !is_in_use) {
+        // Another thread that looks for a lane holds each for a moment.
+        bool is_mine = false, is_users_elsewhere = false;
+        for (int tries = 0; tries < 1000 && !is_mine && !is_users_elsewhere; ++tries) {
             is_mine = !one->is_taken.exchange(true, std::memory_order_acquire);
-            const CUcontext in = is_mine ? nullptr : one->user_in.load(std::memory_order_relaxed);
-            is_in_use = in && in != user.context.handle;
-            if (!is_mine && in == user.context.handle) break;
-            if (!is_mine) relax_processor(); // another thread that looks for a lane holds each for a moment
+            is_users_elsewhere = !is_mine && user.number != 0 &&
+                                 one->user_number.load(std::memory_order_acquire) == user.number &&
+                                 one->user_in.load(std::memory_order_relaxed) != user.context.handle;
         }
-        if (is_in_use) devices |= std::uint64_t{1} << one->device.load(std::memory_order_relaxed);
+        if (is_users_elsewhere) devices |= std::uint64_t{1} << one->device.load(std::memory_order_relaxed);
         if (!is_mine) continue;
         const bool is_users = one->owner.handle && one->owner.handle != user.context.handle && one->is_used &&
                               one->is_waited_for && is_same_stream(one->user, user) && may_live(cu_, one->owner);
@@ -226,13 +226,16 @@ error lane_set::join_or_wait(lane &one, CUstream later) noexcept {
     return refused;
 }
 
-void lane_set::wait_for_others(CUcontext context) noexcept {
+void lane_set::wait_for_others(CUcontext context, function_ref<bool()> is_over) noexcept {
     const relaxed_capture_mode relaxed(cu_);
     for (const std::atomic<lane *> &place : all_) {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one || !relaxed.entered()) return;
-        while (one->is_taken.exchange(true, std::memory_order_acquire))
-            rest_for(20'000); // the copy that has it may be one of those to wait for
+        // The copy that has it may be one of those to wait for.
+        while (one->is_taken.exchange(true, std::memory_order_acquire)) {
+            if (is_over()) return;
+            rest_for(20'000);
+        }
         const bool is_other = one->owner.handle && one->owner.handle != context && may_live(cu_, one->owner);
         if (is_other && !is_done(*one)) cu_.cuStreamSynchronize(one->stream);
         release(*one);

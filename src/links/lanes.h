@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "base/function_ref.h"
 #include "device/stream_key.h"
 #include "staging/buffers.h"
 
@@ -33,7 +34,9 @@ private:
     bool is_unmarked = false;   // the driver refused to record it behind the latest work
     bool is_waited_for = false; // by the stream of the lane's copy
     std::atomic<bool> is_taken = false;
-    std::atomic<CUcontext> user_in = nullptr; // the lane's context while a copy has it
+    // While a copy has the lane: the lane's context, and once the lane is made the number of the stream that it is for.
+    std::atomic<CUcontext> user_in = nullptr;
+    std::atomic<std::uint64_t> user_number = 0;
 };
 
 class lane_set {
@@ -55,6 +58,7 @@ public:
     // other. FERRY_ERROR_LIMIT while as many lanes of the context are at work as may be.
     error take(CUcontext context, const stream_key &user, lane *&taken) noexcept;
     static void release(lane &taken) noexcept {
+        taken.user_number.store(0, std::memory_order_relaxed);
         taken.user_in.store(nullptr, std::memory_order_relaxed);
         taken.is_taken.store(false, std::memory_order_release);
     }
@@ -69,12 +73,12 @@ public:
 
     // The devices, as bits, whose lanes are at work on bytes that the stream `user` waits for. Lanes of the stream's own
     // context do not count, since the stream shares their fate. The lanes of another context that has died count once.
-    // Those that another thread uses count, whatever stream they are for.
+    // Those that another thread is using for that stream count too.
     std::uint64_t devices_at_work(const stream_key &user) noexcept;
     bool empty() const noexcept { return !all_[0].load(std::memory_order_acquire); }
 
-    // Waits for the work of all lanes but those of the context.
-    void wait_for_others(CUcontext context) noexcept;
+    // Waits for the work of all lanes but those of the context, until `is_over`.
+    void wait_for_others(CUcontext context, function_ref<bool()> is_over) noexcept;
     // Frees the slots of lanes that are idle.
     error trim() noexcept;
     // The context ends, and its lanes with it.

@@ -169,16 +169,16 @@ void link_helpers::forget(CUcontext context) noexcept {
 void link_helpers::retire(CUcontext context) noexcept {
     CUcontext current = nullptr;
     if (cu_.cuCtxGetCurrent(&current)) return; // in the child of a fork, where the mutex may be locked
-    bool is_late = false;
-    {
+    // Copies to a context that is about to end have all been called. A late launch writes `passed` when it is gone.
+    const auto have_all_passed = [&]() noexcept {
         const std::lock_guard lock(mutex_);
-        for (const std::atomic<link_station *> &place : stations_) {
+        return std::all_of(std::begin(stations_), std::end(stations_), [&](const auto &place) noexcept {
             const link_station *const one = place.load(std::memory_order_acquire);
-            if (!one || one->owner.handle != context || !may_live(cu_, one->owner)) continue;
-            is_late |= !std::all_of(std::begin(one->records), std::end(one->records), has_passed);
-        }
-    }
-    if (is_late) lanes_.wait_for_others(context);
+            return !one || one->owner.handle != context || !may_live(cu_, one->owner) ||
+                   std::all_of(std::begin(one->records), std::end(one->records), has_passed);
+        });
+    };
+    if (!have_all_passed()) lanes_.wait_for_others(context, have_all_passed);
 }
 
 // Events and counters have ended with their context.

@@ -49,10 +49,10 @@ error look_at_links(ferry_instance &instance, const shape &shape, CUcontext cont
     facts.links = 1;
     facts.multilink = obstacle::forbidden;
     if (!may_take_links(shape, facts) || facts.preferences.no_kernels) return {};
-    facts.multilink = obstacle::captured;
-    if (facts.is_captured) return {};
     facts.multilink = obstacle::small;
     if (shape.bytes() < (is_pageable(shape) ? smallest_staged_multilink : smallest_multilink)) return {};
+    facts.multilink = obstacle::captured;
+    if (facts.is_captured) return {};
     if (shape.source.array || shape.destination.array) return {};
     link_ways ways;
     if (error failed = instance.links.find_ways(shape, facts.context_device, context, ways)) return failed;

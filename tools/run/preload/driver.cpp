@@ -174,20 +174,17 @@ copying_instance::~copying_instance() {
     if (is_locked_) pthread_rwlock_unlock(&copying_lock);
 }
 
-CUresult copying_instance::wait_for(CUstream stream, bool is_written) const noexcept {
+CUresult copying_instance::wait_for(ferry_ticket *copy, CUstream stream) const noexcept {
+    int32_t status = ferry_ticket_wait(copy);
+    ferry_ticket_release(copy);
+    if (status != FERRY_SUCCESS) return to_result(status);
+    // The bytes are there. Their stream passes the copy a moment later.
     ferry_ticket *ticket = nullptr;
-    int32_t status = ferry_ticket_create(instance_, stream, &ticket, nullptr);
-    // Another thread has begun a capture on a stream that synchronises with this one, where there can be no event. The
-    // driver's own call would go on waiting.
-    constexpr timespec moment = {0, 50'000};
-    while (status == FERRY_ERROR_CAPTURE && !is_written) {
-        nanosleep(&moment, nullptr);
-        status = ferry_ticket_create(instance_, stream, &ticket, nullptr);
-    }
-    if (status == FERRY_ERROR_CAPTURE) return CUDA_SUCCESS;
+    status = ferry_ticket_create(instance_, stream, &ticket, nullptr);
     if (status == FERRY_SUCCESS) status = ferry_ticket_wait(ticket);
     ferry_ticket_release(ticket);
-    return to_result(status);
+    // Another thread has begun a capture on a stream that synchronises with this one.
+    return status == FERRY_ERROR_CAPTURE ? CUDA_SUCCESS : to_result(status);
 }
 
 CUresult copying_instance::pause(CUresult (*call)(CUdevice), CUdevice device) noexcept {

@@ -56,7 +56,7 @@ public:
     static CUresult pause(CUresult (*call)(CUdevice), CUdevice device) noexcept;
 
     // Returns when the stream has passed what is enqueued on it now.
-    CUresult wait_for(CUstream stream, bool is_written) const noexcept;
+    CUresult wait_for(ferry_ticket *copy, CUstream stream) const noexcept; // releases the ticket
 
 private:
     ferry_instance *instance_ = nullptr;

@@ -65,17 +65,23 @@ void *find_nothing(void *, const char *name) noexcept {
     return find_once(next_dlsym, "dlsym")(RTLD_NEXT, name); // sets dlerror's text
 }
 
-// Whether a look-up by RTLD_NEXT would find this library's function: whether the caller is in the program, or in a library
-// that comes before this one.
-bool is_before_this_library(const void *caller) noexcept {
+// Whether a look-up by RTLD_NEXT would find this library's function: the caller is in the program, or in a library that
+// comes before this one, and none between them has the symbol.
+bool would_find_this_library(const void *caller, const char *name) noexcept {
     Dl_info info;
     link_map *its = nullptr, *own = nullptr;
-    const auto find = [&](const void *address, link_map *&library) {
+    const auto find_map = [&](const void *address, link_map *&library) {
         return dladdr1(address, &info, reinterpret_cast<void **>(&library), RTLD_DL_LINKMAP) != 0;
     };
-    if (!find(caller, its) || !find(&replacements, own)) return false;
-    while (its && its != own)
-        its = its->l_next;
+    if (!find_map(caller, its) || !find_map(&replacements, own)) return false;
+    for (its = its->l_next; its && its != own; its = its->l_next) {
+        void *const handle = dlopen(its->l_name, RTLD_LAZY | RTLD_NOLOAD);
+        void *const found = handle ? find_once(next_dlsym, "dlsym")(handle, name) : nullptr;
+        link_map *of_found = nullptr;
+        const bool has_it = found && find_map(found, of_found) && of_found == its;
+        if (handle) dlclose(handle);
+        if (has_it) return false;
+    }
     return its != nullptr;
 }
 
@@ -145,8 +151,8 @@ extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlsym_tar
     if (is_replaced && !is_of_caller) return reinterpret_cast<void *>(&replaced_dlsym);
     if (is_replaced && handle == RTLD_DEFAULT && !is_in_scope_of(caller, name))
         return reinterpret_cast<void *>(&find_nothing);
-    if (is_replaced && handle == RTLD_NEXT && is_before_this_library(caller) &&
-        !find_once(next_dlsym, "dlsym")(RTLD_NEXT, name))
+    if (is_replaced && handle == RTLD_NEXT && !find_once(next_dlsym, "dlsym")(RTLD_NEXT, name) &&
+        would_find_this_library(caller, name))
         return reinterpret_cast<void *>(&find_nothing);
     return reinterpret_cast<void *>(find_once(next_dlsym, "dlsym"));
 }

@@ -43,6 +43,7 @@ void add(std::atomic<std::uint64_t> &sum, std::uint64_t more) noexcept {
 pthread_mutex_t sites_mutex = PTHREAD_MUTEX_INITIALIZER;
 call_site sites[max_sites];
 unsigned site_count = 0;
+tally further[2]; // of calls for whose sites there was no room: left to the driver, and served
 
 struct walk {
     call_site &site;
@@ -69,12 +70,8 @@ void note_site(const noted_call &call) noexcept {
     unsigned i = 0;
     while (i < site_count && !is_same(sites[i]))
         ++i;
-    if (i == max_sites) --i;
-    if (i == site_count) {
-        if (i == max_sites - 1) one = {call.function, is_served(call.result), {}, {}};
-        sites[site_count++] = one;
-    }
-    tally &sum = sites[i].calls;
+    if (i == site_count && site_count < max_sites) sites[site_count++] = one;
+    tally &sum = i < max_sites ? sites[i].calls : further[one.is_served];
     ++sum.calls;
     sum.bytes += call.bytes;
     sum.time_ns += call.time_ns;
@@ -122,10 +119,11 @@ tally read_tally(traffic kind, outcome result, unsigned size_class) noexcept {
     return sum;
 }
 
-unsigned read_sites(call_site (&copied)[max_sites]) noexcept {
+unsigned read_sites(call_site (&copied)[max_sites], tally (&others)[2]) noexcept {
     pthread_mutex_lock(&sites_mutex);
     const unsigned count = site_count;
     std::memcpy(copied, sites, count * sizeof *sites);
+    std::memcpy(others, further, sizeof further);
     pthread_mutex_unlock(&sites_mutex);
     return count;
 }
@@ -141,6 +139,7 @@ void forget_all() noexcept {
                         sum->store(0, std::memory_order_relaxed);
     pthread_mutex_init(&sites_mutex, nullptr); // another thread may have held it at the fork
     site_count = 0;
+    further[false] = further[true] = {};
 }
 
 } // namespace ferry_run

@@ -85,8 +85,9 @@ struct call_site {
     const void *frames[max_frames];
     tally calls;
 };
-inline constexpr unsigned max_sites = 256; // the last one is of all further callers, without frames
-unsigned read_sites(call_site (&sites)[max_sites]) noexcept;
+inline constexpr unsigned max_sites = 256;
+// `others`: of the calls for whose sites there was no room, those left to the driver and those served.
+unsigned read_sites(call_site (&sites)[max_sites], tally (&others)[2]) noexcept;
 
 void forget_all() noexcept; // in the child of a fork
 

@@ -131,12 +131,14 @@ struct module_calls {
 // The call sites with the most time, sites of one module and function together.
 std::vector<module_calls> read_modules() {
     static call_site sites[max_sites];
-    const unsigned count = read_sites(sites);
+    tally others[2];
+    const unsigned count = read_sites(sites, others);
     std::vector<module_calls> modules;
+    for (const bool is_served : {false, true})
+        if (others[is_served].calls) modules.push_back({"others", "any", is_served, others[is_served]});
     for (unsigned i = 0; i < count; ++i) {
-        const bool is_one = sites[i].frames[0] != nullptr; // else all callers for which there was no room
-        const module_calls one = {is_one ? module_of(sites[i]) : "others",
-                                  is_one ? symbol_of(sites[i].function) : "any", sites[i].is_served, sites[i].calls};
+        const module_calls one = {module_of(sites[i]), symbol_of(sites[i].function), sites[i].is_served,
+                                  sites[i].calls};
         const auto same = std::find_if(modules.begin(), modules.end(), [&](const module_calls &known) {
             return known.module == one.module && known.function == one.function && known.is_served == one.is_served;
         });

@@ -131,13 +131,14 @@ verdict copy_by_ferry(const driver &on, const copying_instance &ferry, const req
     }
     const bool is_complete = is_awaited(asked, plan);
     const relaxed_captures relaxed(on);
-    if (ferry_copy_async(ferry.get(), &copy, asked.stream, nullptr, nullptr) != FERRY_SUCCESS)
+    ferry_ticket *ticket = nullptr;
+    const bool waits = is_complete && !asked.is_async;
+    if (ferry_copy_async(ferry.get(), &copy, asked.stream, waits ? &ticket : nullptr, nullptr) != FERRY_SUCCESS)
         return {outcome::refused, found.kind}; // the driver's call gives the program the driver's own error
     // An asynchronous copy's bytes are there; its stream may go on a moment later than after the driver's call. Asking
     // the legacy stream would break captures on other streams, and include their work.
     const bool is_legacy = !asked.stream || asked.stream == CU_STREAM_LEGACY;
-    const bool is_written = plan.destination_memory == FERRY_MEMORY_PAGEABLE;
-    if (is_complete && !asked.is_async) found.result = ferry.wait_for(asked.stream, is_written);
+    if (waits) found.result = ferry.wait_for(ticket, asked.stream);
     if (is_complete && asked.is_async && !is_legacy) found.result = on.settle(asked.stream);
     if (the_settings().flips_a_byte) flip_a_byte(on, asked, copy, is_complete);
     return found;

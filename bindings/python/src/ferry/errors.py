@@ -40,10 +40,11 @@ def new_error_info() -> native.ferry_error_info:
     return native.ferry_error_info(struct_size=sizeof(native.ferry_error_info))
 
 
-def may_have_enqueued(status: int) -> bool:
-    """Whether a call that failed may have enqueued a part of its work: ferry's own checks come before that."""
-    return status <= native.FERRY_STATUS_DRIVER_BASE or status in (native.FERRY_ERROR_LIMIT,
-                                                                   native.FERRY_ERROR_OUT_OF_MEMORY)
+def may_have_enqueued(status: int, is_batch: bool) -> bool:
+    """Whether a call that failed may have enqueued a part of its work: ferry's own checks come before that, and limits
+    before a single copy."""
+    return (status <= native.FERRY_STATUS_DRIVER_BASE or status == native.FERRY_ERROR_OUT_OF_MEMORY or
+            (is_batch and status == native.FERRY_ERROR_LIMIT))
 
 
 def failed(library: CDLL, status: int, info: native.ferry_error_info | None = None) -> Error:

@@ -166,7 +166,7 @@ class Instance:
         else:
             status = self.library.ferry_copy_batch(self._handle, plan.address, plan.count, 0, thread.address)
         if status:
-            raise self._settled(failed(self.library, status, thread.info), [plan], LEGACY)
+            raise self._settled(failed(self.library, status, thread.info), plan, LEGACY)
 
     def copy_async(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> Ticket:
         """Enqueues a copy on a stream: of ferry, PyTorch, CuPy, Numba or cuda-python, a number, or None for the legacy
@@ -184,7 +184,7 @@ class Instance:
         try:
             status = self.library.ferry_copy_async(self._handle, plan.address, number, byref(made), thread.address)
             if status:
-                raise self._settled(failed(self.library, status, thread.info), [plan], number)
+                raise self._settled(failed(self.library, status, thread.info), plan, number)
             ticket = Ticket(self, made.value, (one, other))
             self._tickets.add(ticket, plan.size)
         except BaseException:
@@ -275,10 +275,11 @@ class Instance:
 
     # ---- Tickets
 
-    def _settled(self, why: Error, plans: list[Plan], stream: int) -> Error:
-        """Why a call with copies failed. If a part of them may be in flight, waits for it: nothing keeps the arrays."""
-        if may_have_enqueued(why.status):
-            with self._context_for(plans, stream):
+    def _settled(self, why: Error, plan: Plan | None, stream: int) -> Error:
+        """Why a call failed: of one plan, or within the batch's context. If a part of its copies may be in flight, waits
+        for it: nothing keeps the arrays."""
+        if may_have_enqueued(why.status, plan is None or plan.count > 1):
+            with self._context_for([plan] if plan else [], stream):
                 self.library.ferry_stream_synchronize(self._handle, stream)
         return why
 
@@ -306,7 +307,7 @@ class Instance:
             try:
                 self.call("ferry_copy_batch_async", address, count, flags, stream, error=True)
             except Error as why:
-                raise self._settled(why, [], stream)
+                raise self._settled(why, None, stream)
             try:
                 self.call("ferry_ticket_create", stream, byref(made), error=True)
                 ticket = Ticket(self, made.value, owners)
