@@ -224,11 +224,10 @@ TEST_F(broadcasts, frees_in_other_threads_stop_no_copy) {
     const pinned_memory pinned(size);
     const bytes sent = random_bytes(size, 19);
     std::memcpy(pinned.address, sent.data(), size);
+    for (int device = 0; device < device_count(); ++device) // loads kernels, which waits for the work that runs
+        ferry_staging_prepare(counted.get(), device);
     for (const CUcontext of_free : {contexts.front(), contexts.back()})
         for (const std::uint64_t source : {at(pinned), at(sent)}) {
-            on_all_devices(size);
-            ASSERT_OK(broadcast(source, size, stream)); // loads kernels, which waits for the devices
-            ASSERT_OK(raw().cuStreamSynchronize(stream));
             on_all_devices(size);
             std::optional<waiting_free> free;
             {
@@ -260,11 +259,10 @@ TEST_F(broadcasts, later_ones_make_nothing_wait_for_nothing_and_leave_the_contex
             CUcontext after = nullptr;
             ASSERT_OK(raw().cuCtxGetCurrent(&after));
             EXPECT_EQ(after, before);
-            for (const char *const call :
-                 {"cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize", "cuLaunchHostFunc"})
-                EXPECT_TRUE(round == 0 || driver.calls(call) == 0) << call;
-            if (round > 0 && source == at(pinned)) { // staged copies make a stream where another one is busy
-                EXPECT_EQ(driver.calls("cuEventCreate") + driver.calls("cuStreamCreateWithPriority"), 0);
+            if (round > 0 && source == at(pinned)) { // how pageable memory goes depends on how busy the machine is
+                for (const char *const call : {"cuEventCreate", "cuStreamCreateWithPriority", "cuStreamSynchronize",
+                                               "cuEventSynchronize", "cuCtxSynchronize", "cuLaunchHostFunc"})
+                    EXPECT_EQ(driver.calls(call), 0) << call;
             }
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             expect_on_all(sent);
