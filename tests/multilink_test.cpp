@@ -24,6 +24,17 @@ constexpr std::uint32_t by_staging = FERRY_COPY_BY_STAGING; // whatever is predi
 std::uint64_t at(const bytes &memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); }
 std::uint64_t at(const pinned_memory &memory) { return reinterpret_cast<std::uintptr_t>(memory.address); }
 
+// Of device 0.
+std::int32_t set_helpers(ferry_instance *instance, const std::vector<std::int32_t> &wanted, std::uint32_t max_sms = 0,
+                         ferry_error_info *error = nullptr) {
+    ferry_multilink_options options = {};
+    options.struct_size = sizeof options;
+    options.max_sms = max_sms;
+    options.helpers = wanted.data();
+    options.helper_count = static_cast<std::uint32_t>(wanted.size());
+    return ferry_multilink_set(instance, 0, &options, error);
+}
+
 class multilink : public counted_test {
 protected:
     void SetUp() override {
@@ -53,14 +64,8 @@ protected:
             EXPECT_OK(ferry_peer_disable(counted.get(), helper, 0));
         counted_test::TearDown();
     }
-    std::int32_t set(const std::vector<std::int32_t> &wanted, ferry_error_info *error = nullptr,
-                     std::uint32_t max_sms = 0) {
-        ferry_multilink_options options = {};
-        options.struct_size = sizeof options;
-        options.max_sms = max_sms;
-        options.helpers = wanted.data();
-        options.helper_count = static_cast<std::uint32_t>(wanted.size());
-        return ferry_multilink_set(counted.get(), 0, &options, error);
+    std::int32_t set(const std::vector<std::int32_t> &wanted, ferry_error_info *error = nullptr) const {
+        return set_helpers(counted.get(), wanted, 0, error);
     }
     static ferry_copy_desc line(std::uint64_t to, std::uint64_t from, std::uint64_t size, std::uint32_t flags = 0) {
         ferry_copy_desc copy = {};
@@ -84,13 +89,7 @@ protected:
 
     // An instance of its own whose helper of device 0 is device 1, with a context of its own there.
     struct owner_instance {
-        std::int32_t set(const std::vector<std::int32_t> &wanted) const {
-            ferry_multilink_options options = {};
-            options.struct_size = sizeof options;
-            options.helpers = wanted.data();
-            options.helper_count = static_cast<std::uint32_t>(wanted.size());
-            return ferry_multilink_set(instance.get(), 0, &options, nullptr);
-        }
+        std::int32_t set(const std::vector<std::int32_t> &wanted) const { return set_helpers(instance.get(), wanted); }
         instance_owner instance;
         CUcontext own = nullptr;
     };
@@ -384,16 +383,8 @@ class launching_instance {
 public:
     using launch_call = CUresult(CUDAAPI *)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                                             unsigned, CUstream, void **, void **);
-    explicit launching_instance(launch_call launch) {
-        replaced = launch;
-        ferry_options options = options_under_test();
-        options.driver = FERRY_DRIVER_CUDA;
-        options.get_proc = [](void *, const char *name, int version) -> void * {
-            const resolver real = raw_entry_points();
-            return std::strcmp(name, "cuLaunchKernel") ? real.get_proc(real.user, name, version)
-                                                       : reinterpret_cast<void *>(replaced);
-        };
-        instance = open_or_fail(options);
+    explicit launching_instance(launch_call launch) : launches_{"cuLaunchKernel", reinterpret_cast<void *>(launch)} {
+        instance = open_or_fail(launches_.options());
         for (int device = 0; device < 2; ++device) {
             EXPECT_OK(ferry_context_create(instance.get(), device, 0, &contexts[device], nullptr));
             EXPECT_OK(ferry_context_adopt(instance.get(), device, contexts[device]));
@@ -407,21 +398,13 @@ public:
     launching_instance(const launching_instance &) = delete;
     launching_instance &operator=(const launching_instance &) = delete;
 
-    std::int32_t help(std::uint32_t max_sms = 0) const {
-        const std::int32_t helper = 1;
-        ferry_multilink_options links = {};
-        links.struct_size = sizeof links;
-        links.max_sms = max_sms;
-        links.helpers = &helper;
-        links.helper_count = 1;
-        return ferry_multilink_set(instance.get(), 0, &links, nullptr);
-    }
+    std::int32_t help(std::uint32_t max_sms = 0) const { return set_helpers(instance.get(), {1}, max_sms); }
 
     instance_owner instance;
     CUcontext contexts[2] = {};
 
 private:
-    static inline launch_call replaced = nullptr;
+    replaced_call launches_;
 };
 
 bool bad_launch_is_staged = false, bad_launch_reads = false;
@@ -495,12 +478,7 @@ TEST_F(multilink, a_helper_whose_context_is_dead_is_left_out) {
     instance_owner instance = open_or_fail(dying_context::options());
     ASSERT_OK(ferry_context_adopt(instance.get(), 0, own));
     ASSERT_OK(ferry_context_adopt(instance.get(), 1, doomed));
-    const std::int32_t helper = 1;
-    ferry_multilink_options links = {};
-    links.struct_size = sizeof links;
-    links.helpers = &helper;
-    links.helper_count = 1;
-    ASSERT_OK(ferry_multilink_set(instance.get(), 0, &links, nullptr));
+    ASSERT_OK(set_helpers(instance.get(), {1}));
     {
         const station device(own, size);
         const auto explain_here = [&](std::uint64_t from, std::uint32_t flags) {
@@ -569,11 +547,7 @@ TEST_F(multilink, the_flag_of_the_instance_counts_for_copies_without_flags) {
     ferry_options options = driver.options();
     options.copy_flags = FERRY_COPY_MULTILINK;
     const instance_owner over_links = open_or_fail(options);
-    ferry_multilink_options links = {};
-    links.struct_size = sizeof links;
-    links.helpers = helpers.data();
-    links.helper_count = static_cast<std::uint32_t>(helpers.size());
-    ASSERT_OK(ferry_multilink_set(over_links.get(), 0, &links, nullptr));
+    ASSERT_OK(set_helpers(over_links.get(), helpers));
     const std::uint64_t size = 8 * megabyte;
     const pinned_memory host(size);
     const bytes sent = random_bytes(size, 19);

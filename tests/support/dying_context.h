@@ -2,11 +2,11 @@
 // first chunk. For the software driver. Only one can exist at a time.
 #pragma once
 
-#include <cstring>
 #include <utility>
 
 #include "exec/kernel_launch.h"
 #include "support/raw_objects.h"
+#include "support/replaced_call.h"
 
 namespace ferry::test {
 
@@ -48,14 +48,8 @@ public:
 
     // For instances that are to meet it.
     static ferry_options options() {
-        ferry_options options = options_under_test();
-        options.driver = FERRY_DRIVER_CUDA;
-        options.get_proc = [](void *, const char *name, int version) -> void * {
-            const resolver real = raw_entry_points();
-            return std::strcmp(name, "cuEventRecord") ? real.get_proc(real.user, name, version)
-                                                      : reinterpret_cast<void *>(record);
-        };
-        return options;
+        static replaced_call recording = {"cuEventRecord", reinterpret_cast<void *>(record)};
+        return recording.options();
     }
 
 private:
