@@ -111,6 +111,8 @@ void flip_a_byte(const driver &on, const request &asked, const ferry_copy_desc &
     on.cuMemsetD8Async(first_byte(to), static_cast<unsigned char>(old ^ 0xff), 1, asked.stream);
 }
 
+bool is_on_legacy_stream(const request &asked) noexcept { return !asked.stream || asked.stream == CU_STREAM_LEGACY; }
+
 // Whether the program may expect the bytes at its own end when the call returns.
 bool is_awaited(const request &asked, const ferry_explanation &plan) noexcept {
     if (plan.destination_memory == FERRY_MEMORY_PAGEABLE) return !(asked.is_async && the_settings().leaves_async);
@@ -137,9 +139,8 @@ verdict copy_by_ferry(const driver &on, const copying_instance &ferry, const req
         return {outcome::refused, found.kind}; // the driver's call gives the program the driver's own error
     // An asynchronous copy's bytes are there; its stream may go on a moment later than after the driver's call. Asking
     // the legacy stream would break captures on other streams, and include their work.
-    const bool is_legacy = !asked.stream || asked.stream == CU_STREAM_LEGACY;
     if (waits) found.result = ferry.wait_for(ticket, asked.stream);
-    if (is_complete && asked.is_async && !is_legacy) found.result = on.settle(asked.stream);
+    if (is_complete && asked.is_async && !is_on_legacy_stream(asked)) found.result = on.settle(asked.stream);
     if (the_settings().flips_a_byte) flip_a_byte(on, asked, copy, is_complete);
     return found;
 }
@@ -177,8 +178,8 @@ verdict serve(const request &asked, ferry_copy_desc &copy) noexcept {
         kind == traffic::other)
         return {outcome::other_memory, kind};
     // The driver orders these with the work of both devices, and ferry with that of its stream.
-    const bool is_legacy = !asked.stream || asked.stream == CU_STREAM_LEGACY;
-    if (kind == traffic::between_devices && (!asked.is_async || is_legacy)) return {outcome::driver_is_fastest, kind};
+    if (kind == traffic::between_devices && (!asked.is_async || is_on_legacy_stream(asked)))
+        return {outcome::driver_is_fastest, kind};
     const bool is_by_driver = plan.route == FERRY_ROUTE_DRIVER;
     if (plan.route == FERRY_ROUTE_NONE || (is_by_driver && !the_settings().takes_all))
         return {outcome::driver_is_fastest, kind};
