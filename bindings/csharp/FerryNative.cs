@@ -1852,7 +1852,8 @@ namespace Ferry
         /// </summary>
         /// <remarks>
         /// Thread-safety: safe, but not beside ferry_ticket_release of the same ticket. Errors: the common errors;
-        /// info-&gt;status is the copy's own result; a copy that failed is no error of this call.
+        /// info-&gt;status is the copy's own result; a copy that failed is no error of this call. A ticket that was not
+        /// found done before its context was destroyed has the driver's CUDA_ERROR_CONTEXT_IS_DESTROYED.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_ticket_get_info(IntPtr ticket, TicketInfo* info);
@@ -2236,7 +2237,9 @@ namespace Ferry
         /// Destroys a context made by ferry_context_create, with everything in it. If it was adopted, ferry returns to
         /// the device's primary context. No thread may have the context current, and no other call may be using it.
         /// </summary>
-        /// <remarks>Blocking: until the context's work has ended.</remarks>
+        /// <remarks>
+        /// Blocking: until the context's work has ended, and kernels of helpers (ferry_multilink_set) that come late.
+        /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_context_destroy(IntPtr instance, IntPtr context);
 

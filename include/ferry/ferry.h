@@ -594,7 +594,8 @@ typedef struct ferry_ticket_info {
  *
  * Ownership:     *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
  * Errors:        FERRY_ERROR_CAPTURE on a stream that is being captured; FERRY_ERROR_OUT_OF_MEMORY.
- * Driver:        cuEventCreate, cuEventRecord; cuEventQuery where ferry's own streams have work on other devices.
+ * Driver:        cuCtxGetId, cuEventCreate, cuEventRecord; cuEventQuery where ferry's own streams have work on other
+ *                devices.
  */
 FERRY_API int32_t ferry_ticket_create(ferry_instance *instance, struct CUstream_st *stream, ferry_ticket **ticket,
                                       ferry_error_info *error);
@@ -610,9 +611,10 @@ FERRY_API int32_t ferry_ticket_create(ferry_instance *instance, struct CUstream_
  * return of ferry_close says that they have left.
  *
  * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
- * Errors:        info->status is the copy's own result; a copy that failed is no error of this call.
- * Driver:        cuThreadExchangeStreamCaptureMode, so that no capture is broken, and cuEventQuery; for a staged copy
- *                none while bytes arrive or once it is done.
+ * Errors:        info->status is the copy's own result; a copy that failed is no error of this call. A ticket that was
+ *                not found done before its context was destroyed has the driver's CUDA_ERROR_CONTEXT_IS_DESTROYED.
+ * Driver:        cuThreadExchangeStreamCaptureMode, so that no capture is broken, cuCtxGetId and cuEventQuery; for a
+ *                staged copy none while bytes arrive or once it is done.
  */
 FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info);
 
@@ -624,8 +626,8 @@ FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info 
  * Ownership:     the ticket stays the caller's.
  * Errors:        the status that ended the copy, which may come from earlier work that failed;
  *                FERRY_ERROR_INVALID_ARGUMENT for NULL. For the copy's own status alone see ferry_ticket_info.status.
- * Driver:        cuThreadExchangeStreamCaptureMode, so that no capture is broken, and cuEventSynchronize; for staged
- *                copies none, except cuCtxGetId and cuEventQuery when there is no progress.
+ * Driver:        cuThreadExchangeStreamCaptureMode, so that no capture is broken, cuCtxGetId and cuEventSynchronize;
+ *                for staged copies none, except cuCtxGetId and cuEventQuery when there is no progress.
  */
 FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
 
@@ -634,7 +636,7 @@ FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
  *
  * NULL:          `ticket`.
  * Thread-safety: not beside another call on the same ticket.
- * Driver:        cuEventDestroy.
+ * Driver:        cuCtxGetId, and cuEventDestroy unless the ticket's context has been destroyed.
  */
 FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
 
@@ -1472,7 +1474,7 @@ FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device,
  * Destroys a context made by ferry_context_create, with everything in it. If it was adopted, ferry returns to the
  * device's primary context. No thread may have the context current, and no other call may be using it.
  *
- * Blocking:      until the context's work has ended.
+ * Blocking:      until the context's work has ended, and kernels of helpers (ferry_multilink_set) that come late.
  * Driver:        cuCtxDestroy.
  */
 FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_st *context);

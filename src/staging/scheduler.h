@@ -139,7 +139,7 @@ public:
     // servers are not stuck.
     bool inspect(std::uint64_t now, std::uint32_t enough) noexcept;
     // Whether a block of a launch with helpers has been at its chunk for long. Its context may have died, and the other
-    // blocks, in the caller's stream, would wait for ever. Asks once, then only after as long again.
+    // blocks, in the caller's stream, would wait for ever. True at most twice a second.
     bool is_helper_late() noexcept;
     // Moves a filled slot of a launch with stuck workers into the parcel. Returns false where no launch waits for a
     // slot, or no filled slot is found.

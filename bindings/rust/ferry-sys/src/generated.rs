@@ -2087,7 +2087,8 @@ extern "C" {
     /// * Ownership: *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
     /// * Errors: the common errors; FERRY_ERROR_CAPTURE on a stream that is being captured;
     ///   FERRY_ERROR_OUT_OF_MEMORY.
-    /// * Driver: cuEventCreate, cuEventRecord; cuEventQuery where ferry's own streams have work on other devices.
+    /// * Driver: cuCtxGetId, cuEventCreate, cuEventRecord; cuEventQuery where ferry's own streams have work on
+    ///   other devices.
     pub fn ferry_ticket_create(instance: *mut ferry_instance, stream: *mut CUstream_st, ticket: *mut *mut ferry_ticket, error: *mut ferry_error_info) -> Status;
 
     /// Fills `info`. A staged copy is done when its last byte has arrived, which may be a moment before its stream
@@ -2106,9 +2107,10 @@ extern "C" {
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors; info-\>status is the copy's own result; a copy that failed is no error of this
-    ///   call.
-    /// * Driver: cuThreadExchangeStreamCaptureMode, so that no capture is broken, and cuEventQuery; for a staged
-    ///   copy none while bytes arrive or once it is done.
+    ///   call. A ticket that was not found done before its context was destroyed has the driver's
+    ///   CUDA_ERROR_CONTEXT_IS_DESTROYED.
+    /// * Driver: cuThreadExchangeStreamCaptureMode, so that no capture is broken, cuCtxGetId and cuEventQuery; for
+    ///   a staged copy none while bytes arrive or once it is done.
     pub fn ferry_ticket_get_info(ticket: *mut ferry_ticket, info: *mut ferry_ticket_info) -> Status;
 
     /// Waits until the copy is done, and returns its status. The calling thread helps with staged copies meanwhile.
@@ -2120,8 +2122,8 @@ extern "C" {
     /// * Ownership: the ticket stays the caller's.
     /// * Errors: the common errors; the status that ended the copy, which may come from earlier work that failed;
     ///   FERRY_ERROR_INVALID_ARGUMENT for NULL. For the copy's own status alone see ferry_ticket_info.status.
-    /// * Driver: cuThreadExchangeStreamCaptureMode, so that no capture is broken, and cuEventSynchronize; for
-    ///   staged copies none, except cuCtxGetId and cuEventQuery when there is no progress.
+    /// * Driver: cuThreadExchangeStreamCaptureMode, so that no capture is broken, cuCtxGetId and
+    ///   cuEventSynchronize; for staged copies none, except cuCtxGetId and cuEventQuery when there is no progress.
     pub fn ferry_ticket_wait(ticket: *mut ferry_ticket) -> Status;
 
     /// Releases a ticket, at any time; the copy continues.
@@ -2133,7 +2135,7 @@ extern "C" {
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
-    /// * Driver: cuEventDestroy.
+    /// * Driver: cuCtxGetId, and cuEventDestroy unless the ticket's context has been destroyed.
     pub fn ferry_ticket_release(ticket: *mut ferry_ticket) -> Status;
 
     /// Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among
@@ -2587,7 +2589,7 @@ extern "C" {
     /// * NULL: none.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe from any thread.
-    /// * Blocking: until the context's work has ended.
+    /// * Blocking: until the context's work has ended, and kernels of helpers (ferry_multilink_set) that come late.
     /// * Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
     ///   the call ends is gone.
     /// * Errors: the common errors.
