@@ -198,7 +198,7 @@ static_assert(sizeof(ring_mailbox) == 128, "two lines of a host's cache");
 // traps: a stream never reports success while bytes are missing.
 constexpr u64 ring_aborted = ~u64{0};
 
-constexpr u32 max_ring_blocks = 16;
+constexpr u32 max_ring_blocks = 32; // of all devices that serve a record
 struct ring_record {
     ring_mailbox mailboxes[max_ring_blocks];
     // Written by the blocks. Low half: messages completed, ever. High half: twice the number of runs that blocks have

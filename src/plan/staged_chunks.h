@@ -65,9 +65,13 @@ constexpr std::uint32_t blocks_for_threads(std::uint32_t threads, bool to_device
     return std::clamp(to_device ? threads : 2 * threads, 1U, enough);
 }
 
+// At most so many blocks serve a copy on one device.
+constexpr std::uint32_t max_blocks_of_a_link = 16;
+static_assert(max_blocks_of_a_link <= gpu::max_ring_blocks);
+
 // How many of them each device has where several serve a copy over their links.
 constexpr std::uint32_t blocks_on_each_link(std::uint32_t blocks, std::uint32_t links) noexcept {
-    return std::min(blocks, gpu::max_ring_blocks / links);
+    return std::min({blocks, max_blocks_of_a_link, gpu::max_ring_blocks / links});
 }
 
 class staging {

@@ -10,7 +10,7 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint64_t max_launches_of_a_page = 256, min_launches_of_a_page = 16;
+constexpr std::uint64_t max_launches_of_a_page = 128, min_launches_of_a_page = 16;
 
 std::uint64_t room_of_slot(std::uint64_t slot_size) noexcept { return slot_size + slot_margin; }
 

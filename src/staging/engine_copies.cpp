@@ -126,7 +126,7 @@ error staging_engine::enqueue_copies(const staged_copy &copy, staging_launch &la
     struct {
         std::byte *slot;
         std::uint32_t first_message;
-    } of_block[gpu::max_ring_blocks];
+    } of_block[max_blocks_of_copies];
     for (std::uint64_t block = 0; block < blocks; ++block)
         of_block[block] = {launch.record.channels[block].idle[0]->host, launch.record.channels[block].first_message};
 

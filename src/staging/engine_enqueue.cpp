@@ -135,7 +135,7 @@ launch_work staging_engine::work_of_all(const staged_copy &copy, const tracked_c
             .buffers = &of.buffers,
             .progress = progress,
             .context = &context,
-            .blocks = by_copies ? gpu::max_ring_blocks : blocks * (1 + copy.helper_count),
+            .blocks = by_copies ? max_blocks_of_copies : blocks * (1 + copy.helper_count),
             .own_blocks = blocks,
             .max_slots_each = staging_channel::max_slots,
             .are_stores_streamed = is_short == to_device,

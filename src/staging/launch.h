@@ -32,7 +32,8 @@ struct launch_record {
     staging_channel channels[gpu::max_ring_blocks];
 };
 
-constexpr std::uint32_t max_staged_helpers = 3; // of a copy: each has a share of max_ring_blocks
+constexpr std::uint32_t max_staged_helpers = 3;    // of a copy: each has a share of max_ring_blocks
+constexpr std::uint32_t max_blocks_of_copies = 16; // of a launch by copies: so many are in flight
 
 // As long as the launch: what it copies. Written by enqueue(), before any other thread knows of the launch.
 struct launch_work {
