@@ -298,7 +298,8 @@ TEST_F(multilink, the_explanation_tells_links_and_time_or_the_obstacle) {
     const ferry_explanation told = explain(copy);
     EXPECT_EQ(told.route, FERRY_ROUTE_MULTILINK);
     EXPECT_EQ(told.links, static_cast<std::uint32_t>(launches));
-    EXPECT_EQ(told.max_sms, 16u);
+    EXPECT_EQ(told.max_sms, 24u);
+    EXPECT_EQ(told.helper_sms, 24u);
     EXPECT_EQ(told.blocks, FERRY_BLOCKS_NO);
     EXPECT_STREQ(told.driver_call, "cuLaunchKernel");
     EXPECT_EQ(told.multilink_obstacle, FERRY_OBSTACLE_NONE);
@@ -306,7 +307,7 @@ TEST_F(multilink, the_explanation_tells_links_and_time_or_the_obstacle) {
     char text[512] = "";
     ferry_explanation_format(&told, text, sizeof text);
     EXPECT_NE(std::string(text).find("multilink route: cuLaunchKernel over " + std::to_string(launches) +
-                                     " links on 16 SMs each"),
+                                     " links on 24 SMs each"),
               std::string::npos)
         << text;
 
@@ -525,7 +526,7 @@ TEST_F(multilink, the_maximum_of_sms_counts_on_each_helper_and_is_told) {
         ferry_explanation told = {};
         told.struct_size = sizeof told;
         ASSERT_OK(ferry_copy_explain_async(noting.instance.get(), &copy, device.stream(), &told, nullptr));
-        const std::uint32_t own = of_device ? of_device : 16;
+        const std::uint32_t own = of_device ? of_device : 24;
         EXPECT_EQ(told.max_sms, own);
         EXPECT_EQ(told.helper_sms, 4u);
         EXPECT_GT(told.engine_bytes, size / 4);

@@ -379,7 +379,7 @@ TEST(plan, copies_take_several_links_where_they_may_and_can) {
         facts.multilink = obstacle::none;
         facts.links = 4;
         EXPECT_EQ(plan_copy(line, facts).route, route_kind::multilink);
-        EXPECT_EQ(plan_copy(line, facts).blocks, blocks_of_a_link);
+        EXPECT_EQ(plan_copy(line, facts).blocks, way == ends::h2d ? 24 : 16);
         EXPECT_LT(predict_copy(line, facts).multilink.predicted_ns, predict_copy(line, facts).driver.predicted_ns / 2);
         facts.preferences.max_blocks = 3;
         EXPECT_EQ(plan_copy(line, facts).blocks, 3);

@@ -1524,8 +1524,9 @@ namespace Ferry
         public const uint SizeOf = 24;
         public uint StructSize;
         /// <summary>
-        /// The maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. For
-        /// pageable memory the maximum in the copy's flags counts on each device.
+        /// The maximum number of SMs that a copy of pinned memory may use on each helper. 0: as many as are useful,
+        /// which is also the limit: 24 for copies to the device, 16 for copies to the host. For pageable memory the
+        /// maximum in the copy's flags counts on each device.
         /// </summary>
         public uint MaxSms;
         /// <summary>`helper_count` elements: devices, read during the call</summary>

@@ -835,7 +835,7 @@ pub const ferry_peer_info = extern struct {
 /// The devices whose host links copies of another device may take.
 pub const ferry_multilink_options = extern struct {
     struct_size: u32 = @sizeOf(ferry_multilink_options),
-    max_sms: u32 = 0, // The maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. For pageable memory the maximum in the copy's flags counts on each device.
+    max_sms: u32 = 0, // The maximum number of SMs that a copy of pinned memory may use on each helper. 0: as many as are useful, which is also the limit: 24 for copies to the device, 16 for copies to the host. For pageable memory the maximum in the copy's flags counts on each device.
     helpers: ?[*]const i32 = null, // `helper_count` elements: devices, read during the call
     helper_count: u32 = 0, // at most 29; 0: as without options
     reserved: u32 = 0, // 0

@@ -2821,8 +2821,9 @@ FERRY_API int32_t ferry_peer_calibrate(ferry_instance *instance, int32_t device,
 /* The devices whose host links copies of another device may take. */
 typedef struct ferry_multilink_options {
     uint32_t struct_size;
-    /* The maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. For pageable
-       memory the maximum in the copy's flags counts on each device. */
+    /* The maximum number of SMs that a copy of pinned memory may use on each helper. 0: as many as are useful, which is
+       also the limit: 24 for copies to the device, 16 for copies to the host. For pageable memory the maximum in the
+       copy's flags counts on each device. */
     uint32_t max_sms;
     const int32_t *helpers; /* `helper_count` elements: devices, read during the call */
     uint32_t helper_count;  /* at most 29; 0: as without options */

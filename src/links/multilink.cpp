@@ -57,7 +57,8 @@ bool has_passed(const link_record &record) noexcept {
 
 link_shares share_links(const shape &shape, unsigned links, std::uint32_t blocks, std::uint32_t max_of_helper,
                         bool may_use_engine) noexcept {
-    const std::uint32_t most = blocks_of_a_link, of_helper = max_of_helper ? std::min(max_of_helper, most) : most;
+    std::uint32_t of_helper = blocks_of_a_link(shape);
+    if (max_of_helper) of_helper = std::min(of_helper, max_of_helper);
     const std::uint64_t chunk = size_of_chunk(shape, blocks + (links - 1) * of_helper);
     return {of_helper, chunk, may_use_engine ? share_of_engine(shape, chunk, links) : 0};
 }

@@ -216,12 +216,12 @@ copy_plan plan_for_relay(const plan_facts &facts) noexcept {
     return plan;
 }
 
-copy_plan plan_for_links(const plan_facts &facts) noexcept {
+copy_plan plan_for_links(const shape &shape, const plan_facts &facts) noexcept {
     copy_plan plan;
     plan.route = route_kind::multilink;
     plan.synchronise_after = facts.form == copy_form::synchronous;
-    plan.blocks =
-        facts.preferences.max_blocks ? std::min(facts.preferences.max_blocks, blocks_of_a_link) : blocks_of_a_link;
+    plan.blocks = blocks_of_a_link(shape);
+    if (facts.preferences.max_blocks) plan.blocks = std::min(plan.blocks, facts.preferences.max_blocks);
     return plan;
 }
 
@@ -337,7 +337,7 @@ ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept 
     if (preferences.forced == route_kind::kernel && is_obstacle(why_not_kernel))
         return ranked.add(refuse_plan(why_not_kernel));
     if (preferences.forced == route_kind::none && facts.multilink == obstacle::none && !is_pageable(shape))
-        return ranked.add(because(plan_for_links(facts), FERRY_REASON_MULTILINK));
+        return ranked.add(because(plan_for_links(shape, facts), FERRY_REASON_MULTILINK));
     if (goes_with_commands(shape, facts))
         return ranked.add(because(plan_for_driver(shape, facts), FERRY_REASON_SOURCE_READ));
     if (preferences.forced == route_kind::none && is_read_early(shape, facts) && !facts.is_stream_idle &&

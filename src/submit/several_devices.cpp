@@ -57,7 +57,7 @@ error look_at_links(ferry_instance &instance, const shape &shape, CUcontext cont
     link_ways ways;
     if (error failed = instance.links.find_ways(shape, facts.context_device, context, ways)) return failed;
     facts.multilink = ways.why_not;
-    facts.helper_blocks = static_cast<std::uint16_t>(std::min<std::uint32_t>(ways.max_blocks, blocks_of_a_link));
+    facts.helper_blocks = static_cast<std::uint16_t>(std::min<std::uint32_t>(ways.max_blocks, blocks_of_a_link(shape)));
     if (ways.count > 1) facts.links = static_cast<std::uint16_t>(ways.count);
     return {};
 }

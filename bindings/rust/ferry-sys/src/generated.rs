@@ -1645,8 +1645,9 @@ impl Default for ferry_peer_info {
 #[derive(Clone, Copy, Debug)]
 pub struct ferry_multilink_options {
     pub struct_size: u32,
-    /// The maximum number of SMs that a copy of pinned memory may use on each helper; 0: 16, and never more. For
-    /// pageable memory the maximum in the copy's flags counts on each device.
+    /// The maximum number of SMs that a copy of pinned memory may use on each helper. 0: as many as are useful,
+    /// which is also the limit: 24 for copies to the device, 16 for copies to the host. For pageable memory the
+    /// maximum in the copy's flags counts on each device.
     pub max_sms: u32,
     /// `helper_count` elements: devices, read during the call
     pub helpers: *const i32,
