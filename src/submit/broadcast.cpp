@@ -322,31 +322,44 @@ private:
         return failed;
     }
 
-    // From the host: the devices of an island take the chunks in turn and pass each on to all others.
+    // From the host: the devices of an island take chunks in rounds, one each, and pass them on to all others. All of
+    // them begin before any is told to pass on.
     error enqueue_exchange(const unsigned *of, unsigned count, std::uint64_t &bad_index) noexcept {
         std::uint64_t chunk = 0;
-        for (std::uint64_t at = 0, number = 0; at < size_; at += chunk, ++number) {
-            if (number % count == 0) chunk = size_of_exchanged(size_ - at, count, at == 0);
-            const std::uint64_t size = std::min(chunk, size_ - at);
-            const unsigned first = of[number % count];
-            const shape_end there = part_of(first, at, size);
-            bad_index = all_[first].member->index;
-            if (error failed = copy(feeding_[first], there.device, there, part_of_source(at, size))) return failed;
-            if (count == 1) continue;
-            if (error failed = order(feeding_[first], forwarding_[first])) return failed;
-            for (unsigned i = 1; i < count; ++i) {
-                const unsigned next = of[(number + i) % count];
-                bad_index = all_[next].member->index;
-                if (error failed = copy(forwarding_[first], there.device, part_of(next, at, size), there))
-                    return failed;
-            }
+        for (std::uint64_t begin = 0; begin < size_; begin += count * chunk) {
+            chunk = size_of_exchanged(size_ - begin, count, begin == 0);
+            const auto each_chunk = [&](auto enqueue_one) noexcept -> error {
+                for (unsigned i = 0; i < count && begin + i * chunk < size_; ++i) {
+                    const std::uint64_t at = begin + i * chunk;
+                    if (error failed = enqueue_one(i, at, std::min(chunk, size_ - at))) return failed;
+                }
+                return {};
+            };
+            const auto feed = [&](unsigned i, std::uint64_t at, std::uint64_t size) noexcept -> error {
+                const shape_end to = part_of(of[i], at, size);
+                bad_index = all_[of[i]].member->index;
+                if (error failed = copy(feeding_[of[i]], to.device, to, part_of_source(at, size))) return failed;
+                return count == 1 ? ok : order(feeding_[of[i]], forwarding_[of[i]]);
+            };
+            const auto pass_on = [&](unsigned i, std::uint64_t at, std::uint64_t size) noexcept -> error {
+                const shape_end from = part_of(of[i], at, size);
+                for (unsigned step = 1; step < count; ++step) {
+                    const unsigned next = of[(i + step) % count];
+                    bad_index = all_[next].member->index;
+                    if (error failed = copy(forwarding_[of[i]], from.device, part_of(next, at, size), from))
+                        return failed;
+                }
+                return {};
+            };
+            if (error failed = each_chunk(feed)) return failed;
+            if (error failed = each_chunk(pass_on)) return failed;
         }
         return {};
     }
 
-    // Between two staged copies of a link some 0.2 ms are lost, and two at once share the slots, so each device has only
-    // two: the first is passed on while the second arrives. Four H100, 1 GiB, each of 15 runs: 60 and 40 % 92 to 106 GB/s,
-    // halves 83 to 96, four quarters 74 to 98.
+    // Between two staged copies of a link some 0.2 ms are lost, and two at once share the slots, so each device has
+    // only two: the first is passed on while the second arrives. Four H100, 1 GiB, each of 15 runs: 60 and 40 % 92 to
+    // 106 GB/s, halves 83 to 96, four quarters 74 to 98.
     std::uint64_t size_of_exchanged(std::uint64_t left, unsigned devices, bool is_first) const noexcept {
         constexpr std::uint64_t megabyte = std::uint64_t{1} << 20;
         if (devices == 1) return left;
@@ -357,9 +370,9 @@ private:
         return std::clamp(round_up(size_ / devices / 8, 4096), megabyte, 32 * megabyte);
     }
 
-    // From a device: each device of an island passes the chunks on to the next one, so that no link carries a byte twice,
-    // and no device gets two chunks at a time. When devices take chunks in turn and pass them on to all others, they get
-    // several at once, and 1 GiB arrives on three H100 at 235 GB/s in place of 346.
+    // From a device: each device of an island passes the chunks on to the next one, so that no link carries a byte
+    // twice, and no device gets two chunks at a time. When devices take chunks in turn and pass them on to all others,
+    // they get several at once, and 1 GiB arrives on three H100 at 235 GB/s in place of 346.
     error enqueue_chain(const unsigned *of, unsigned count, std::uint64_t &bad_index) noexcept {
         const std::uint64_t chunk = size_of_passed(count);
         for (std::uint64_t at = 0; at < size_; at += chunk) {
@@ -379,8 +392,8 @@ private:
         return {};
     }
 
-    // Each chunk costs some 5 us, and the last device gets its first bytes chunks later than the first one. H100: best are
-    // 8 MiB for 64 MiB, 16 for 256, 32 for 1 GiB.
+    // Each chunk costs some 5 us, and the last device gets its first bytes chunks later than the first one. H100: best
+    // are 8 MiB for 64 MiB, 16 for 256, 32 for 1 GiB.
     std::uint64_t size_of_passed(unsigned devices) const noexcept {
         constexpr std::uint64_t megabyte = std::uint64_t{1} << 20, largest = 256 * megabyte;
         std::uint64_t chunk = megabyte;
