@@ -333,6 +333,28 @@ TEST_F(relayed, the_explanation_names_the_route_its_time_and_the_access) {
     EXPECT_OK(ferry_peer_disable(counted.get(), 0, 1));
 }
 
+TEST_F(relayed, copies_pass_by_a_link_that_loses_data_although_the_program_has_access_over_it) {
+    ferry_peer_info pair = {};
+    pair.struct_size = sizeof pair;
+    ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair));
+    if (!pair.can_access || ferry_peer_probe(counted.get(), 0, 1) != FERRY_ERROR_PEER_ACCESS)
+        GTEST_SKIP() << "no link that loses data";
+    const std::uint64_t size = 20 * megabyte;
+    const station near(context, size), far(there, size);
+    const made_current in(context);
+    ASSERT_OK(raw().cuCtxEnablePeerAccess(there, 0));
+    far.write(random_bytes(size, 4));
+    for (const std::uint32_t flags : {std::uint32_t{0}, std::uint32_t{FERRY_COPY_BY_RELAY}}) {
+        near.write(random_bytes(size, 3));
+        const ferry_copy_desc copy = line(far, near, size, flags);
+        EXPECT_EQ(explain(copy, near.stream()).relay_obstacle, FERRY_OBSTACLE_NONE) << "it counts as no access";
+        EXPECT_OK(ferry_copy_async(counted.get(), &copy, near.stream(), nullptr, nullptr));
+        near.wait();
+    }
+    EXPECT_OK(raw().cuCtxDisablePeerAccess(there));
+    EXPECT_TRUE(far.read() == random_bytes(size, 3)) << "at the latest by the second copy";
+}
+
 TEST_F(relayed, slots_are_released_by_a_trim_and_come_back) {
     const std::uint64_t size = 20 * megabyte;
     const station near(context, size), far(there, size);
@@ -436,8 +458,9 @@ TEST_F(relayed, a_context_that_dies_meanwhile_is_reported_although_the_stream_pa
     if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
     if (!has_kernels()) GTEST_SKIP() << "without kernels";
     const std::uint64_t size = 40 * megabyte;
-    for (const bool is_synchronous : {true, false}) {
-        SCOPED_TRACE(is_synchronous);
+    for (const auto &[is_synchronous, is_source] :
+         {std::pair{true, true}, {false, true}, {true, false}, {false, false}}) {
+        SCOPED_TRACE(testing::Message() << "synchronous: " << is_synchronous << ", the source's: " << is_source);
         CUcontext own = nullptr;
         ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own, nullptr));
         {
@@ -445,10 +468,10 @@ TEST_F(relayed, a_context_that_dies_meanwhile_is_reported_although_the_stream_pa
             const instance_owner instance = open_or_fail(dying_context::options());
             ASSERT_OK(ferry_context_adopt(instance.get(), 0, own));
             ASSERT_OK(ferry_context_adopt(instance.get(), 1, doomed));
-            const station to(own, size);
+            const station other(own, size);
             ferry_copy_desc copy = {};
-            copy.source.address = doomed.allocate(size);
-            copy.destination.address = to.address();
+            copy.source.address = is_source ? doomed.allocate(size) : other.address();
+            copy.destination.address = is_source ? other.address() : doomed.allocate(size);
             copy.width = size;
             copy.flags = FERRY_COPY_BY_RELAY;
             const made_current in(own);
@@ -459,8 +482,8 @@ TEST_F(relayed, a_context_that_dies_meanwhile_is_reported_although_the_stream_pa
             } else {
                 ferry_ticket *ticket = nullptr;
                 {
-                    const gate held(to.stream());
-                    ASSERT_OK(ferry_copy_async(instance.get(), &copy, to.stream(), &ticket, nullptr));
+                    const gate held(other.stream());
+                    ASSERT_OK(ferry_copy_async(instance.get(), &copy, other.stream(), &ticket, nullptr));
                 }
                 status = ferry_ticket_wait(ticket);
                 EXPECT_OK(ferry_ticket_release(ticket));

@@ -28,6 +28,16 @@ std::optional<double> target_for(const broadcast &of, std::size_t size) {
     return 0.99;
 }
 
+// Of 1 GiB: GB/s from the host to four devices or more, a share of what one pair of devices carries from a device.
+std::optional<double> share_target_for(const broadcast &of, std::size_t size) {
+    constexpr double from_pinned = 140, from_pageable = 90, of_pair = 0.9;
+    const memory kind = of.copies.front().way.kind();
+    if (size != GiB) return std::nullopt;
+    if (!of.copies.front().way.source.is_host()) return of_pair;
+    if (of.copies.size() < 4) return std::nullopt;
+    return (kind == memory::pinned ? from_pinned : from_pageable) / of.ceiling;
+}
+
 // One call for all destinations, on a stream of the run's device.
 contender ferry_pieces(const environment &environment, const std::vector<transfer> &copies, std::size_t size) {
     std::vector<std::uint64_t> to, from;
@@ -59,11 +69,13 @@ row measure(session &session, const broadcast &of, std::size_t size) {
     verify_each(session.workspace, boxes, both);
     const std::vector<samples> taken =
         interleave(both, session.is_quick ? effort{3, 40, 0.015e9} : effort{7, 400, 0.3e9});
+    const comparison times = compare(taken[0], taken[1]);
     return {.labels = {of.source_name, std::to_string(copies.size()), both[0].name},
             .bytes = size,
-            .times = compare(taken[0], taken[1]),
+            .times = times,
             .target = target_for(of, size),
-            .ceiling = of.ceiling};
+            .ceiling = of.ceiling,
+            .of_link = share_of_ceiling(of.ceiling, size, times.ferry_ns, share_target_for(of, size))};
 }
 
 std::vector<broadcast> all_broadcasts(const session &session, const peer_devices &peers) {

@@ -23,9 +23,9 @@ constexpr peer_box relay_boxes[] = {{"2D", {64, 64 << 10}, side::pitched, side::
 // of 55 GB/s (H200, docs/performance.md), so a ratio of 1.45 is the limit.
 struct line_target {
     std::size_t size;
-    double ratio;
+    double ratio, of_link;
 };
-constexpr line_target line_targets[] = {{64 << 20, 1.25}, {1 << 30, 1.35}};
+constexpr line_target line_targets[] = {{64 << 20, 1.25, 0.88}, {1 << 30, 1.35, 0.94}};
 
 // Turns access off through ferry, whose routes depend on it, and checks that it is off.
 void turn_access_off(const environment &environment, const peer_device &peer) {
@@ -60,7 +60,10 @@ void measure(const lane &lane, int stream_device, CUstream stream, const placed_
     all.insert(all.end(), labels.begin(), labels.end());
     row found = measure_box(lane.session, std::move(all), box, lane.ceiling, stream);
     for (const line_target &each : line_targets)
-        if (box.size.is_line() && box.size.bytes() == each.size) found.target = each.ratio;
+        if (box.size.is_line() && box.size.bytes() == each.size) {
+            found.target = each.ratio;
+            found.of_link = share_of_ceiling(lane.ceiling, found.bytes, found.times.ferry_ns, each.of_link);
+        }
     lane.rows.push_back(std::move(found));
 }
 
