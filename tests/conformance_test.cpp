@@ -343,7 +343,10 @@ class between_devices : public two_devices,
 protected:
     // There is access only over links that do not lose data. Copies arrive without it too.
     void ask_for_access(std::int32_t device, std::int32_t peer) {
-        EXPECT_EQ(ferry_peer_enable(basic.get(), device, peer), ferry_peer_probe(basic.get(), device, peer));
+        if (const std::int32_t refused = ferry_peer_enable(basic.get(), device, peer)) {
+            EXPECT_EQ(refused, FERRY_ERROR_PEER_ACCESS);
+            EXPECT_EQ(ferry_peer_probe(basic.get(), device, peer), FERRY_ERROR_PEER_ACCESS);
+        }
     }
 };
 
