@@ -26,7 +26,8 @@ if os.environ.get("FERRY_TEST_DRIVER") == "cuda" and "FERRY_TEST_BEGUN" not in o
     folder = os.path.dirname(found[1] or found[2])
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "LD_LIBRARY_PATH": folder, "FERRY_TEST_BEGUN": "1"})
 
-ferry_run, traps, lookups, plugin, own_preload, linked, old_driver, static_program, *others = map(os.path.abspath, sys.argv[1:])
+(ferry_run, traps, every_call, lookups, plugin, own_preload, linked, old_driver, static_program,
+ *others) = map(os.path.abspath, sys.argv[1:])
 try:
     driver = ctypes.CDLL("libcuda.so.1")
     version = ctypes.c_int()
@@ -122,6 +123,19 @@ for program in others:
         done = run(ferry_run, "--quiet", *options, "--", program)
         check(done.returncode == 0, program, options, done)
 
+# Every copy and fill that is replaced is called by its symbol, and moves the bytes that it should.
+entry_points = (Path(__file__).parents[2] / "tools/run/preload/entry_points.inc").read_text()
+variants = re.findall(r"FERRY_RUN_STREAM_ENTRY\((cuMem(?:cpy|set)\w*), (_\w+),", entry_points)
+replaced_calls = {symbol + suffix for symbol, variant in variants for suffix in ("", variant)}
+plain = run(every_call)
+check(plain.returncode == 0 and {line.split()[0] for line in plain.stdout.splitlines()[:-1]} == replaced_calls, plain)
+for options in OPTIONS + OTHER_OPTIONS:
+    done, report, _ = report_of(every_call, options=options)
+    check((done.returncode, done.stdout) == (0, plain.stdout), options, done)
+    check(report["copies"]["calls"] >= len(replaced_calls), options, report)
+    check(options != ["--all"] or report["served"]["calls"] >= len(replaced_calls), report)
+check(run(ferry_run, "--all", "--quiet", "--", every_call, FERRY_RUN_FLIP="1").stdout.count("wrong") >= 40)
+
 # A byte that is changed on the way is noticed.
 for name in ("result-without-waiting", "source-rewritten", "per-thread-streams", "narrow-rows", "batches"):
     check(run(ferry_run, "--all", "--quiet", "--", traps, name, FERRY_RUN_FLIP="1").returncode != 0, name)
@@ -162,7 +176,8 @@ check(done.returncode == 0 and report["served"]["calls"] > 0, done, report)
 # ---- Reports
 
 done = run(ferry_run, "--", traps, "result-without-waiting")
-for words in ("ferry-run: run-traps", "served by ferry", "below 256 MiB", "device to pageable: staged", "pageable to device: staged"):
+for words in ("ferry-run: run-traps", "served by ferry", "below 256 MiB", "device to pageable: staged",
+              "pageable to device: staged"):
     check(words in done.stderr, words, done.stderr)
 check(done.stdout == "0 failures\n", done)
 parent = "import os, subprocess, sys\nfor name in sys.argv[2:]: subprocess.run([sys.argv[1], name], check=True)\nsys.exit(3)"
