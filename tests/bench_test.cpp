@@ -78,6 +78,20 @@ TEST(bench_arithmetic, meeting_the_time_limit_or_the_best_route_is_enough) {
     }
 }
 
+TEST(bench_arithmetic, the_share_of_a_ceiling_turns_times_into_shares) {
+    const distribution ns = {
+        .p10 = 100, .p25 = 125, .median = 200, .p75 = 250, .p90 = 400, .p99 = 500, .least = 80, .count = 9};
+    const distribution share = share_of_ceiling(2, 200, ns, {}).share; // 100 ns at 2 B/ns
+    EXPECT_EQ(share.least, 0.2);
+    EXPECT_EQ(share.p10, 0.25);
+    EXPECT_EQ(share.p25, 0.4);
+    EXPECT_EQ(share.median, 0.5);
+    EXPECT_EQ(share.p75, 0.8);
+    EXPECT_EQ(share.p90, 1);
+    EXPECT_EQ(share.p99, 1.25);
+    EXPECT_EQ(share.count, 9u);
+}
+
 TEST(bench_arithmetic, both_the_link_and_the_raw_call_must_be_kept_up_with) {
     for (const auto &[raw_ns, share, expected] :
          {std::tuple{120.0, 0.9, verdict::met}, {120.0, 0.8, verdict::missed}, {80.0, 0.9, verdict::missed}}) {

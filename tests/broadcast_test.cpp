@@ -100,6 +100,16 @@ TEST_F(broadcasts, every_device_gets_the_bytes_with_and_without_access) {
     }
 }
 
+TEST_F(broadcasts, large_pageable_memory_arrives_in_two_rounds_of_chunks) {
+    const std::uint64_t size = static_cast<std::uint64_t>(device_count()) * 33 * megabyte + 123;
+    const bytes sent = random_bytes(size, 29);
+    on_all_devices(size);
+    enable_all();
+    ASSERT_OK(broadcast(at(sent), size, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    expect_on_all(sent);
+}
+
 TEST_F(broadcasts, synchronous_batches_are_complete_on_return) {
     enable_all();
     const std::uint64_t size = 9 * megabyte;
@@ -494,6 +504,23 @@ TEST_F(dying_broadcasts, when_a_synchronous_call_returns_the_other_devices_have_
     ASSERT_OK(ferry_ticket_create(instance.get(), nullptr, &ticket, nullptr));
     EXPECT_OK(ferry_ticket_wait(ticket));
     EXPECT_OK(ferry_ticket_release(ticket));
+}
+
+TEST_F(dying_broadcasts, devices_behind_one_that_dies_in_a_chain_have_the_bytes_when_a_synchronous_call_returns) {
+    if (device_count() < 4) GTEST_SKIP() << "needs four devices";
+    const made_current in(own);
+    stations[0].write(sent);
+    const std::uint64_t source = to[0];
+    to.erase(to.begin());
+    from.assign(to.size(), source);
+    sizes.resize(to.size());
+    ferry_error_info error = new_error();
+    const std::int32_t status =
+        ferry_copy_pieces(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, &error);
+    expect_on_all(sent);
+    if (!doomed->is_doomed()) GTEST_SKIP() << "without access no device passes anything on";
+    EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << describe(error);
+    EXPECT_EQ(error.index, 0u);
 }
 
 TEST_F(dying_broadcasts, a_source_that_dies_fails_a_synchronous_call) {

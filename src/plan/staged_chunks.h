@@ -73,6 +73,7 @@ static_assert(max_blocks_of_a_link <= gpu::max_ring_blocks);
 constexpr std::uint32_t blocks_on_each_link(std::uint32_t blocks, std::uint32_t links) noexcept {
     return std::min({blocks, max_blocks_of_a_link, gpu::max_ring_blocks / links});
 }
+static_assert(blocks_on_each_link(40, 1) == 16 && blocks_on_each_link(16, 3) == 10 && blocks_on_each_link(8, 4) == 8);
 
 class staging {
 public:

@@ -34,6 +34,7 @@ struct launch_record {
 
 constexpr std::uint32_t max_staged_helpers = 3;    // of a copy: each has a share of max_ring_blocks
 constexpr std::uint32_t max_blocks_of_copies = 16; // of a launch by copies: so many are in flight
+static_assert(max_blocks_of_copies <= gpu::max_ring_blocks);
 
 // As long as the launch: what it copies. Written by enqueue(), before any other thread knows of the launch.
 struct launch_work {

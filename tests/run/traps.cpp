@@ -22,8 +22,7 @@
 
 namespace {
 
-// From `large` on, ferry serves copies on a crowded host too.
-constexpr std::size_t large = std::size_t{16} << 20, largest = 4 * large;
+constexpr std::size_t large = std::size_t{8} << 20, largest = 8 * large;
 
 int failures = 0;
 

@@ -31,8 +31,8 @@ struct route_choice {
     verdict judged() const { return judge(ratio, target); }
 };
 
-// How close ferry comes to the link's limit: to a copy by the driver of as many bytes of pinned memory in the same rounds,
-// or to the row's ceiling.
+// How close ferry comes to the link's limit: to a copy by the driver of as many bytes of pinned memory in the same
+// rounds, or to the row's ceiling.
 struct link_share {
     distribution share; // the limit's time / ferry's
     std::optional<double> target;
@@ -44,7 +44,7 @@ inline link_share share_of_ceiling(double ceiling, std::size_t bytes, const dist
                                    std::optional<double> target) {
     const double limit_ns = static_cast<double>(bytes) / ceiling;
     return {{limit_ns / ferry_ns.p90, limit_ns / ferry_ns.p75, limit_ns / ferry_ns.median, limit_ns / ferry_ns.p25,
-             limit_ns / ferry_ns.p10, limit_ns / ferry_ns.p10, limit_ns / ferry_ns.p99, ferry_ns.count},
+             limit_ns / ferry_ns.p10, limit_ns / ferry_ns.least, limit_ns / ferry_ns.p99, ferry_ns.count},
             target};
 }
 

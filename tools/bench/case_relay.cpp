@@ -19,7 +19,7 @@ constexpr peer_box relay_boxes[] = {{"2D", {64, 64 << 10}, side::pitched, side::
                                     {"3D", {1024, 128, 256}, side::pitched, side::pitched},
                                     {"2D", {8192, 4096}, side::array, side::array}};
 
-// The targets of long lines; other rows have to keep up with the driver. The driver carries 1 GiB at 38 GB/s over links
+// The aims for long lines; other rows have to keep up with the driver. The driver carries 1 GiB at 38 GB/s over links
 // of 55 GB/s (H200, docs/performance.md), so a ratio of 1.45 is the limit.
 struct line_target {
     std::size_t size;

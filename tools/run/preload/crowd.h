@@ -4,7 +4,7 @@
 namespace ferry_run {
 
 // Whether more threads of all processes are ready to run than there are processors, as of some milliseconds ago. Then
-// ferry's threads get processors late, or lose them with a part of a copy in their hands.
+// ferry's threads get processors late, or lose them in the middle of a chunk. Call where threads cannot be cancelled.
 bool is_crowded() noexcept;
 
 } // namespace ferry_run

@@ -39,6 +39,7 @@ enum class outcome : unsigned {
     first_reason,
     small = first_reason,
     driver_is_fastest,
+    crowded, // a staged copy that the host's processors have no time for
     captured,
     other_memory,       // managed memory, or ends of other kinds than the call names
     other_context,      // no context is current, or another one than the stream's

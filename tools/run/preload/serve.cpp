@@ -1,5 +1,7 @@
 #include "serve.h"
 
+#include "crowd.h"
+
 namespace ferry_run {
 
 namespace {
@@ -183,6 +185,9 @@ verdict serve(const request &asked, ferry_copy_desc &copy) noexcept {
     const bool is_by_driver = plan.route == FERRY_ROUTE_DRIVER;
     if (plan.route == FERRY_ROUTE_NONE || (is_by_driver && !the_settings().takes_all))
         return {outcome::driver_is_fastest, kind};
+    if (plan.route == FERRY_ROUTE_STAGED && asked.bytes < worth_staging_in_a_crowd && !the_settings().takes_all &&
+        !has_narrow_rows(asked.bytes, asked.rows) && is_crowded())
+        return {outcome::crowded, kind};
     return copy_by_ferry(*on, ferry, asked, copy, plan);
 }
 

@@ -1,7 +1,6 @@
 // One copy from the program's call to ferry, or to the driver.
 #pragma once
 
-#include "crowd.h"
 #include "driver.h"
 #include "record.h"
 #include "settings.h"
@@ -20,10 +19,11 @@ struct request {
 };
 
 // The driver copies fewer bytes as fast, unless they are scattered. From here on ferry stages pageable memory. Measured
-// beside an H100: 2 MiB gain 3 to 30 %, and lose 10 to 40 % while twice as many processes compute as there are processors.
+// beside an H100: 2 MiB gain 3 to 30 %, and lose 10 to 40 % while twice as many processes compute as there are
+// processors.
 inline constexpr std::uint64_t worth_staging = std::uint64_t{4} << 20;
-// The same on a crowded host. There 8 MiB take twice as long as the driver's copy; a model with tensors of 16 and 64 MiB
-// is loaded 5 times as fast.
+// The same on a crowded host. There 8 MiB take twice as long as the driver's copy; a model with tensors of 16 and
+// 64 MiB is loaded 5 times as fast.
 inline constexpr std::uint64_t worth_staging_in_a_crowd = std::uint64_t{16} << 20;
 // Narrow rows are worth a look from here on.
 inline constexpr std::uint64_t worth_a_kernel = std::uint64_t{32} << 10;
@@ -40,8 +40,7 @@ inline bool has_narrow_rows(std::uint64_t bytes, std::uint64_t rows) noexcept {
     return rows > 1 && bytes >= worth_a_kernel && bytes / rows <= widest_narrow_row;
 }
 inline bool is_worth_looking(const request &asked) noexcept {
-    return asked.bytes >= worth_staging_in_a_crowd || the_settings().takes_all ||
-           has_narrow_rows(asked.bytes, asked.rows) || (asked.bytes >= worth_staging && !is_crowded());
+    return asked.bytes >= worth_staging || the_settings().takes_all || has_narrow_rows(asked.bytes, asked.rows);
 }
 
 // The default stream of the variants for per-thread default streams.

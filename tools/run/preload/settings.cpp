@@ -36,6 +36,7 @@ settings read() noexcept {
     // The program may change its environment: the text is kept.
     if (is_set(variables::report)) found.report = strdup(std::getenv(variables::report));
     if (is_set(variables::trace)) found.trace = strdup(std::getenv(variables::trace));
+    if (is_set(variables::loadavg)) found.loadavg = strdup(std::getenv(variables::loadavg));
     if (is_set(variables::process)) found.first_process = std::strtol(std::getenv(variables::process), nullptr, 10);
     return found;
 }

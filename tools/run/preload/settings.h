@@ -20,7 +20,8 @@ struct settings {
     bool pins_privately = false;
     const char *report = nullptr; // the file of the JSON report
     const char *trace = nullptr;  // the file of the trace
-    long first_process = 0;       // the process that ferry-run became: it has the report's plain name
+    const char *loadavg = "/proc/loadavg";
+    long first_process = 0; // the process that ferry-run became: it has the report's plain name
 };
 
 const settings &the_settings() noexcept;

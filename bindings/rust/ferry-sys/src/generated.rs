@@ -2160,8 +2160,8 @@ extern "C" {
     ///
     /// Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on
     /// streams of ferry's own. Devices with access to each other's memory, proven by ferry_peer_enable or
-    /// ferry_peer_probe, take chunks in turn and pass them on (docs/devices.md). If the context of one dies
-    /// meanwhile, the call makes the broadcast again without it, and returns its status and the index of its copy.
+    /// ferry_peer_probe, pass chunks on to each other (docs/devices.md). If the context of one dies meanwhile, the
+    /// call makes the broadcast again without it, and returns its status and the index of its copy.
     ///
     /// * NULL: `copies`, `error`.
     /// * Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
