@@ -66,12 +66,12 @@ constexpr std::uint32_t blocks_for_threads(std::uint32_t threads, bool to_device
 }
 
 // At most so many blocks serve a copy on one device.
-constexpr std::uint32_t max_blocks_of_a_link = 16;
-static_assert(max_blocks_of_a_link <= gpu::max_ring_blocks);
+constexpr std::uint32_t max_staged_blocks = 16;
+static_assert(max_staged_blocks <= gpu::max_ring_blocks);
 
 // How many of them each device has where several serve a copy over their links.
 constexpr std::uint32_t blocks_on_each_link(std::uint32_t blocks, std::uint32_t links) noexcept {
-    return std::min({blocks, max_blocks_of_a_link, gpu::max_ring_blocks / links});
+    return std::min({blocks, max_staged_blocks, gpu::max_ring_blocks / links});
 }
 static_assert(blocks_on_each_link(40, 1) == 16 && blocks_on_each_link(16, 3) == 10 && blocks_on_each_link(8, 4) == 8);
 
