@@ -10,6 +10,7 @@
 #include "support/counted_test.h"
 #include "support/dying_context.h"
 #include "support/gate.h"
+#include "support/loaded_pairs.h"
 #include "support/raw_objects.h"
 #include "support/station.h"
 #include "support/system.h"
@@ -513,6 +514,40 @@ CUresult CUDAAPI launch_noting(CUfunction function, unsigned x, unsigned y, unsi
     EXPECT_OK(raw().cuCtxGetDevice(&device));
     launched.emplace_back(device, x);
     return raw().cuLaunchKernel(function, x, y, z, bx, by, bz, shared, on, parameters, extra);
+}
+
+// Beside a slow link the device's own has to carry more than half.
+TEST_F(multilink, the_engine_takes_the_share_of_its_link_as_it_was_measured) {
+    const std::uint64_t size = 64 * megabyte;
+    const pinned_memory host(size);
+    const launching_instance noting(launch_noting);
+    ASSERT_OK(noting.help());
+    const station device(noting.contexts[0], size);
+    const ferry_copy_desc up = line(device.address(), at(host), size), down = line(at(host), device.address(), size);
+    const auto explain = [&](const ferry_copy_desc &copy) {
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        EXPECT_OK(ferry_copy_explain_async(noting.instance.get(), &copy, device.stream(), &told, nullptr));
+        EXPECT_EQ(told.links, 2u);
+        return told;
+    };
+    const ferry_explanation equal_up = explain(up), equal_down = explain(down);
+    load_rates(noting.instance.get(), 1, 0, {.link_to_rate = 1, .link_from_rate = 100'000'000});
+    const ferry_explanation slow = explain(up), fast = explain(down);
+    EXPECT_GT(slow.engine_bytes, size * 8 / 10);
+    EXPECT_LE(slow.engine_bytes, size * 9 / 10);
+    EXPECT_GT(slow.multilink_ns, equal_up.multilink_ns);
+    EXPECT_LT(fast.engine_bytes, equal_down.engine_bytes / 10);
+    EXPECT_LT(fast.multilink_ns, equal_down.multilink_ns);
+    const bytes sent = random_bytes(size, 3);
+    std::memcpy(host.data(), sent.data(), size);
+    ASSERT_OK(ferry_copy_async(noting.instance.get(), &up, device.stream(), nullptr, nullptr));
+    device.wait();
+    EXPECT_TRUE(device.read() == sent);
+    std::memset(host.data(), 0, size);
+    ASSERT_OK(ferry_copy_async(noting.instance.get(), &down, device.stream(), nullptr, nullptr));
+    device.wait();
+    EXPECT_TRUE(host.copy() == sent);
 }
 
 TEST_F(multilink, the_maximum_of_sms_counts_on_each_helper_and_is_told) {

@@ -264,6 +264,9 @@ protected:
         EXPECT_EQ(info.bounce_rate, 0u);
         EXPECT_EQ(info.relay_rate, 0u);
         EXPECT_EQ(info.relay_fixed_ns, 0u);
+        EXPECT_EQ(info.direct_fixed_ns, 0u);
+        EXPECT_EQ(info.link_to_rate, 0u);
+        EXPECT_EQ(info.link_from_rate, 0u);
     }
     // Returns whether device 0's context can access the memory of device 1.
     static bool reaches() {
@@ -291,9 +294,26 @@ TEST_F(calibrated_pairs, rates_are_reported_for_what_the_pair_offers_and_for_no_
         EXPECT_LT(rate, 1'000'000u) << "1 TB/s";
     }
     EXPECT_GT(info.relay_fixed_ns, 0u);
+    EXPECT_EQ(info.direct_fixed_ns > 0, info.can_access);
+    const bool has_kernels = raw().cuLibraryLoadData && raw().cuLaunchKernel;
+    for (const std::uint32_t rate : {info.link_to_rate, info.link_from_rate}) {
+        EXPECT_EQ(rate > 0, info.can_access && has_kernels);
+        EXPECT_LT(rate, 1'000'000u) << "1 TB/s";
+    }
     EXPECT_EQ(info.reserved, 0u);
     expect_no_rates(ask(basic.get(), 1, 0));
     expect_no_rates(ask(full.get(), 0, 1));
+}
+
+TEST_F(calibrated_pairs, links_are_not_measured_without_kernels) {
+    ferry_options options = options_under_test();
+    options.kernels = FERRY_KERNELS_NONE;
+    const instance_owner instance = open_or_fail(options);
+    ASSERT_OK(ferry_peer_calibrate(instance.get(), 0, 1, nullptr));
+    const ferry_peer_info info = ask(instance.get(), 0, 1);
+    EXPECT_EQ(info.direct_rate > 0, info.can_access);
+    EXPECT_EQ(info.link_to_rate, 0u);
+    EXPECT_EQ(info.link_from_rate, 0u);
 }
 
 TEST_F(calibrated_pairs, a_caller_of_before_the_rates_gets_what_it_knows) {
@@ -307,7 +327,9 @@ TEST_F(calibrated_pairs, a_caller_of_before_the_rates_gets_what_it_knows) {
 
 TEST_F(calibrated_pairs, access_and_the_current_context_stay_and_nothing_is_left) {
     fault_driver driver(raw_entry_points());
-    const instance_owner instance = open_or_fail(driver.options());
+    ferry_options options = driver.options();
+    options.kernels = FERRY_KERNELS_AT_OPEN; // they stay
+    const instance_owner instance = open_or_fail(options);
     ASSERT_OK(ferry_context_synchronize(instance.get(), 0, nullptr)); // makes the contexts
     ASSERT_OK(ferry_context_synchronize(instance.get(), 1, nullptr));
     const std::size_t objects = driver.live_objects().size();

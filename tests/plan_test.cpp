@@ -356,6 +356,34 @@ TEST(plan, copies_between_devices_without_access_are_relayed_where_that_wins) {
     EXPECT_EQ(route(line, without_access(h200_profile(), {.forced = route_kind::driver})), route_kind::driver);
 }
 
+// Two pairs of a machine may have links of different kinds.
+TEST(plan, what_was_measured_of_the_pair_counts_more_than_the_profile) {
+    const shape line = shape_of(ends::peer, gapped::none, 0, 64 * MiB),
+                rows = shape_of(ends::peer, gapped::both, 4, 64 * MiB);
+    const auto in = [](std::uint64_t rate) { return 64 * MiB * 1000 / rate; };
+    plan_facts far = without_access(unknown_profile());
+    EXPECT_EQ(plan_copy(line, far).route, route_kind::driver);
+    far.pair = {.bounce_rate = 10'000, .relay_rate = 40'000, .relay_fixed_ns = 100'000};
+    EXPECT_EQ(plan_copy(line, far).route, route_kind::relayed);
+    EXPECT_EQ(predict_copy(line, far).relayed.predicted_ns, 100'000 + in(40'000));
+    EXPECT_GE(predict_copy(line, far).driver.predicted_ns, in(10'000));
+    far.pair.bounce_rate = 50'000;
+    EXPECT_EQ(plan_copy(line, far).route, route_kind::driver);
+
+    plan_facts near = facts_with(&h200_profile());
+    near.relay = obstacle::direct_access;
+    EXPECT_EQ(plan_copy(rows, near).route, route_kind::kernel);
+    const copy_forecast built_in = predict_copy(line, near);
+    near.pair = {.direct_rate = 700'000, .direct_fixed_ns = 900};
+    EXPECT_EQ(predict_copy(line, near).driver.predicted_ns, 900 + in(700'000)) << "a faster link than the profile's";
+    EXPECT_LT(predict_copy(line, near).driver.predicted_ns, built_in.driver.predicted_ns);
+    near.pair.direct_rate = 20'000;
+    for (const shape &each : {line, rows}) {
+        EXPECT_GE(predict_copy(each, near).driver.predicted_ns, in(20'000));
+        EXPECT_GE(predict_copy(each, near).kernel.predicted_ns, in(20'000)) << "no kernel is faster than the link";
+    }
+}
+
 TEST(plan, only_large_copies_between_devices_are_asked_about_access) {
     const plan_facts facts = facts_with(&h200_profile());
     EXPECT_TRUE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 2 * MiB), facts));
@@ -378,9 +406,14 @@ TEST(plan, copies_take_several_links_where_they_may_and_can) {
         EXPECT_EQ(plan_copy(line, facts).route, route_kind::driver) << "not found to be possible";
         facts.multilink = obstacle::none;
         facts.links = 4;
+        facts.own_share = 0.25;
         EXPECT_EQ(plan_copy(line, facts).route, route_kind::multilink);
         EXPECT_EQ(plan_copy(line, facts).blocks, way == ends::h2d ? 24 : 16);
         EXPECT_LT(predict_copy(line, facts).multilink.predicted_ns, predict_copy(line, facts).driver.predicted_ns / 2);
+        plan_facts beside_slow = facts;
+        beside_slow.own_share = 0.5;
+        EXPECT_GT(predict_copy(line, beside_slow).multilink.predicted_ns,
+                  predict_copy(line, facts).multilink.predicted_ns * 18 / 10);
         facts.preferences.max_blocks = 3;
         EXPECT_EQ(plan_copy(line, facts).blocks, 3);
         facts.preferences.forced = route_kind::driver;
@@ -1003,11 +1036,13 @@ TEST(batch_plan, one_large_piece_does_not_hide_the_small_ones) {
 
 constexpr int driver_version = 13000;
 
+constexpr auto no_pairs = [](const pair_use &) {};
+
 std::string text_of_profile(const device_profile &profile, const ferry_device_info &device = h200(),
-                            int version = driver_version) {
-    const std::uint64_t length = write_profile(profile, {device, version}, nullptr, 0);
+                            int version = driver_version, const pair_list &pairs = no_pairs) {
+    const std::uint64_t length = write_profile(profile, {device, version}, pairs, nullptr, 0);
     std::string text(length + 1, 'x');
-    EXPECT_EQ(write_profile(profile, {device, version}, text.data(), text.size()), length);
+    EXPECT_EQ(write_profile(profile, {device, version}, pairs, text.data(), text.size()), length);
     EXPECT_EQ(text.back(), '\0');
     text.pop_back();
     return text;
@@ -1061,9 +1096,55 @@ TEST(profile, a_written_profile_reads_back) {
     EXPECT_EQ(read(text_of_profile(unknown_profile()), found).fault, profile_fault::none);
 }
 
+constexpr auto two_pairs = [](const pair_use &use) {
+    profile_pair pair = {"0000:3B:00.0", "0000:AF:00.0", {1, 2, 3, 4, 5, 6, 7}};
+    use(pair);
+    std::swap(pair.device, pair.peer);
+    pair.rates = {.bounce_rate = 100'000'000};
+    use(pair);
+};
+constexpr char pair_lines[] = "pair 0000:3B:00.0 0000:AF:00.0 1 2 3 4 5 6 7\n"
+                              "pair 0000:AF:00.0 0000:3B:00.0 0 0 100000000 0 0 0 0\n";
+
+std::string pairs_in(const std::string &text) {
+    std::string lines;
+    read_pairs(text.data(), text.size(), [&](const profile_pair &pair) {
+        const auto use_one = [&](const pair_use &use) { use(pair); };
+        const std::string one = body_of(text_of_profile(h200_profile(), h200(), driver_version, use_one));
+        lines += one.substr(one.find("pair "));
+    });
+    return lines;
+}
+
+TEST(profile, pairs_of_devices_are_lines_at_the_end_that_read_back) {
+    const std::string text = text_of_profile(h200_profile(), h200(), driver_version, two_pairs);
+    EXPECT_EQ(body_of(text), body_of(text_of_profile(h200_profile())) + pair_lines);
+    device_profile found = {};
+    ASSERT_EQ(read(text, found).fault, profile_fault::none);
+    EXPECT_TRUE(is_same(h200_profile(), found));
+    EXPECT_EQ(pairs_in(text), pair_lines);
+    EXPECT_EQ(pairs_in(text_of_profile(h200_profile())), "");
+}
+
+// Pairs may be measured by another thread while the text is written.
+TEST(profile, a_text_is_whole_although_pairs_change_meanwhile) {
+    int calls = 0;
+    const auto more_each_time = [&](const pair_use &use) {
+        for (int i = 0; i < std::min(calls, 3); ++i)
+            two_pairs(use);
+        ++calls;
+    };
+    std::string text(65536, 'x');
+    const std::uint64_t length =
+        write_profile(h200_profile(), {h200(), driver_version}, more_each_time, text.data(), text.size());
+    device_profile found = {};
+    EXPECT_EQ(read(text.substr(0, length), found).fault, profile_fault::none);
+    EXPECT_EQ(calls, 6);
+}
+
 TEST(profile, a_profile_is_readable_text) {
     const std::string text = text_of_profile(h200_profile());
-    EXPECT_EQ(text.rfind("ferry-profile 3\n"
+    EXPECT_EQ(text.rfind("ferry-profile 4\n"
                          "device NVIDIA H200, compute 9.0, multiprocessors 132\n"
                          "driver 13000\n"
                          "host_to_device.driver_fixed_ns 5700\n",
@@ -1078,7 +1159,7 @@ TEST(profile, a_text_that_does_not_fit_is_not_written) {
     const std::uint64_t length = text_of_profile(h200_profile()).size();
     for (const std::uint64_t room : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{100}, length}) {
         std::vector<char> buffer(room + 8, '#');
-        EXPECT_EQ(write_profile(h200_profile(), {h200(), driver_version}, buffer.data(), room), length);
+        EXPECT_EQ(write_profile(h200_profile(), {h200(), driver_version}, no_pairs, buffer.data(), room), length);
         EXPECT_EQ(static_cast<std::size_t>(std::count(buffer.begin(), buffer.end(), '#')), buffer.size());
     }
 }
@@ -1095,8 +1176,8 @@ TEST(profile, every_kind_of_damage_is_refused_and_named) {
     } const damaged[] = {
         {"nothing", "", profile_fault::damage, 1},
         {"something else", "hello\n", profile_fault::damage, 1},
-        {"another version", with_checksum(replaced(body, "profile 3", "profile 1")), profile_fault::version, 1},
-        {"a longer version", with_checksum(replaced(body, "profile 3", "profile 22")), profile_fault::version, 1},
+        {"another version", with_checksum(replaced(body, "profile 4", "profile 1")), profile_fault::version, 1},
+        {"a longer version", with_checksum(replaced(body, "profile 4", "profile 22")), profile_fault::version, 1},
         {"the last byte lost", text.substr(0, text.size() - 1), profile_fault::damage, lines},
         {"the checksum lost", body, profile_fault::damage, lines - 1},
         {"half of it lost", text.substr(0, text.size() / 2), profile_fault::damage, 0},
@@ -1124,6 +1205,19 @@ TEST(profile, every_kind_of_damage_is_refused_and_named) {
          profile_fault::other_device, 2},
         {"another driver", with_checksum(replaced(body, "driver 13000", "driver 12080")), profile_fault::other_driver,
          3},
+        {"a pair without rates", with_checksum(body + "pair 0000:3B:00.0 0000:AF:00.0\n"), profile_fault::damage,
+         lines},
+        {"a pair without peer", with_checksum(body + "pair 0000:3B:00.0 1 2 3 4 5 6 7\n"), profile_fault::damage,
+         lines},
+        {"a rate too few", with_checksum(body + "pair 0000:3B:00.0 0000:AF:00.0 1 2 3 4 5 6\n"), profile_fault::damage,
+         lines},
+        {"a rate too many", with_checksum(body + "pair 0000:3B:00.0 0000:AF:00.0 1 2 3 4 5 6 7 8\n"),
+         profile_fault::damage, lines},
+        {"an address too long", with_checksum(body + "pair 0 " + std::string(32, '1') + " 1 2 3 4 5 6 7\n"),
+         profile_fault::damage, lines},
+        {"an absurd rate", with_checksum(body + pair_lines + "pair 0 1 1 2 3 4 5 6 100000001\n"), profile_fault::value,
+         lines + 2},
+        {"a pair cut off", with_checksum(body + "pair 0 1 1 2 3 4 5 6 7"), profile_fault::damage, lines},
     };
     for (const auto &row : damaged) {
         SCOPED_TRACE(row.what);
@@ -1152,7 +1246,7 @@ TEST(profile, any_mutation_is_refused) {
     const std::uint64_t seed = device();
     std::mt19937_64 random(seed);
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const std::string text = text_of_profile(h200_profile());
+    const std::string text = text_of_profile(h200_profile(), h200(), driver_version, two_pairs);
     const std::string alphabet = "0123456789 .\n-abcdef\r\t\xff";
     int taken_with_new_checksum = 0;
     for (int round = 0; round < 6000; ++round) {
@@ -1180,7 +1274,8 @@ TEST(profile, any_mutation_is_refused) {
         // A mutation with a valid checksum may be loaded. Then the profile is exactly what the text says.
         const std::string signed_mutation = with_checksum(body_of(mutated));
         if (read(signed_mutation, found).fault == profile_fault::none) {
-            ASSERT_TRUE(text_of_profile(found) == signed_mutation);
+            const std::string without_pairs = body_of(text_of_profile(found));
+            ASSERT_TRUE(without_pairs + pairs_in(signed_mutation) == body_of(signed_mutation));
             ++taken_with_new_checksum;
         }
     }

@@ -350,6 +350,7 @@ TEST_F(software_links, calibrations_measure_copies_with_access_only_over_sound_l
         const ferry_peer_info info = info_of(0, 1);
         EXPECT_EQ(info.probe, probe);
         EXPECT_EQ(info.direct_rate > 0, probe == FERRY_PROBE_PASSED);
+        EXPECT_EQ(info.link_to_rate > 0, probe == FERRY_PROBE_PASSED);
         EXPECT_GT(info.bounce_rate, 0u);
         EXPECT_GT(info.relay_rate, 0u);
         EXPECT_GT(info.relay_fixed_ns, 0u);

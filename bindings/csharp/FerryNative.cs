@@ -312,7 +312,7 @@ namespace Ferry
         BuiltIn = 1,
         /// <summary>of no device: ferry_device_calibrate measures this one</summary>
         Cautious = 2,
-        /// <summary>by ferry_device_calibrate, now or before ferry_profile_load</summary>
+        /// <summary>by a calibration, now or before ferry_profile_load</summary>
         Measured = 3,
     }
 
@@ -1488,7 +1488,7 @@ namespace Ferry
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct PeerInfo
     {
-        public const uint SizeOf = 56;
+        public const uint SizeOf = 68;
         public uint StructSize;
         public int Device;
         public int Peer;
@@ -1507,14 +1507,20 @@ namespace Ferry
         /// <summary>1: arrays can be reached too; 0 also if it is not reported</summary>
         public int ArrayAccess;
         public uint Reserved;
-        /// <summary>MB/s of copies from `device` to `peer` with access; 0: not measured in this instance</summary>
+        /// <summary>MB/s of copies from `device` to `peer` with access</summary>
         public uint DirectRate;
         /// <summary>likewise, by the driver without access</summary>
         public uint BounceRate;
         /// <summary>likewise, by FERRY_ROUTE_RELAYED</summary>
         public uint RelayRate;
-        /// <summary>the time of FERRY_ROUTE_RELAYED without the bytes; 0: not measured in this instance</summary>
+        /// <summary>the time of FERRY_ROUTE_RELAYED without the bytes</summary>
         public uint RelayFixedNs;
+        /// <summary>the time of copies with access without the bytes</summary>
+        public uint DirectFixedNs;
+        /// <summary>MB/s from pinned memory to `peer` by `device` as a helper: FERRY_COPY_MULTILINK</summary>
+        public uint LinkToRate;
+        /// <summary>likewise, from `peer` to pinned memory</summary>
+        public uint LinkFromRate;
     }
 
     /// <summary>ferry_multilink_options: The devices whose host links copies of another device may take.</summary>
@@ -3168,20 +3174,18 @@ namespace Ferry
 
         /// <summary>
         /// Measures copies from `device` to `peer` in each way that serves them: with access, if ferry_peer_probe finds
-        /// it, which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. ferry_peer_get_info reports
-        /// the rates. They also replace those in the profile of `device`, with which ferry plans copies on its streams
-        /// until the next calibration or ferry_profile_load, or until ferry_close. A profile has one set of rates for
-        /// all peers: the last pair counts. If there is no access, the profile keeps its rates of copies with access.
-        /// Access between other contexts is unchanged.
+        /// it, which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. With access also copies
+        /// between pinned memory and `peer` that `device` makes over its own link, as a helper of FERRY_COPY_MULTILINK.
+        /// ferry_peer_get_info reports the rates. With them ferry plans copies of this pair until the next calibration,
+        /// or until ferry_close. ferry_profile_save keeps them. Access between other contexts is unchanged.
         /// </summary>
         /// <remarks>
         /// Thread-safety: safe; two calibrations at once on one machine disturb each other. Blocking: for two seconds
         /// at most on GPUs that are otherwise idle. Ownership: takes up to 64 MiB of each device's memory, at most an
-        /// eighth of what is free, or 8 MiB if that is more; 24 MiB of pinned memory; and a context on each device,
-        /// with streams and events. All of it is released. The rates and the profile are the instance's. Errors: the
-        /// common errors; FERRY_ERROR_DEVICE also for a device and itself; _OUT_OF_MEMORY; _UNSUPPORTED for a driver
-        /// without streams or events; late errors of earlier work. No access is no error. After an error the rates and
-        /// the profile are unchanged.
+        /// eighth of what is free, or 8 MiB if that is more; 40 MiB of pinned memory; and a context on each device,
+        /// with streams and events. All of it is released. The rates are the instance's. Errors: the common errors;
+        /// FERRY_ERROR_DEVICE also for a device and itself; _OUT_OF_MEMORY; _UNSUPPORTED for a driver without streams
+        /// or events; late errors of earlier work. No access is no error. After an error the rates are unchanged.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_peer_calibrate(IntPtr instance, int device, int peer, ErrorInfo* error);
@@ -3390,9 +3394,9 @@ namespace Ferry
 
         /// <summary>
         /// Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until
-        /// ferry_close. Copies between devices are not measured: see ferry_peer_calibrate. Other work on the device or
-        /// on its link distorts the numbers: calibrate when a machine is set up or a program starts. ferry never
-        /// calibrates by itself.
+        /// ferry_close. Copies between devices are not measured: see ferry_peer_calibrate, whose rates stay. Other work
+        /// on the device or on its link distorts the numbers: calibrate when a machine is set up or a program starts.
+        /// ferry never calibrates by itself.
         /// </summary>
         /// <remarks>
         /// Thread-safety: safe; two calibrations at once on one machine disturb each other. Blocking: for two seconds
@@ -3407,12 +3411,13 @@ namespace Ferry
 
         /// <summary>
         /// Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines
-        /// ended by '\n', with an ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also
-        /// if the text does not fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too
-        /// small is an error (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it. The text can be loaded on
-        /// any device of the same name, number of SMs and compute capability with the same driver version, so also on
-        /// the equal devices of one machine. ferry does not detect that a device has moved to another link: calibrate
-        /// it again. To return to the built-in profile later, save it first.
+        /// ended by '\n', with an ending zero. It has a line for each pair that was measured and begins at a device of
+        /// the same kind. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does not
+        /// fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error
+        /// (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it. The text can be loaded on any device of the
+        /// same name, number of SMs and compute capability with the same driver version, so also on the equal devices
+        /// of one machine. Pairs belong to the PCI addresses of their devices. ferry does not detect that a device has
+        /// moved to another link: calibrate it again. To return to the built-in profile later, save it first.
         /// </summary>
         /// <remarks>Values: `buffer`: `size` bytes.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
@@ -3421,7 +3426,8 @@ namespace Ferry
 
         /// <summary>
         /// Loads a profile: from now on ferry plans with it on every device here that it fits, as after
-        /// ferry_device_calibrate. `size` is the length of the text in bytes, with or without an ending zero.
+        /// ferry_device_calibrate. Rates of pairs in the text replace those of the same pairs; the rates of other pairs
+        /// stay. `size` is the length of the text in bytes, with or without an ending zero.
         /// </summary>
         /// <remarks>
         /// Values: `text`: `size` bytes. Ownership: `text` is read before return. The instance keeps each different

@@ -242,7 +242,7 @@ const (
 	ProfileNone     ProfileOrigin = 0
 	ProfileBuiltIn  ProfileOrigin = 1 // measured on other devices of this kind
 	ProfileCautious ProfileOrigin = 2 // of no device: ferry_device_calibrate measures this one
-	ProfileMeasured ProfileOrigin = 3 // by ferry_device_calibrate, now or before ferry_profile_load
+	ProfileMeasured ProfileOrigin = 3 // by a calibration, now or before ferry_profile_load
 )
 
 // Blocks is one of the constants FERRY_BLOCKS_*.

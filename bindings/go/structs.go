@@ -319,10 +319,13 @@ type PeerInfo struct {
 	PerformanceRank int    // the driver's ranking of the links, 0 for the best; -1 if it is not reported
 	NativeAtomics   bool   // atomic operations work across the link; 0 also if it is not reported
 	ArrayAccess     bool   // arrays can be reached too; 0 also if it is not reported
-	DirectRate      uint32 // MB/s of copies from `device` to `peer` with access; 0: not measured in this instance
+	DirectRate      uint32 // MB/s of copies from `device` to `peer` with access
 	BounceRate      uint32 // likewise, by the driver without access
 	RelayRate       uint32 // likewise, by FERRY_ROUTE_RELAYED
-	RelayFixedNS    uint32 // the time of FERRY_ROUTE_RELAYED without the bytes; 0: not measured in this instance
+	RelayFixedNS    uint32 // the time of FERRY_ROUTE_RELAYED without the bytes
+	DirectFixedNS   uint32 // the time of copies with access without the bytes
+	LinkToRate      uint32 // MB/s from pinned memory to `peer` by `device` as a helper: FERRY_COPY_MULTILINK
+	LinkFromRate    uint32 // likewise, from `peer` to pinned memory
 }
 
 func newPeerInfo(c *C.ferry_peer_info) PeerInfo {
@@ -339,6 +342,9 @@ func newPeerInfo(c *C.ferry_peer_info) PeerInfo {
 		BounceRate:      uint32(c.bounce_rate),
 		RelayRate:       uint32(c.relay_rate),
 		RelayFixedNS:    uint32(c.relay_fixed_ns),
+		DirectFixedNS:   uint32(c.direct_fixed_ns),
+		LinkToRate:      uint32(c.link_to_rate),
+		LinkFromRate:    uint32(c.link_from_rate),
 	}
 }
 

@@ -163,7 +163,7 @@ pub const FERRY_REASON_MULTILINK: i32 = 8; // FERRY_COPY_MULTILINK
 pub const FERRY_PROFILE_NONE: i32 = 0;
 pub const FERRY_PROFILE_BUILT_IN: i32 = 1; // measured on other devices of this kind
 pub const FERRY_PROFILE_CAUTIOUS: i32 = 2; // of no device: ferry_device_calibrate measures this one
-pub const FERRY_PROFILE_MEASURED: i32 = 3; // by ferry_device_calibrate, now or before ferry_profile_load
+pub const FERRY_PROFILE_MEASURED: i32 = 3; // by a calibration, now or before ferry_profile_load
 
 pub const FERRY_BLOCKS_NO: i32 = 0; // nothing: the call enqueues and returns
 pub const FERRY_BLOCKS_UNTIL_STAGED: i32 = 1; // until pageable source memory has been read, and for earlier work on the stream
@@ -826,10 +826,13 @@ pub const ferry_peer_info = extern struct {
     native_atomics: i32 = 0, // 1: atomic operations work across the link; 0 also if it is not reported
     array_access: i32 = 0, // 1: arrays can be reached too; 0 also if it is not reported
     reserved: u32 = 0,
-    direct_rate: u32 = 0, // MB/s of copies from `device` to `peer` with access; 0: not measured in this instance
+    direct_rate: u32 = 0, // MB/s of copies from `device` to `peer` with access
     bounce_rate: u32 = 0, // likewise, by the driver without access
     relay_rate: u32 = 0, // likewise, by FERRY_ROUTE_RELAYED
-    relay_fixed_ns: u32 = 0, // the time of FERRY_ROUTE_RELAYED without the bytes; 0: not measured in this instance
+    relay_fixed_ns: u32 = 0, // the time of FERRY_ROUTE_RELAYED without the bytes
+    direct_fixed_ns: u32 = 0, // the time of copies with access without the bytes
+    link_to_rate: u32 = 0, // MB/s from pinned memory to `peer` by `device` as a helper: FERRY_COPY_MULTILINK
+    link_from_rate: u32 = 0, // likewise, from `peer` to pinned memory
 };
 
 /// The devices whose host links copies of another device may take.
@@ -1315,7 +1318,7 @@ pub extern fn ferry_peer_enable(instance: *ferry_instance, device: i32, peer: i3
 /// Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two still work; graphs and prepared batches made while there was access may not be launched any more.
 pub extern fn ferry_peer_disable(instance: *ferry_instance, device: i32, peer: i32) i32;
 
-/// Measures copies from `device` to `peer` in each way that serves them: with access, if ferry_peer_probe finds it, which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. ferry_peer_get_info reports the rates. They also replace those in the profile of `device`, with which ferry plans copies on its streams until the next calibration or ferry_profile_load, or until ferry_close. A profile has one set of rates for all peers: the last pair counts. If there is no access, the profile keeps its rates of copies with access. Access between other contexts is unchanged.
+/// Measures copies from `device` to `peer` in each way that serves them: with access, if ferry_peer_probe finds it, which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. With access also copies between pinned memory and `peer` that `device` makes over its own link, as a helper of FERRY_COPY_MULTILINK. ferry_peer_get_info reports the rates. With them ferry plans copies of this pair until the next calibration, or until ferry_close. ferry_profile_save keeps them. Access between other contexts is unchanged.
 pub extern fn ferry_peer_calibrate(instance: *ferry_instance, device: i32, peer: i32, @"error": ?*ferry_error_info) i32;
 
 /// Lets copies with FERRY_COPY_MULTILINK between host memory and `device` take the host links of other devices: each helper runs a kernel on a stream of ferry's own that moves a part of the bytes and accesses the memory of `device` as a peer. Such a copy takes SMs and link of its helpers as long as it runs. The devices claim chunks, so a helper that is busy does less, and one whose kernel does not start delays nothing. `options` NULL: no helpers, as at first. Replaces the helpers of earlier calls; copies in flight keep theirs. Also starts staging threads for the helpers and enlarges the staging buffer of `device`, for pageable memory, which takes at most four links. With ferry_options.submit threads and buffer stay as they are.
@@ -1364,15 +1367,15 @@ pub extern fn ferry_staging_prepare(instance: *ferry_instance, device: i32) i32;
 /// Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the part that no copy or graph needs. Also releases the slots of relayed copies that are complete. The next copy pins it again. Threads stay.
 pub extern fn ferry_staging_trim(instance: *ferry_instance) i32;
 
-/// Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until ferry_close. Copies between devices are not measured: see ferry_peer_calibrate. Other work on the device or on its link distorts the numbers: calibrate when a machine is set up or a program starts. ferry never calibrates by itself.
+/// Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until ferry_close. Copies between devices are not measured: see ferry_peer_calibrate, whose rates stay. Other work on the device or on its link distorts the numbers: calibrate when a machine is set up or a program starts. ferry never calibrates by itself.
 pub extern fn ferry_device_calibrate(instance: *ferry_instance, device: i32, @"error": ?*ferry_error_info) i32;
 
-/// Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines ended by '\n', with an ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does not fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
+/// Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines ended by '\n', with an ending zero. It has a line for each pair that was measured and begins at a device of the same kind. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does not fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
 ///
-/// The text can be loaded on any device of the same name, number of SMs and compute capability with the same driver version, so also on the equal devices of one machine. ferry does not detect that a device has moved to another link: calibrate it again. To return to the built-in profile later, save it first.
+/// The text can be loaded on any device of the same name, number of SMs and compute capability with the same driver version, so also on the equal devices of one machine. Pairs belong to the PCI addresses of their devices. ferry does not detect that a device has moved to another link: calibrate it again. To return to the built-in profile later, save it first.
 /// Values: `buffer`: `size` bytes.
 pub extern fn ferry_profile_save(instance: *const ferry_instance, device: i32, buffer: ?[*]u8, size: u64, needed: ?*u64) i32;
 
-/// Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate. `size` is the length of the text in bytes, with or without an ending zero.
+/// Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate. Rates of pairs in the text replace those of the same pairs; the rates of other pairs stay. `size` is the length of the text in bytes, with or without an ending zero.
 /// Values: `text`: `size` bytes.
 pub extern fn ferry_profile_load(instance: *ferry_instance, text: [*]const u8, size: u64, @"error": ?*ferry_error_info) i32;

@@ -834,6 +834,9 @@ typedef struct ferry_peer_info {
     uint32_t bounce_rate;
     uint32_t relay_rate;
     uint32_t relay_fixed_ns;
+    uint32_t direct_fixed_ns;
+    uint32_t link_to_rate;
+    uint32_t link_from_rate;
 } ferry_peer_info;
 int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info);
 int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer);

@@ -965,7 +965,7 @@ FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
 #define FERRY_PROFILE_NONE 0
 #define FERRY_PROFILE_BUILT_IN 1 /* measured on other devices of this kind */
 #define FERRY_PROFILE_CAUTIOUS 2 /* of no device: ferry_device_calibrate measures this one */
-#define FERRY_PROFILE_MEASURED 3 /* by ferry_device_calibrate, now or before ferry_profile_load */
+#define FERRY_PROFILE_MEASURED 3 /* by a calibration, now or before ferry_profile_load */
 
 /* What the caller waits for. */
 #define FERRY_BLOCKS_NO 0           /* nothing: the call enqueues and returns */
@@ -2739,10 +2739,14 @@ typedef struct ferry_peer_info {
     int32_t native_atomics;    /* 1: atomic operations work across the link; 0 also if it is not reported */
     int32_t array_access;      /* 1: arrays can be reached too; 0 also if it is not reported */
     uint32_t reserved;
-    uint32_t direct_rate;    /* MB/s of copies from `device` to `peer` with access; 0: not measured in this instance */
-    uint32_t bounce_rate;    /* likewise, by the driver without access */
-    uint32_t relay_rate;     /* likewise, by FERRY_ROUTE_RELAYED */
-    uint32_t relay_fixed_ns; /* the time of FERRY_ROUTE_RELAYED without the bytes; 0: not measured in this instance */
+    /* From ferry_peer_calibrate in this instance, or from a profile that was loaded; 0: not measured. */
+    uint32_t direct_rate;     /* MB/s of copies from `device` to `peer` with access */
+    uint32_t bounce_rate;     /* likewise, by the driver without access */
+    uint32_t relay_rate;      /* likewise, by FERRY_ROUTE_RELAYED */
+    uint32_t relay_fixed_ns;  /* the time of FERRY_ROUTE_RELAYED without the bytes */
+    uint32_t direct_fixed_ns; /* the time of copies with access without the bytes */
+    uint32_t link_to_rate;    /* MB/s from pinned memory to `peer` by `device` as a helper: FERRY_COPY_MULTILINK */
+    uint32_t link_from_rate;  /* likewise, from `peer` to pinned memory */
 } ferry_peer_info;
 
 /*
@@ -2798,23 +2802,23 @@ FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, i
 
 /*
  * Measures copies from `device` to `peer` in each way that serves them: with access, if ferry_peer_probe finds it,
- * which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. ferry_peer_get_info reports the rates.
- * They also replace those in the profile of `device`, with which ferry plans copies on its streams until the next
- * calibration or ferry_profile_load, or until ferry_close. A profile has one set of rates for all peers: the last pair
- * counts. If there is no access, the profile keeps its rates of copies with access. Access between other contexts is
- * unchanged.
+ * which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. With access also copies between pinned
+ * memory and `peer` that `device` makes over its own link, as a helper of FERRY_COPY_MULTILINK. ferry_peer_get_info
+ * reports the rates. With them ferry plans copies of this pair until the next calibration, or until ferry_close.
+ * ferry_profile_save keeps them. Access between other contexts is unchanged.
  *
  * Thread-safety: safe; two calibrations at once on one machine disturb each other.
  * Blocking:      for two seconds at most on GPUs that are otherwise idle.
  * Ownership:     takes up to 64 MiB of each device's memory, at most an eighth of what is free, or 8 MiB if that is
- *                more; 24 MiB of pinned memory; and a context on each device, with streams and events. All of it is
- *                released. The rates and the profile are the instance's.
+ *                more; 40 MiB of pinned memory; and a context on each device, with streams and events. All of it is
+ *                released. The rates are the instance's.
  * Errors:        FERRY_ERROR_DEVICE also for a device and itself; _OUT_OF_MEMORY; _UNSUPPORTED for a driver without
- *                streams or events; late errors of earlier work. No access is no error. After an error the rates and
- *                the profile are unchanged.
+ *                streams or events; late errors of earlier work. No access is no error. After an error the rates are
+ *                unchanged.
  * Driver:        as ferry_peer_probe; cuMemGetInfo, cuEventCreate, those of ferry_host_alloc; many times
- *                cuMemcpy3DPeerAsync, cuMemcpy3DAsync, cuEventQuery, cuEventRecord, cuStreamWaitEvent and
- *                cuStreamSynchronize; and the calls that release all this.
+ *                cuMemcpy3DPeerAsync, cuMemcpy3DAsync, cuLaunchKernel, cuEventQuery, cuEventRecord, cuStreamWaitEvent
+ *                and cuStreamSynchronize; and the calls that release all this. Loads kernels that are not loaded yet;
+ *                with FERRY_KERNELS_NONE the links are not measured.
  */
 FERRY_API int32_t ferry_peer_calibrate(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
 
@@ -3121,7 +3125,7 @@ FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
 
 /*
  * Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until
- * ferry_close. Copies between devices are not measured: see ferry_peer_calibrate. Other work on the device or on its
+ * ferry_close. Copies between devices are not measured: see ferry_peer_calibrate, whose rates stay. Other work on the device or on its
  * link distorts the numbers: calibrate when a machine is set up or a program starts. ferry never calibrates by itself.
  *
  * Thread-safety: safe; two calibrations at once on one machine disturb each other.
@@ -3141,13 +3145,13 @@ FERRY_API int32_t ferry_device_calibrate(ferry_instance *instance, int32_t devic
 
 /*
  * Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines ended by
- * '\n', with an ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does
+ * '\n', with an ending zero. It has a line for each pair that was measured and begins at a device of the same kind. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does
  * not fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error
  * (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
  *
  * The text can be loaded on any device of the same name, number of SMs and compute capability with the same driver
- * version, so also on the equal devices of one machine. ferry does not detect that a device has moved to another link:
- * calibrate it again. To return to the built-in profile later, save it first.
+ * version, so also on the equal devices of one machine. Pairs belong to the PCI addresses of their devices. ferry does
+ * not detect that a device has moved to another link: calibrate it again. To return to the built-in profile later, save it first.
  *
  * NULL:          `buffer`, `needed`.
  * Values:        `buffer`: `size` bytes.
@@ -3157,7 +3161,7 @@ FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t dev
 
 /*
  * Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate.
- * `size` is the length of the text in bytes, with or without an ending zero.
+ * Rates of pairs in the text replace those of the same pairs; the rates of other pairs stay. `size` is the length of the text in bytes, with or without an ending zero.
  *
  * Values:        `text`: `size` bytes.
  * Ownership:     `text` is read before return. The instance keeps each different profile that was loaded or measured,

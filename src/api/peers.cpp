@@ -20,17 +20,13 @@ error measure_pair(ferry_instance &instance, std::int32_t device, std::int32_t p
     const error refused = instance.peers.probe(device, peer, instance.allocator, instance.log);
     const bool lacks_access = refused.status == FERRY_ERROR_PEER_ACCESS || refused.status == FERRY_ERROR_UNSUPPORTED;
     if (refused && !lacks_access) return refused;
-    const pair_ground ground = {instance.contexts, instance.pinned, instance.devices, instance.allocator, device, peer,
-                                !lacks_access};
-    measured_pair found;
+    const pair_ground ground = {
+        instance.contexts, instance.pinned, instance.kernels, instance.devices, instance.allocator, device, peer,
+        !lacks_access};
+    pair_rates found;
     if (error failed = calibrate_pair(instance.cu, ground, found)) return failed;
     if (error failed = instance.peers.make_room_for_rates()) return failed;
-    device_profile profile = *instance.profiles.of(device);
-    put_pair(found, profile);
-    const device_profile *const kept = instance.profiles.keep(profile);
-    if (!kept) return no_memory;
-    instance.profiles.use(device, kept);
-    instance.peers.keep_rates(device, peer, found.rates);
+    instance.peers.keep_rates(device, peer, found);
     return {};
 }
 

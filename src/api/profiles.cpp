@@ -3,6 +3,7 @@
 #include "plan/profile_text.h"
 #include "submit/instance.h"
 #include <algorithm>
+#include <cstring>
 
 using namespace ferry;
 
@@ -30,37 +31,79 @@ error measure_profile(ferry_instance &instance, std::int32_t device) noexcept {
     return {};
 }
 
-// Every device that the profile fits uses it. If it fits none, reports the fault found for the closest device.
+bool is_same_kind(const ferry_device_info &one, const ferry_device_info &other) noexcept {
+    return std::strcmp(one.name, other.name) == 0 && one.compute_major == other.compute_major &&
+           one.compute_minor == other.compute_minor && one.sm_count == other.sm_count;
+}
+
+// Calls `use` for each pair that was measured and begins at a device of this kind.
+void for_each_pair(const ferry_instance &instance, std::int32_t kind, const pair_use &use) noexcept {
+    const std::int32_t count = instance.limits.device_count;
+    for (std::int32_t device = 0; device < count; ++device)
+        for (std::int32_t peer = 0; peer < count; ++peer) {
+            const ferry_device_info &from = instance.devices[device].info, &to = instance.devices[peer].info;
+            if (device == peer || !is_same_kind(from, instance.devices[kind].info)) continue;
+            profile_pair pair = {.rates = instance.peers.rates(device, peer)};
+            if (pair.rates == pair_rates{}) continue;
+            std::memcpy(pair.device, from.pci_address, sizeof pair.device);
+            std::memcpy(pair.peer, to.pci_address, sizeof pair.peer);
+            use(pair);
+        }
+}
+
+// The device here with this PCI address, or -1.
+std::int32_t find_by_address(const ferry_instance &instance, const char *address) noexcept {
+    for (std::int32_t device = 0; device < instance.limits.device_count; ++device)
+        if (std::strcmp(instance.devices[device].info.pci_address, address) == 0) return device;
+    return -1;
+}
+
+// Every device that the profile fits uses it, and the pairs that begin at one. If it fits none, reports the fault found
+// for the closest device.
 error load_profile(ferry_instance &instance, const char *text, std::uint64_t size) noexcept {
     if (size && text[size - 1] == '\0') --size;
-    const device_profile *kept = nullptr;
+    device_profile profile = {};
+    std::uint64_t fits = 0;
     profile_problem nearest = {profile_fault::other_device};
     for (int device = 0; device < instance.limits.device_count; ++device) {
-        device_profile profile = {};
         const profile_problem problem = read_profile(text, size, owner_of(instance, device), profile);
-        if (problem.fault == profile_fault::none) {
-            if (!kept) kept = instance.profiles.keep(profile);
-            if (!kept) return no_memory;
-            instance.profiles.use(device, kept);
-        } else if (problem.fault != profile_fault::other_device) {
+        if (problem.fault == profile_fault::none)
+            fits |= std::uint64_t{1} << device;
+        else if (problem.fault != profile_fault::other_device)
             nearest = problem;
+    }
+    if (!fits) {
+        constexpr std::int32_t fields[] = {FERRY_FIELD_NONE,   FERRY_FIELD_VERSION, FERRY_FIELD_LINE,
+                                           FERRY_FIELD_DEVICE, FERRY_FIELD_DRIVER,  FERRY_FIELD_LINE};
+        error failed = {FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, fields[static_cast<int>(nearest.fault)]};
+        if (failed.field == FERRY_FIELD_LINE) {
+            failed.value = nearest.line;
+            failed.limit = static_cast<std::uint64_t>(std::count(text, text + size, '\n'));
         }
+        return failed;
     }
-    if (kept) return {};
-    constexpr std::int32_t fields[] = {FERRY_FIELD_NONE,   FERRY_FIELD_VERSION, FERRY_FIELD_LINE,
-                                       FERRY_FIELD_DEVICE, FERRY_FIELD_DRIVER,  FERRY_FIELD_LINE};
-    error failed = {FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, fields[static_cast<int>(nearest.fault)]};
-    if (failed.field == FERRY_FIELD_LINE) {
-        failed.value = nearest.line;
-        failed.limit = static_cast<std::uint64_t>(std::count(text, text + size, '\n'));
-    }
-    return failed;
+    bool has_pairs = false;
+    read_pairs(text, size, [&](const profile_pair &) noexcept { has_pairs = true; });
+    if (has_pairs)
+        if (error failed = instance.peers.make_room_for_rates()) return failed;
+    const device_profile *const kept = instance.profiles.keep(profile);
+    if (!kept) return no_memory;
+    for (int device = 0; device < instance.limits.device_count; ++device)
+        if (fits >> device & 1) instance.profiles.use(device, kept);
+    read_pairs(text, size, [&](const profile_pair &pair) noexcept {
+        const std::int32_t device = find_by_address(instance, pair.device), peer = find_by_address(instance, pair.peer);
+        const bool is_here = device >= 0 && peer >= 0 && device != peer;
+        if (is_here && fits >> device & 1) instance.peers.keep_rates(device, peer, pair.rates);
+    });
+    return {};
 }
 
 error save_profile(const ferry_instance &instance, std::int32_t device, char *buffer, std::uint64_t size,
                    std::uint64_t *needed) noexcept {
     if (error failed = check_device(instance, device)) return failed;
-    const std::uint64_t length = write_profile(*instance.profiles.of(device), owner_of(instance, device), buffer, size);
+    const auto pairs = [&](const pair_use &use) noexcept { for_each_pair(instance, device, use); };
+    const std::uint64_t length =
+        write_profile(*instance.profiles.of(device), owner_of(instance, device), pairs, buffer, size);
     if (needed) *needed = length + 1;
     return length < size || !buffer ? ok : null_argument;
 }

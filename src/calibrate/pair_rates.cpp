@@ -26,6 +26,7 @@ public:
     ~pair_workspace() {
         if (stream_) cu_.cuStreamSynchronize(stream_); // a copy may be in flight when another fails
         lanes_.close();
+        if (host_) static_cast<void>(host_.free(cu_, ground_.contexts, ground_.pinned));
         for (const CUdeviceptr memory : {source_, destination_})
             if (memory) cu_.cuMemFree(memory);
         if (stream_) cu_.cuStreamDestroy(stream_);
@@ -34,16 +35,22 @@ public:
     pair_workspace &operator=(const pair_workspace &) = delete;
 
     // Measures without access first: a context's access is best ended by ending the context.
-    error measure(measured_pair &found) noexcept {
+    error measure(pair_rates &found) noexcept {
         if (error failed = prepare()) return failed;
         watch_.start(stream_, 0, 0); // no rates: the copies keep to a budget of their own
         if (error failed = choose_size()) return failed;
-        std::uint32_t bounce_fixed_ns = 0;
-        if (error failed = measure_driver(bounce_fixed_ns, found.rates.bounce)) return failed;
-        if (error failed = measure_relay(found.rates)) return failed;
+        std::uint32_t fixed_ns = 0;
+        if (error failed = measure(way::driver, size_, fixed_ns, found.bounce_rate)) return failed;
+        if (error failed = measure_relay(found)) return failed;
         if (!ground_.has_access) return {};
         if (CUresult result = cu_.cuCtxEnablePeerAccess(far_, 0)) return to_error(result);
-        return measure_driver(found.direct_fixed_ns, found.rates.direct);
+        if (error failed = measure(way::driver, size_, found.direct_fixed_ns, found.direct_rate)) return failed;
+        if (!ground_.kernels.may_serve() || ground_.kernels.load()) return {};
+        const std::uint64_t line = std::min(size_, max_link_bytes);
+        const int node = ground_.devices[ground_.device].info.numa_node;
+        if (error failed = host_.allocate(cu_, ground_.pinned, line, line, node)) return failed;
+        if (error failed = measure(way::link_to, line, fixed_ns, found.link_to_rate)) return failed;
+        return measure(way::link_from, line, fixed_ns, found.link_from_rate);
     }
 
 private:
@@ -78,14 +85,16 @@ private:
         return {};
     }
 
-    error measure_driver(std::uint32_t &fixed_ns, std::uint32_t &rate) noexcept {
+    enum class way : std::uint8_t { driver, relay, link_to, link_from };
+
+    error measure(way taken, std::uint64_t bytes, std::uint32_t &fixed_ns, std::uint32_t &rate) noexcept {
         std::uint64_t small_ns = 0, ns = 0;
         constexpr int small_runs = 9;
-        constexpr std::uint64_t small = 4;
-        if (error failed = time_of(way::driver, small, small_runs, small_ns)) return failed;
-        if (error failed = time_of(way::driver, size_, runs, ns)) return failed;
+        constexpr std::uint64_t small = 16;
+        if (error failed = time_of(taken, small, small_runs, small_ns)) return failed;
+        if (error failed = time_of(taken, bytes, runs, ns)) return failed;
         fixed_ns = to_fact(small_ns);
-        rate = rate_in(size_, ns, small_ns);
+        rate = rate_in(bytes, ns, small_ns);
         return {};
     }
 
@@ -94,20 +103,27 @@ private:
         std::uint64_t short_ns = 0, long_ns = 0;
         if (error failed = time_of(way::relay, short_line(), runs, short_ns)) return failed;
         if (error failed = time_of(way::relay, size_, runs, long_ns)) return failed;
-        found.relay = rate_in(size_ - short_line(), long_ns, short_ns);
-        found.relay_fixed_ns = to_fact(short_ns - std::min(short_ns, short_line() * 1000 / found.relay));
+        found.relay_rate = rate_in(size_ - short_line(), long_ns, short_ns);
+        found.relay_fixed_ns = to_fact(short_ns - std::min(short_ns, short_line() * 1000 / found.relay_rate));
         return {};
     }
 
-    enum class way : std::uint8_t { driver, relay };
     // The median of `count` copies, after one more.
     error time_of(way taken, std::uint64_t bytes, int count, std::uint64_t &ns) noexcept {
         const shape line = line_of(bytes);
         const auto copy = [&]() noexcept -> error {
             if (taken == way::relay) return run_relay(cu_, lanes_, line, {near_, stream_, near_, far_, ground_.peer});
-            copy_plan plan;
-            plan.names_contexts = true;
-            return run_driver_route(cu_, line, plan, copy_form::asynchronous, {near_, far_}, stream_);
+            if (taken == way::driver) {
+                copy_plan plan;
+                plan.names_contexts = true;
+                return run_driver_route(cu_, line, plan, copy_form::asynchronous, {near_, far_}, stream_);
+            }
+            // As a helper moves its part of a copy over several links.
+            const bool is_to_device = taken == way::link_to;
+            const std::uint64_t to = is_to_device ? destination_ : host_.device_address,
+                                from = is_to_device ? host_.device_address : destination_;
+            const unsigned blocks = is_to_device ? link_blocks_to_device : link_blocks_to_host;
+            return launch_strided(cu_, ground_.kernels, box_of(line, to, from), blocks, stream_);
         };
         return watch_.median_of(count, copy, ns);
     }
@@ -121,6 +137,7 @@ private:
     std::uint64_t short_line() const noexcept { return size_ / 8; }
 
     static constexpr int runs = 5;
+    static constexpr std::uint64_t max_link_bytes = 16 * MiB;
 
     const driver_table &cu_;
     const pair_ground &ground_;
@@ -129,12 +146,13 @@ private:
     lane_set lanes_;
     CUstream stream_ = nullptr;
     CUdeviceptr source_ = 0, destination_ = 0;
+    staged_memory host_;
     std::uint64_t size_ = max_pair_bytes; // of a long line
 };
 
 } // namespace
 
-error calibrate_pair(const driver_table &cu, const pair_ground &ground, measured_pair &found) noexcept {
+error calibrate_pair(const driver_table &cu, const pair_ground &ground, pair_rates &found) noexcept {
     const relaxed_capture_mode relaxed(cu); // calibration allocates, which a capture on another thread forbids
     if (!relaxed.entered()) return relaxed.why();
     temporary_context there(cu), here(cu);
@@ -142,31 +160,10 @@ error calibrate_pair(const driver_table &cu, const pair_ground &ground, measured
     if (error failed = here.make(ground.devices[ground.device].handle)) return failed;
     context_scope scope(cu);
     if (error failed = scope.enter(here.get())) return failed;
-    measured_pair measured;
+    pair_rates measured;
     if (error failed = pair_workspace(cu, ground, here.get(), there.get()).measure(measured)) return failed;
     found = measured;
     return {};
-}
-
-void put_pair(const measured_pair &pair, device_profile &profile) noexcept {
-    profile.bounce_rate = pair.rates.bounce;
-    profile.relay_fixed_ns = pair.rates.relay_fixed_ns;
-    profile.relay_rate = pair.rates.relay;
-    if (!pair.rates.direct) return;
-    direction_profile &between = profile[copy_direction::between_devices];
-    between.driver_fixed_ns = pair.direct_fixed_ns;
-    between.driver_line_rate = pair.rates.direct;
-    // Rows and kernels are not measured. Over the same link they are no faster than a line: else a profile made for a
-    // faster link would prefer kernels to the driver.
-    const auto limit = [&](std::uint32_t &rate) noexcept { rate = std::min(rate, pair.rates.direct); };
-    limit(between.kernel_line_rate);
-    for (int side = 0; side < gap_sides; ++side)
-        for (int at = 0; at < width_classes; ++at) {
-            limit(between.driver_rates[side][at]);
-            limit(between.kernel_rates[side][at]);
-        }
-    for (std::uint32_t &rate : between.kernel_access_rates)
-        limit(rate);
 }
 
 } // namespace ferry

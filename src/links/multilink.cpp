@@ -37,8 +37,9 @@ std::uint64_t size_of_chunk(const shape &shape, std::uint64_t all_blocks) noexce
 
 // The device's copy engine takes the first part of a line, a little less than the share of its link, because it is
 // faster than a kernel: 55 of 55 GB/s, a kernel 51 (H200). Then the device's kernel joins those of the helpers.
-std::uint64_t share_of_engine(const shape &shape, std::uint64_t chunk, std::uint64_t links) noexcept {
-    return shape.is_line() ? shape.width / links / 10 * 9 / chunk * chunk : 0;
+std::uint64_t share_of_engine(const shape &shape, std::uint64_t chunk, double own_share) noexcept {
+    if (!shape.is_line()) return 0;
+    return static_cast<std::uint64_t>(static_cast<double>(shape.width) * own_share * 0.9) / chunk * chunk;
 }
 
 gpu::box_end link_end_of(const shape_end &end, std::uint64_t address) noexcept {
@@ -55,12 +56,12 @@ bool has_passed(const link_record &record) noexcept {
 
 } // namespace
 
-link_shares share_links(const shape &shape, unsigned links, std::uint32_t blocks, std::uint32_t max_of_helper,
-                        bool may_use_engine) noexcept {
+link_shares share_links(const shape &shape, unsigned links, double own_share, std::uint32_t blocks,
+                        std::uint32_t max_of_helper, bool may_use_engine) noexcept {
     std::uint32_t of_helper = blocks_of_a_link(shape);
     if (max_of_helper) of_helper = std::min(of_helper, max_of_helper);
     const std::uint64_t chunk = size_of_chunk(shape, blocks + (links - 1) * of_helper);
-    return {of_helper, chunk, may_use_engine ? share_of_engine(shape, chunk, links) : 0};
+    return {of_helper, chunk, may_use_engine ? share_of_engine(shape, chunk, own_share) : 0};
 }
 
 link_helpers::~link_helpers() {
@@ -275,7 +276,8 @@ public:
     void cut(bool may_use_engine, std::uint64_t patience) noexcept {
         given_.counters = record_.counters;
         given_.height = shape_.height;
-        const link_shares shares = share_links(shape_, ways_.count, blocks_, ways_.max_blocks, may_use_engine);
+        const link_shares shares =
+            share_links(shape_, ways_.count, ways_.own_share, blocks_, ways_.max_blocks, may_use_engine);
         of_helper_ = shares.of_helper;
         given_.chunk_size = shares.chunk;
         by_engine_ = shares.by_engine;

@@ -41,7 +41,8 @@ struct link_way {
 };
 struct link_ways {
     link_way all[gpu::max_links];
-    unsigned count = 0; // 0 where only the driver's own way is left
+    unsigned count = 0;   // 0 where only the driver's own way is left
+    double own_share = 1; // of what these links carry: the first one's
     obstacle why_not = obstacle::none;
     std::uint32_t max_blocks = 0; // of each helper
 };
@@ -52,8 +53,8 @@ struct link_shares {
     std::uint32_t of_helper;        // blocks of each
     std::uint64_t chunk, by_engine; // bytes
 };
-link_shares share_links(const shape &shape, unsigned links, std::uint32_t blocks, std::uint32_t max_of_helper,
-                        bool may_use_engine) noexcept;
+link_shares share_links(const shape &shape, unsigned links, double own_share, std::uint32_t blocks,
+                        std::uint32_t max_of_helper, bool may_use_engine) noexcept;
 
 class link_helpers {
 public:

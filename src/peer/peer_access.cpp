@@ -1,5 +1,6 @@
 #include "peer/peer_access.h"
 
+#include <bit>
 #include <memory>
 #include <type_traits>
 
@@ -83,12 +84,10 @@ void peer_access::describe(int device, int peer, ferry_peer_info &found) const n
     found.performance_rank = attribute(CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, device, peer, -1);
     found.native_atomics = attribute(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, device, peer, 0);
     found.array_access = attribute(CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED, device, peer, 0);
-    if (const kept_rates *const rates = rates_of(device, peer)) {
-        found.direct_rate = rates->direct.load(std::memory_order_relaxed);
-        found.bounce_rate = rates->bounce.load(std::memory_order_relaxed);
-        found.relay_rate = rates->relay.load(std::memory_order_relaxed);
-        found.relay_fixed_ns = rates->relay_fixed_ns.load(std::memory_order_relaxed);
-    }
+    const pair_rates known = rates(device, peer);
+#define FERRY_TELL(name, unit) found.name = known.name;
+    FERRY_PAIR_FACTS(FERRY_TELL)
+#undef FERRY_TELL
 }
 
 peer_access::~peer_access() {
@@ -110,10 +109,18 @@ error peer_access::make_room_for_rates() noexcept {
 
 void peer_access::keep_rates(int device, int peer, const pair_rates &rates) noexcept {
     kept_rates &kept = *rates_of(device, peer);
-    kept.direct.store(rates.direct, std::memory_order_relaxed);
-    kept.bounce.store(rates.bounce, std::memory_order_relaxed);
-    kept.relay.store(rates.relay, std::memory_order_relaxed);
-    kept.relay_fixed_ns.store(rates.relay_fixed_ns, std::memory_order_relaxed);
+    const auto numbers = std::bit_cast<pair_numbers>(rates);
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+        kept.numbers[i].store(numbers[i], std::memory_order_relaxed);
+}
+
+pair_rates peer_access::rates(int device, int peer) const noexcept {
+    const kept_rates *const kept = rates_of(device, peer);
+    if (!kept) return {};
+    pair_numbers numbers;
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+        numbers[i] = kept->numbers[i].load(std::memory_order_relaxed);
+    return std::bit_cast<pair_rates>(numbers);
 }
 
 error peer_access::enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept {

@@ -7,19 +7,11 @@
 
 #include "base/host.h"
 #include "device/contexts.h"
+#include "plan/profile.h"
 
 namespace ferry {
 
 inline constexpr error no_access = {.status = FERRY_ERROR_PEER_ACCESS};
-
-// What a calibration has measured of copies from one device to another, in payload bytes per microsecond. 0: not
-// measured.
-struct pair_rates {
-    std::uint32_t direct = 0; // over the link between the devices
-    std::uint32_t bounce = 0; // by the driver, without access
-    std::uint32_t relay = 0;  // by ferry, without access
-    std::uint32_t relay_fixed_ns = 0;
-};
 
 class peer_access {
 public:
@@ -49,8 +41,10 @@ public:
 
     // Allocates the table of rates, unless there is one.
     error make_room_for_rates() noexcept;
-    // The table must be there. `describe` reports the rates from now on.
+    // The table must be there.
     void keep_rates(int device, int peer, const pair_rates &rates) noexcept;
+    // What was measured of copies from `device` to `peer`, here or for a profile that was loaded.
+    pair_rates rates(int device, int peer) const noexcept;
 
 private:
     // Returns a P2P attribute of the pair, or `unknown` where the driver does not report it.
@@ -66,7 +60,7 @@ private:
 
     // While another thread keeps new rates, a reader may see some of the old ones: both were measured.
     struct kept_rates {
-        std::atomic<std::uint32_t> direct = 0, bounce = 0, relay = 0, relay_fixed_ns = 0;
+        std::array<std::atomic<std::uint32_t>, std::tuple_size_v<pair_numbers>> numbers = {};
     };
     std::size_t table_size() const noexcept {
         return static_cast<std::size_t>(contexts_.count()) * static_cast<std::size_t>(contexts_.count());

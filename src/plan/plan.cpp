@@ -132,7 +132,10 @@ staged_prediction predict_staged(const shape &shape, const plan_facts &facts, co
 }
 
 // Both halves of a relayed copy run at the same time, so the slower one counts. In a slot the rows have no gaps.
-double predict_relayed(const shape &shape, const device_profile &profile) noexcept {
+double predict_relayed(const shape &shape, const plan_facts &facts) noexcept {
+    const device_profile &profile = *facts.profile;
+    const bool is_measured = facts.pair.relay_rate != 0;
+    const std::uint32_t rate = is_measured ? facts.pair.relay_rate : profile.relay_rate;
     const auto half_ns = [&](copy_direction direction, bool is_source) noexcept {
         ferry::shape half = shape;
         shape_end &slot = is_source ? half.destination : half.source;
@@ -140,17 +143,16 @@ double predict_relayed(const shape &shape, const device_profile &profile) noexce
         const row_profile rows = rows_of(half);
         return static_cast<double>(rows.count) * driver_row_ns(profile[direction], direction, rows);
     };
-    return profile.relay_fixed_ns +
+    return (is_measured ? facts.pair.relay_fixed_ns : profile.relay_fixed_ns) +
            std::max({half_ns(copy_direction::device_to_host, true), half_ns(copy_direction::host_to_device, false),
-                     static_cast<double>(shape.bytes()) * 1000 / profile.relay_rate});
+                     static_cast<double>(shape.bytes()) * 1000 / rate});
 }
 
-// Every link is expected to carry as much as this device's.
 double predict_multilink(const shape &shape, const plan_facts &facts) noexcept {
     const direction_profile &profile = (*facts.profile)[direction_of(shape, facts.context_device)];
     constexpr double start_of_helpers_ns = 20'000;
     return profile.kernel_fixed_ns + start_of_helpers_ns +
-           static_cast<double>(shape.bytes()) * 1000 / (static_cast<double>(profile.kernel_line_rate) * facts.links);
+           static_cast<double>(shape.bytes()) * 1000 / profile.kernel_line_rate * facts.own_share;
 }
 
 prediction predict(const shape &shape, const plan_facts &facts) noexcept {
@@ -173,18 +175,26 @@ prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     const auto limit = [&](double &ns, std::uint32_t rate) noexcept { ns = std::max(ns, bytes * 1000 / rate); };
     if (is_pageable && !facts.reaches_pageable) limit(by_driver, of_direction.driver_pageable_rate);
     const bool has_no_access = facts.relay == obstacle::none;
-    if (has_no_access) limit(by_driver, profile.bounce_rate);
+    std::uint32_t driver_fixed_ns =
+        goes_by_many_rows(direction, rows) ? profile.many_rows_fixed_ns : of_direction.driver_fixed_ns;
+    if (has_no_access) {
+        limit(by_driver, facts.pair.bounce_rate ? facts.pair.bounce_rate : profile.bounce_rate);
+    } else if (facts.pair.direct_rate) {
+        // Rows and kernels were not measured. Over the same link they are no faster than a line.
+        driver_fixed_ns = facts.pair.direct_fixed_ns;
+        if (rows.is_line) by_driver = 0;
+        limit(by_driver, facts.pair.direct_rate);
+        limit(by_kernel, facts.pair.direct_rate);
+    }
     if (rows.has_array && direction >= copy_direction::within_device) {
         limit(by_driver, profile.array_driver_rate);
         limit(by_kernel, array_kernel_rate(profile, rows.access));
     }
-    const std::uint32_t driver_fixed_ns =
-        goes_by_many_rows(direction, rows) ? profile.many_rows_fixed_ns : of_direction.driver_fixed_ns;
     const staged_prediction staged = predict_staged(shape, facts, of_direction, rows);
     return {driver_fixed_ns + by_driver,
             of_direction.kernel_fixed_ns + by_kernel,
             staged.ns,
-            has_no_access ? predict_relayed(shape, profile) : 0,
+            has_no_access ? predict_relayed(shape, facts) : 0,
             static_cast<std::uint16_t>(blocks),
             staged.by_copies};
 }

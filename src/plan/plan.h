@@ -89,6 +89,8 @@ struct plan_facts {
     std::uint64_t thread_delay_ns = 0, start_delay_ns = 0;
     copy_preferences preferences = {};
     const device_profile *profile = nullptr; // of the context's device
+    pair_rates pair = {};                    // of the two devices, where the copy is between devices
+    double own_share = 1; // of what all links that the copy can take carry: the part of this device's own
 };
 
 struct copy_plan {
@@ -169,8 +171,9 @@ constexpr std::uint64_t smallest_relayed = std::uint64_t{2} << 20;
 
 // At most, of each device whose link a copy takes. Reads of host memory need more of them than writes: two H100 with 16
 // and 24 blocks move 1 GiB of pinned memory at 101.9 and 104.1 GB/s to a device, and at 105.3 and 106.0 to the host.
+constexpr std::uint16_t link_blocks_to_device = 24, link_blocks_to_host = 16;
 inline std::uint16_t blocks_of_a_link(const shape &shape) noexcept {
-    return shape.source.kind == memory_kind::pinned ? 24 : 16;
+    return shape.source.kind == memory_kind::pinned ? link_blocks_to_device : link_blocks_to_host;
 }
 // Shorter copies do not take several links.
 constexpr std::uint64_t smallest_multilink = std::uint64_t{4} << 20;

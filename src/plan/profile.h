@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "device/facts.h"
@@ -48,9 +49,19 @@ constexpr int access_classes = 5; // the accesses of kernels: 1, 2, 4, 8 and 16 
     FACT(array_kernel_rate, , rate)                                                                                    \
     FACT(array_call_ns, , time) /* one of many small boxes, each by its own call */                                    \
     FACT(array_kernel_box_ns, , time)                                                                                  \
-    FACT(bounce_rate, , rate)    /* the driver's copies between devices without access to each other */                \
-    FACT(relay_fixed_ns, , time) /* ferry's: route_kind::relayed */                                                    \
+    FACT(bounce_rate, , rate)    /* the driver's copies to devices without access, where no pair_rates are known */    \
+    FACT(relay_fixed_ns, , time) /* ferry's, likewise: route_kind::relayed */                                          \
     FACT(relay_rate, , rate)
+
+// What was measured of copies from one device to another. A number of 0 was not measured.
+#define FERRY_PAIR_FACTS(FACT)                                                                                         \
+    FACT(direct_rate, rate) /* by the driver over the link between the devices */                                      \
+    FACT(direct_fixed_ns, time)                                                                                        \
+    FACT(bounce_rate, rate) /* by the driver, without access */                                                        \
+    FACT(relay_rate, rate)  /* by ferry, without access */                                                             \
+    FACT(relay_fixed_ns, time)                                                                                         \
+    FACT(link_to_rate, rate) /* from the host to the other device, by a kernel on the first, over the first's link */  \
+    FACT(link_from_rate, rate)
 
 // Limits a number to what a profile takes.
 inline std::uint32_t to_fact(std::uint64_t number) noexcept {
@@ -73,6 +84,14 @@ struct device_profile {
     }
 };
 #undef FERRY_PROFILE_MEMBER
+#define FERRY_PAIR_MEMBER(name, unit) std::uint32_t name = 0;
+struct pair_rates {
+    FERRY_PAIR_FACTS(FERRY_PAIR_MEMBER)
+
+    bool operator==(const pair_rates &) const noexcept = default;
+};
+#undef FERRY_PAIR_MEMBER
+using pair_numbers = std::array<std::uint32_t, sizeof(pair_rates) / sizeof(std::uint32_t)>; // the same, in order
 
 // For Hopper devices on a PCIe link, the measurements of an H200. For all others a guess that no device should fall
 // short of with kernels or exceed with the driver's calls, so that kernels are chosen only where they win by far.

@@ -1,8 +1,10 @@
 #include "plan/profile_text.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 
 #include "base/hash.h"
@@ -11,8 +13,8 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint32_t format_version = 3;
-constexpr char title[] = "ferry-profile ", checksum_word[] = "checksum ";
+constexpr std::uint32_t format_version = 4;
+constexpr char title[] = "ferry-profile ", pair_word[] = "pair ", checksum_word[] = "checksum ";
 constexpr const char *direction_names[copy_directions] = {"host_to_device", "device_to_host", "within_device",
                                                           "between_devices"};
 constexpr const char *gap_names[gap_sides] = {"source_gaps", "destination_gaps", "both_gaps"};
@@ -45,6 +47,10 @@ constexpr fact direction_facts[] = {FERRY_DIRECTION_FACTS(FERRY_DIRECTION_FACT)}
 constexpr fact device_wide_facts[] = {FERRY_DEVICE_FACTS(FERRY_DEVICE_FACT)};
 #undef FERRY_DIRECTION_FACT
 #undef FERRY_DEVICE_FACT
+#define FERRY_PAIR_UNIT(name, unit) quantity::unit,
+constexpr quantity pair_units[] = {FERRY_PAIR_FACTS(FERRY_PAIR_UNIT)};
+#undef FERRY_PAIR_UNIT
+static_assert(std::size(pair_units) == std::tuple_size_v<pair_numbers>);
 
 // A line of numbers: their place in the struct, and their name in up to three words joined by dots.
 struct fact_line {
@@ -158,6 +164,18 @@ template <class Out> void put_name(Out &out, const fact_line &line) noexcept {
     }
 }
 
+void put_pair(text_writer &out, const profile_pair &pair) noexcept {
+    out.put(pair_word);
+    out.put(static_cast<const char *>(pair.device));
+    out.put(' ');
+    out.put(static_cast<const char *>(pair.peer));
+    for (const std::uint32_t number : std::bit_cast<pair_numbers>(pair.rates)) {
+        out.put(' ');
+        out.put(std::uint64_t{number});
+    }
+    out.put('\n');
+}
+
 template <class Out> void put_checksum(Out &out, const char *text, std::uint64_t size) noexcept {
     out.put(checksum_word);
     out.put(hash_of(text, size), 16, 16);
@@ -174,7 +192,38 @@ bool read_number(const char *&at, const char *end, std::uint64_t &number) noexce
     return at != first && (*first != '0' || at - first == 1);
 }
 
-profile_problem read_facts(const char *at, const char *end, std::uint32_t line_number,
+// Reads a PCI address.
+template <std::size_t Size> bool read_word(const char *&at, const char *end, char (&word)[Size]) noexcept {
+    std::size_t length = 0;
+    for (; at<end && * at> ' ' && *at <= '~' && length < Size - 1; ++at)
+        word[length++] = *at;
+    word[length] = '\0';
+    return length != 0;
+}
+
+bool read_character(const char *&at, const char *end, char character) noexcept {
+    return at < end && *at++ == character;
+}
+
+profile_fault read_pair(const char *&at, const char *end, profile_pair &pair) noexcept {
+    text_comparer word(at, end);
+    word.put(pair_word);
+    at = word.at();
+    if (!word.same() || !read_word(at, end, pair.device) || !read_character(at, end, ' ') ||
+        !read_word(at, end, pair.peer))
+        return profile_fault::damage;
+    pair_numbers numbers = {};
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        std::uint64_t number = 0;
+        if (!read_character(at, end, ' ') || !read_number(at, end, number)) return profile_fault::damage;
+        if (number > max_of(pair_units[i])) return profile_fault::value;
+        numbers[i] = static_cast<std::uint32_t>(number);
+    }
+    pair.rates = std::bit_cast<pair_rates>(numbers);
+    return read_character(at, end, '\n') ? profile_fault::none : profile_fault::damage;
+}
+
+profile_problem read_facts(const char *&at, const char *end, std::uint32_t &line_number,
                            device_profile &profile) noexcept {
     profile_problem problem;
     for_each_line([&](const fact_line &line) noexcept {
@@ -185,25 +234,24 @@ profile_problem read_facts(const char *at, const char *end, std::uint32_t line_n
         if (!name.same()) problem.fault = profile_fault::damage;
         for (std::uint32_t i = 0; i < line.count && problem.fault == profile_fault::none; ++i) {
             std::uint64_t number = 0;
-            if (at == end || *at++ != ' ' || !read_number(at, end, number))
+            if (!read_character(at, end, ' ') || !read_number(at, end, number))
                 problem.fault = profile_fault::damage;
             else if (number < 1 || number > line.max)
                 problem.fault = profile_fault::value;
             const auto value = static_cast<std::uint32_t>(number);
             std::memcpy(reinterpret_cast<std::byte *>(&profile) + line.offset + i * sizeof value, &value, sizeof value);
         }
-        if (problem.fault == profile_fault::none && (at == end || *at++ != '\n')) problem.fault = profile_fault::damage;
+        if (problem.fault == profile_fault::none && !read_character(at, end, '\n'))
+            problem.fault = profile_fault::damage;
         return problem.fault == profile_fault::none;
     });
-    if (problem.fault != profile_fault::none) return problem;
-    if (at != end) return {profile_fault::damage, line_number};
-    return {};
+    return problem;
 }
 
 } // namespace
 
-std::uint64_t write_profile(const device_profile &profile, const profile_owner &owner, char *text,
-                            std::uint64_t size) noexcept {
+std::uint64_t write_profile(const device_profile &profile, const profile_owner &owner, const pair_list &pairs,
+                            char *text, std::uint64_t size) noexcept {
     const auto put_all = [&](text_writer &out) noexcept {
         out.put(title);
         out.put(std::uint64_t{format_version});
@@ -222,16 +270,19 @@ std::uint64_t write_profile(const device_profile &profile, const profile_owner &
             out.put('\n');
             return true;
         });
+        pairs([&](const profile_pair &pair) noexcept { put_pair(out, pair); });
+        return out.length();
     };
-    text_writer measure(nullptr, 0);
-    put_all(measure);
-    const std::uint64_t length = measure.length() + checksum_size;
-    if (length >= size) return length;
-    text_writer out(text, size);
-    put_all(out);
-    put_checksum(out, text, measure.length());
-    text[length] = '\0';
-    return length;
+    for (;;) {
+        text_writer measure(nullptr, 0);
+        const std::uint64_t facts = put_all(measure), length = facts + checksum_size;
+        if (length >= size) return length;
+        text_writer out(text, size);
+        if (put_all(out) != facts) continue; // another thread has measured a pair meanwhile
+        put_checksum(out, text, facts);
+        text[length] = '\0';
+        return length;
+    }
 }
 
 profile_problem read_profile(const char *text, std::uint64_t size, const profile_owner &owner,
@@ -260,9 +311,29 @@ profile_problem read_profile(const char *text, std::uint64_t size, const profile
     if (!driver.same()) return {profile_fault::other_driver, 3};
 
     device_profile found = {};
-    const profile_problem problem = read_facts(driver.at(), facts_end, 4, found);
-    if (problem.fault == profile_fault::none) profile = found;
-    return problem;
+    const char *at = driver.at();
+    std::uint32_t line = 4;
+    if (const profile_problem problem = read_facts(at, facts_end, line, found); problem.fault != profile_fault::none)
+        return problem;
+    for (; at != facts_end; ++line) {
+        profile_pair pair;
+        if (const profile_fault fault = read_pair(at, facts_end, pair); fault != profile_fault::none)
+            return {fault, line};
+    }
+    profile = found;
+    return {};
+}
+
+void read_pairs(const char *text, std::uint64_t size, const pair_use &use) noexcept {
+    const char *const end = text + size - checksum_size;
+    for (const char *at = text; at != end;) {
+        const char *const line = at;
+        profile_pair pair;
+        if (read_pair(at, end, pair) == profile_fault::none)
+            use(pair);
+        else
+            at = std::find(line, end, '\n') + 1;
+    }
 }
 
 } // namespace ferry

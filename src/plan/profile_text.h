@@ -1,7 +1,8 @@
 // A profile as text, which a program keeps in a file: the names and numbers, the device and driver that they were
-// measured on, and a checksum.
+// measured on, what was measured of pairs of devices, and a checksum.
 #pragma once
 
+#include "base/function_ref.h"
 #include "plan/profile.h"
 
 namespace ferry {
@@ -13,9 +14,18 @@ struct profile_owner {
     int driver_version;
 };
 
+// Both devices by their PCI addresses, as in ferry_device_info.
+struct profile_pair {
+    char device[32] = "", peer[32] = "";
+    pair_rates rates;
+};
+// Calls the given function for each pair.
+using pair_use = function_ref<void(const profile_pair &)>;
+using pair_list = function_ref<void(const pair_use &)>;
+
 // Returns the length of the text, without its terminating zero. Writes nothing unless all of it fits.
-std::uint64_t write_profile(const device_profile &profile, const profile_owner &owner, char *text,
-                            std::uint64_t size) noexcept;
+std::uint64_t write_profile(const device_profile &profile, const profile_owner &owner, const pair_list &pairs,
+                            char *text, std::uint64_t size) noexcept;
 
 enum class profile_fault : std::uint8_t { none, version, damage, other_device, other_driver, value };
 struct profile_problem {
@@ -26,5 +36,7 @@ struct profile_problem {
 // Accepts exactly the bytes that write_profile makes for an equal owner. `profile` is unchanged if anything is wrong.
 profile_problem read_profile(const char *text, std::uint64_t size, const profile_owner &owner,
                              device_profile &profile) noexcept;
+// Lists the pairs of a text that read_profile has accepted.
+void read_pairs(const char *text, std::uint64_t size, const pair_use &use) noexcept;
 
 } // namespace ferry

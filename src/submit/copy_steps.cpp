@@ -146,6 +146,7 @@ error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends 
 
 void begin_choice(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept {
     facts.profile = instance.profiles.of(facts.context_device);
+    facts.pair = rates_between(instance, shape, facts.context_device);
     facts.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded;
     const bool is_read = !shape.source.array || instance.surfaces.may_serve(shape.source.array, context);
     facts.source_reach = is_read ? obstacle::none : obstacle::array;

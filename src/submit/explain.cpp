@@ -88,7 +88,7 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
                     std::max(found.max_sms, is_staged ? blocks_on_each_link(plan.blocks, plan.links) : plan.blocks);
             const bool helps = is_synchronous || plan.wait_in_the_call;
             if (plan.route == route_kind::multilink) {
-                const link_shares shares = share_links(call.shape, call.facts.links, plan.blocks,
+                const link_shares shares = share_links(call.shape, call.facts.links, call.facts.own_share, plan.blocks,
                                                        call.facts.helper_blocks, !call.facts.preferences.is_urgent);
                 found.links = std::max<std::uint32_t>(found.links, call.facts.links);
                 found.helper_sms = std::max(found.helper_sms, shares.of_helper);
@@ -122,8 +122,10 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
                           ? "cuMemcpy3DAsync"
                           : driver_call_name(plan, form));
         found.context_device = facts.context_device;
-        found.profile =
-            origin_of(instance.profiles.of(facts.context_device), instance.devices[facts.context_device].info);
+        const bool is_pair_measured = rates_between(instance, known, facts.context_device) != pair_rates{};
+        found.profile = is_pair_measured ? FERRY_PROFILE_MEASURED
+                                         : origin_of(instance.profiles.of(facts.context_device),
+                                                     instance.devices[facts.context_device].info);
         found.source_memory = public_kind(source);
         found.source_device = device_of(shape.source, source, facts.context_device);
         found.destination_memory = public_kind(destination);

@@ -45,6 +45,39 @@ error look_at_access(ferry_instance &instance, const shape &shape, plan_facts &f
     return {};
 }
 
+pair_rates rates_between(const ferry_instance &instance, const shape &shape, int context_device) noexcept {
+    if (is_host(shape.source.kind) || is_host(shape.destination.kind)) return {};
+    const auto device_of = [&](const shape_end &end) noexcept { return end.device < 0 ? context_device : end.device; };
+    const int from = device_of(shape.source), to = device_of(shape.destination);
+    return from == to ? pair_rates{} : instance.peers.rates(from, to);
+}
+
+namespace {
+
+// A helper's link that was not measured is expected to carry as much as the device's own.
+double share_of_own_link(const ferry_instance &instance, const shape &shape, const link_ways &ways) noexcept {
+    const bool is_to_device = is_host(shape.source.kind);
+    const copy_direction direction = is_to_device ? copy_direction::host_to_device : copy_direction::device_to_host;
+    const int device = ways.all[0].device;
+    const double own = (*instance.profiles.of(device))[direction].kernel_line_rate;
+    double all = own;
+    for (unsigned link = 1; link < ways.count; ++link) {
+        const pair_rates pair = instance.peers.rates(ways.all[link].device, device);
+        const std::uint32_t rate = is_to_device ? pair.link_to_rate : pair.link_from_rate;
+        all += rate ? rate : own;
+    }
+    return own / all;
+}
+
+error find_ways(ferry_instance &instance, const shape &shape, int device, CUcontext context,
+                link_ways &found) noexcept {
+    if (error failed = instance.links.find_ways(shape, device, context, found)) return failed;
+    if (found.count) found.own_share = share_of_own_link(instance, shape, found);
+    return {};
+}
+
+} // namespace
+
 error look_at_links(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept {
     facts.links = 1;
     facts.multilink = obstacle::forbidden;
@@ -55,8 +88,9 @@ error look_at_links(ferry_instance &instance, const shape &shape, CUcontext cont
     if (facts.is_captured) return {};
     if (shape.source.array || shape.destination.array) return {};
     link_ways ways;
-    if (error failed = instance.links.find_ways(shape, facts.context_device, context, ways)) return failed;
+    if (error failed = find_ways(instance, shape, facts.context_device, context, ways)) return failed;
     facts.multilink = ways.why_not;
+    facts.own_share = ways.own_share;
     facts.helper_blocks = static_cast<std::uint16_t>(std::min<std::uint32_t>(ways.max_blocks, blocks_of_a_link(shape)));
     if (ways.count > 1) facts.links = static_cast<std::uint16_t>(ways.count);
     return {};
@@ -110,8 +144,7 @@ error run_relayed(ferry_instance &instance, const planned_copy &copy, const copy
 
 error run_over_links(ferry_instance &instance, const planned_copy &copy, const copy_site &site) noexcept {
     link_ways ways;
-    if (error failed = instance.links.find_ways(copy.shape, copy.facts.context_device, site.context, ways))
-        return failed;
+    if (error failed = find_ways(instance, copy.shape, copy.facts.context_device, site.context, ways)) return failed;
     if (ways.count < 2) return {.status = FERRY_ERROR_LIMIT}; // the helpers have changed
     const error failed =
         instance.links.run(copy.shape, ways, copy.plan.blocks, !copy.facts.preferences.is_urgent, site.stream);

@@ -7,6 +7,8 @@ namespace ferry {
 
 // Finds out whether the copy is to be relayed: whether the devices of its ends have access to each other's memory.
 error look_at_access(ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept;
+// What was measured of copies between the copy's two devices. All 0 where it is within one device or the host.
+pair_rates rates_between(const ferry_instance &instance, const shape &shape, int context_device) noexcept;
 // Finds out how many host links the copy can take, if its flags ask for several.
 error look_at_links(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;
 

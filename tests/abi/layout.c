@@ -202,7 +202,10 @@ NEXT(ferry_peer_info, reserved, direct_rate, 40);
 NEXT(ferry_peer_info, direct_rate, bounce_rate, 44);
 NEXT(ferry_peer_info, bounce_rate, relay_rate, 48);
 NEXT(ferry_peer_info, relay_rate, relay_fixed_ns, 52);
-LAST(ferry_peer_info, relay_fixed_ns, 56);
+NEXT(ferry_peer_info, relay_fixed_ns, direct_fixed_ns, 56);
+NEXT(ferry_peer_info, direct_fixed_ns, link_to_rate, 60);
+NEXT(ferry_peer_info, link_to_rate, link_from_rate, 64);
+LAST(ferry_peer_info, link_from_rate, 68);
 
 FIRST(ferry_multilink_options, struct_size);
 NEXT(ferry_multilink_options, struct_size, max_sms, 4);

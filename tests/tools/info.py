@@ -38,7 +38,8 @@ for device in told["devices"]:
 assert [(peer["device"], peer["peer"]) for peer in told["peers"]] == [(0, 1), (1, 0)]
 for peer in told["peers"]:
     assert peer["can_access"] and peer["driver_can_access"] and peer["probe"] == "passed", peer
-    for rate in ["direct_gigabytes_per_second", "bounced_gigabytes_per_second", "relayed_gigabytes_per_second", "relay_fixed_ns"]:
+    for rate in ["direct_gigabytes_per_second", "bounced_gigabytes_per_second", "relayed_gigabytes_per_second", "relay_fixed_ns",
+                 "direct_fixed_ns", "link_to_peer_gigabytes_per_second", "link_from_peer_gigabytes_per_second"]:
         assert peer[rate] is None, "nothing was measured"
 assert told["kernels"] == {"when": "at_open", "loaded": True, "contexts": 2}, told["kernels"]
 staging = told["staging"]
@@ -73,23 +74,32 @@ assert "untested" in run("--no-probe") and "kernels              not loaded yet"
 
 measured = run_all("--calibrate", "1")
 profile = measured.stdout
-title, head, *pairs = measured.stderr.splitlines()
-assert "from device 1" in title and head.split() == ["access", "direct", "bounced", "relayed"], measured.stderr
+title, more, head, *pairs = measured.stderr.splitlines()
+columns = ["access", "direct", "bounced", "relayed", "link", "to", "link", "from"]
+assert "from device 1" in title and "link of device 1" in more and head.split() == columns, measured.stderr
 assert len(pairs) == 1 and pairs[0].split()[:2] == ["0", "yes"], pairs
-assert all(float(rate) > 0 for rate in pairs[0].split()[2:]) and len(pairs[0].split()) == 5, pairs
-assert profile.startswith("ferry-profile 3\n") and profile.splitlines()[-1].startswith("checksum "), profile
+assert all(float(rate) > 0 for rate in pairs[0].split()[2:]) and len(pairs[0].split()) == 7, pairs
+assert profile.startswith("ferry-profile 4\n") and profile.splitlines()[-1].startswith("checksum "), profile
 with_rates = run("--peers")
 assert "copies between" in with_rates and "copies between" not in run(), with_rates
 rows = [line.split() for line in with_rates.split("in brackets: without peer access)\n")[1].splitlines()[:3]]
 assert rows[0] == ["0", "1"] and [row[0] for row in rows[1:]] == ["0", "1"], rows
 assert rows[1][1] == rows[2][2] == "-" and float(rows[1][2]) > 0 and float(rows[2][1]) > 0, rows
+links = [line.split() for line in with_rates.split("to it/from it)\n")[1].splitlines()[:3]]
+assert links[1][1] == links[2][2] == "-" and links[1][2].count("/") == 1 and links[2][1].count("/") == 1, links
+def pairs_of(profile): return [line.split() for line in profile.splitlines() if line.startswith("pair ")]
+addresses = [device["pci_address"] for device in told["devices"]]
+assert [pair[1:3] for pair in pairs_of(profile)] == [addresses[::-1]], "from device 1 alone"
+all_pairs = pairs_of(run("--calibrate", "1", "--peers"))
+assert [pair[1:3] for pair in all_pairs] == [addresses, addresses[::-1]], all_pairs
 both = json.loads(run("--calibrate", "0", "--json"))
-assert both["profile"].startswith("ferry-profile 3\n"), both["profile"]
+assert both["profile"].startswith("ferry-profile 4\n"), both["profile"]
 for peer in both["peers"]:
-    for rate in ["direct_gigabytes_per_second", "bounced_gigabytes_per_second", "relayed_gigabytes_per_second"]:
+    for rate in ["direct_gigabytes_per_second", "bounced_gigabytes_per_second", "relayed_gigabytes_per_second",
+                 "link_to_peer_gigabytes_per_second", "link_from_peer_gigabytes_per_second"]:
         assert (peer[rate] is not None and peer[rate] > 0) == (peer["device"] == 0), peer
-fact = "bounce_rate %d" % round(1000 * both["peers"][0]["bounced_gigabytes_per_second"])
-assert fact in both["profile"].splitlines(), "the profile has the rates of the pair"
+bounced = str(round(1000 * both["peers"][0]["bounced_gigabytes_per_second"]))
+assert pairs_of(both["profile"])[0][5] == bounced, "the profile has the rates of the pair"
 
 # A profile that a program keeps in a file: in force on all equal devices, and as old as the file.
 with tempfile.TemporaryDirectory() as folder:
@@ -99,6 +109,7 @@ with tempfile.TemporaryDirectory() as folder:
     days_ago = time.time() - 12.5 * 86400
     os.utime(kept, (days_ago, days_ago))
     told = json.loads(run("--profile", kept, "--json"))
+    assert [peer["link_to_peer_gigabytes_per_second"] is None for peer in told["peers"]] == [True, False], told["peers"]
     assert [device["profile"] for device in told["devices"]] == [f"{kept}, 12 days old"] * 2, told["devices"]
     with open(kept, "a") as file: file.write("more")
     for path, why in [(kept, "is not in force"), (kept + "2", "cannot read")]:

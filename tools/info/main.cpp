@@ -148,7 +148,10 @@ json to_json(const ferry_peer_info &info) {
             {"direct_gigabytes_per_second", gigabytes_per_second(info.direct_rate)},
             {"bounced_gigabytes_per_second", gigabytes_per_second(info.bounce_rate)},
             {"relayed_gigabytes_per_second", gigabytes_per_second(info.relay_rate)},
-            {"relay_fixed_ns", info.relay_fixed_ns ? json(info.relay_fixed_ns) : json()}};
+            {"relay_fixed_ns", info.relay_fixed_ns ? json(info.relay_fixed_ns) : json()},
+            {"direct_fixed_ns", info.direct_fixed_ns ? json(info.direct_fixed_ns) : json()},
+            {"link_to_peer_gigabytes_per_second", gigabytes_per_second(info.link_to_rate)},
+            {"link_from_peer_gigabytes_per_second", gigabytes_per_second(info.link_from_rate)}};
 }
 
 // Names FERRY_KERNELS_* and FERRY_STAGING_*, which have the same values.
@@ -278,6 +281,14 @@ const char *cell(const ferry_peer_info &info) {
     return info.probe == FERRY_PROBE_FAILED ? "LOST" : info.probe == FERRY_PROBE_PASSED ? "yes" : "untested";
 }
 
+// Both rates of a helper's link, where they were measured.
+std::string link_cell(const ferry_peer_info &info) {
+    if (!info.link_to_rate || !info.link_from_rate) return "-";
+    char text[32];
+    std::snprintf(text, sizeof text, "%.0f/%.0f", info.link_to_rate / 1000.0, info.link_from_rate / 1000.0);
+    return text;
+}
+
 // The rate of copies to a peer, which without access are ferry's or the driver's, whichever is faster.
 std::string rate_cell(const ferry_peer_info &info) {
     char text[32];
@@ -307,9 +318,12 @@ void print_peers(const machine &machine, bool are_measured) {
     print_matrix(machine,
                  "peer access          (row reaches column; LOST: the driver reports access, but bytes do not arrive)",
                  cell);
-    if (are_measured)
-        print_matrix(machine, "copies between       (from row to column, GB/s; in brackets: without peer access)",
-                     rate_cell);
+    if (!are_measured) return;
+    print_matrix(machine, "copies between       (from row to column, GB/s; in brackets: without peer access)",
+                 rate_cell);
+    print_matrix(machine,
+                 "links for others     (the row's link between host and the column's memory, GB/s to it/from it)",
+                 link_cell);
 }
 
 void print_rate(std::FILE *out, std::uint32_t rate) {
@@ -325,11 +339,14 @@ void print_rates(std::FILE *out, std::int32_t device, const std::vector<ferry_pe
     std::fprintf(
         out,
         "copies to peers      (from device %d, GB/s; direct: with peer access; bounced by the driver and relayed "
-        "by ferry without)\n%5s%10s%10s%10s%10s\n",
-        device, "", "access", "direct", "bounced", "relayed");
+        "by ferry without;\n"
+        "                      link to, link from: between the host and the peer, over the link of device %d)\n"
+        "%5s%10s%10s%10s%10s%10s%10s\n",
+        device, device, "", "access", "direct", "bounced", "relayed", "link to", "link from");
     for (const ferry_peer_info &pair : pairs) {
         std::fprintf(out, "%5d%10s", pair.peer, cell(pair));
-        for (const std::uint32_t rate : {pair.direct_rate, pair.bounce_rate, pair.relay_rate})
+        for (const std::uint32_t rate :
+             {pair.direct_rate, pair.bounce_rate, pair.relay_rate, pair.link_to_rate, pair.link_from_rate})
             print_rate(out, rate);
         std::fprintf(out, "\n");
     }
@@ -419,8 +436,8 @@ int main(int argument_count, char **arguments) {
                  "Measure the copies between all devices, which takes up to two seconds for each pair");
     app.add_option(
            "--calibrate", calibrated,
-           "Measure this device and its copies to peers, and write its profile instead of the report; with --json, "
-           "write both")
+           "Measure this device and its copies to peers, with --peers those between all devices, and write the profile "
+           "instead of the report; with --json, write both")
         ->option_text("DEVICE")
         ->check(CLI::NonNegativeNumber);
     app.add_option(
@@ -440,15 +457,15 @@ int main(int argument_count, char **arguments) {
         if (!profile.empty()) loaded = load_profile(instance.get(), profile);
         std::vector<ferry_peer_info> pairs;
         if (calibrated >= 0) pairs = calibrate(instance.get(), calibrated);
+        const int devices = measures_peers ? device_count(instance.get()) : 0;
+        for (std::int32_t device = 0; device < devices; ++device)
+            if (device != calibrated) measure_peers(instance.get(), device);
         if (calibrated >= 0 && !as_json) {
             // Nothing else is written to standard output, so that it can be redirected to a file.
             std::cout << profile_text(instance.get(), calibrated);
             print_rates(stderr, calibrated, pairs);
             return 0;
         }
-        const int devices = measures_peers ? device_count(instance.get()) : 0;
-        for (std::int32_t device = 0; device < devices; ++device)
-            measure_peers(instance.get(), device);
         const machine found = inspect(instance.get(), !no_probe, loaded);
         json described = as_json ? to_json(found) : json();
         if (calibrated >= 0) described["profile"] = profile_text(instance.get(), calibrated);

@@ -1577,6 +1577,9 @@ class ferry_peer_info(Structure):
     bounce_rate: int
     relay_rate: int
     relay_fixed_ns: int
+    direct_fixed_ns: int
+    link_to_rate: int
+    link_from_rate: int
     _fields_ = [
         ("struct_size", c_uint32),
         ("device", c_int32),
@@ -1592,6 +1595,9 @@ class ferry_peer_info(Structure):
         ("bounce_rate", c_uint32),
         ("relay_rate", c_uint32),
         ("relay_fixed_ns", c_uint32),
+        ("direct_fixed_ns", c_uint32),
+        ("link_to_rate", c_uint32),
+        ("link_from_rate", c_uint32),
     ]
 
 

@@ -268,7 +268,7 @@ pub const FERRY_PROFILE_NONE: Profile = Profile(0);
 pub const FERRY_PROFILE_BUILT_IN: Profile = Profile(1);
 /// of no device: ferry_device_calibrate measures this one
 pub const FERRY_PROFILE_CAUTIOUS: Profile = Profile(2);
-/// by ferry_device_calibrate, now or before ferry_profile_load
+/// by a calibration, now or before ferry_profile_load
 pub const FERRY_PROFILE_MEASURED: Profile = Profile(3);
 
 choice!(Blocks, i32, "`FERRY_BLOCKS_*`");
@@ -1620,14 +1620,20 @@ pub struct ferry_peer_info {
     /// 1: arrays can be reached too; 0 also if it is not reported
     pub array_access: i32,
     pub reserved: u32,
-    /// MB/s of copies from `device` to `peer` with access; 0: not measured in this instance
+    /// MB/s of copies from `device` to `peer` with access
     pub direct_rate: u32,
     /// likewise, by the driver without access
     pub bounce_rate: u32,
     /// likewise, by FERRY_ROUTE_RELAYED
     pub relay_rate: u32,
-    /// the time of FERRY_ROUTE_RELAYED without the bytes; 0: not measured in this instance
+    /// the time of FERRY_ROUTE_RELAYED without the bytes
     pub relay_fixed_ns: u32,
+    /// the time of copies with access without the bytes
+    pub direct_fixed_ns: u32,
+    /// MB/s from pinned memory to `peer` by `device` as a helper: FERRY_COPY_MULTILINK
+    pub link_to_rate: u32,
+    /// likewise, from `peer` to pinned memory
+    pub link_from_rate: u32,
 }
 
 impl Default for ferry_peer_info {
@@ -3723,25 +3729,25 @@ extern "C" {
     pub fn ferry_peer_disable(instance: *mut ferry_instance, device: i32, peer: i32) -> Status;
 
     /// Measures copies from `device` to `peer` in each way that serves them: with access, if ferry_peer_probe finds
-    /// it, which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. ferry_peer_get_info reports
-    /// the rates. They also replace those in the profile of `device`, with which ferry plans copies on its streams
-    /// until the next calibration or ferry_profile_load, or until ferry_close. A profile has one set of rates for
-    /// all peers: the last pair counts. If there is no access, the profile keeps its rates of copies with access.
-    /// Access between other contexts is unchanged.
+    /// it, which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. With access also copies
+    /// between pinned memory and `peer` that `device` makes over its own link, as a helper of FERRY_COPY_MULTILINK.
+    /// ferry_peer_get_info reports the rates. With them ferry plans copies of this pair until the next calibration,
+    /// or until ferry_close. ferry_profile_save keeps them. Access between other contexts is unchanged.
     ///
     /// * NULL: `error`.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
     /// * Thread-safety: safe; two calibrations at once on one machine disturb each other.
     /// * Blocking: for two seconds at most on GPUs that are otherwise idle.
     /// * Ownership: takes up to 64 MiB of each device's memory, at most an eighth of what is free, or 8 MiB if that
-    ///   is more; 24 MiB of pinned memory; and a context on each device, with streams and events. All of it is
-    ///   released. The rates and the profile are the instance's.
+    ///   is more; 40 MiB of pinned memory; and a context on each device, with streams and events. All of it is
+    ///   released. The rates are the instance's.
     /// * Errors: the common errors; FERRY_ERROR_DEVICE also for a device and itself; _OUT_OF_MEMORY; _UNSUPPORTED
     ///   for a driver without streams or events; late errors of earlier work. No access is no error. After an error
-    ///   the rates and the profile are unchanged.
+    ///   the rates are unchanged.
     /// * Driver: as ferry_peer_probe; cuMemGetInfo, cuEventCreate, those of ferry_host_alloc; many times
-    ///   cuMemcpy3DPeerAsync, cuMemcpy3DAsync, cuEventQuery, cuEventRecord, cuStreamWaitEvent and
-    ///   cuStreamSynchronize; and the calls that release all this.
+    ///   cuMemcpy3DPeerAsync, cuMemcpy3DAsync, cuLaunchKernel, cuEventQuery, cuEventRecord, cuStreamWaitEvent and
+    ///   cuStreamSynchronize; and the calls that release all this. Loads kernels that are not loaded yet; with
+    ///   FERRY_KERNELS_NONE the links are not measured.
     pub fn ferry_peer_calibrate(instance: *mut ferry_instance, device: i32, peer: i32, error: *mut ferry_error_info) -> Status;
 
     /// Lets copies with FERRY_COPY_MULTILINK between host memory and `device` take the host links of other devices:
@@ -3975,9 +3981,9 @@ extern "C" {
     pub fn ferry_staging_trim(instance: *mut ferry_instance) -> Status;
 
     /// Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until
-    /// ferry_close. Copies between devices are not measured: see ferry_peer_calibrate. Other work on the device or
-    /// on its link distorts the numbers: calibrate when a machine is set up or a program starts. ferry never
-    /// calibrates by itself.
+    /// ferry_close. Copies between devices are not measured: see ferry_peer_calibrate, whose rates stay. Other work
+    /// on the device or on its link distorts the numbers: calibrate when a machine is set up or a program starts.
+    /// ferry never calibrates by itself.
     ///
     /// * NULL: `error`.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
@@ -3996,13 +4002,15 @@ extern "C" {
     pub fn ferry_device_calibrate(instance: *mut ferry_instance, device: i32, error: *mut ferry_error_info) -> Status;
 
     /// Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines
-    /// ended by '\n', with an ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also
-    /// if the text does not fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too
-    /// small is an error (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
+    /// ended by '\n', with an ending zero. It has a line for each pair that was measured and begins at a device of
+    /// the same kind. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does not
+    /// fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error
+    /// (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
     ///
     /// The text can be loaded on any device of the same name, number of SMs and compute capability with the same
-    /// driver version, so also on the equal devices of one machine. ferry does not detect that a device has moved
-    /// to another link: calibrate it again. To return to the built-in profile later, save it first.
+    /// driver version, so also on the equal devices of one machine. Pairs belong to the PCI addresses of their
+    /// devices. ferry does not detect that a device has moved to another link: calibrate it again. To return to the
+    /// built-in profile later, save it first.
     ///
     /// * NULL: `buffer`, `needed`.
     /// * Values: `buffer`: `size` bytes.
@@ -4015,7 +4023,8 @@ extern "C" {
     pub fn ferry_profile_save(instance: *const ferry_instance, device: i32, buffer: *mut c_char, size: u64, needed: *mut u64) -> Status;
 
     /// Loads a profile: from now on ferry plans with it on every device here that it fits, as after
-    /// ferry_device_calibrate. `size` is the length of the text in bytes, with or without an ending zero.
+    /// ferry_device_calibrate. Rates of pairs in the text replace those of the same pairs; the rates of other pairs
+    /// stay. `size` is the length of the text in bytes, with or without an ending zero.
     ///
     /// * NULL: `error`.
     /// * Values: `text`: `size` bytes.
@@ -4074,7 +4083,7 @@ mod tests {
         check!(ferry_pool_attributes, 24, 8, struct_size: 0, reuse_follow_event_dependencies: 4, reuse_opportunistic: 8, reuse_internal_dependencies: 12, release_threshold: 16);
         check!(ferry_ipc_handle, 256, 1, bytes: 0);
         check!(ferry_ipc_info, 56, 8, struct_size: 0, kind: 4, device: 8, handle_types: 12, size: 16, process: 24, device_uuid: 32, is_own: 48, reserved: 52);
-        check!(ferry_peer_info, 56, 4, struct_size: 0, device: 4, peer: 8, can_access: 12, driver_can_access: 16, probe: 20, performance_rank: 24, native_atomics: 28, array_access: 32, reserved: 36, direct_rate: 40, bounce_rate: 44, relay_rate: 48, relay_fixed_ns: 52);
+        check!(ferry_peer_info, 68, 4, struct_size: 0, device: 4, peer: 8, can_access: 12, driver_can_access: 16, probe: 20, performance_rank: 24, native_atomics: 28, array_access: 32, reserved: 36, direct_rate: 40, bounce_rate: 44, relay_rate: 48, relay_fixed_ns: 52, direct_fixed_ns: 56, link_to_rate: 60, link_from_rate: 64);
         check!(ferry_multilink_options, 24, 8, struct_size: 0, max_sms: 4, helpers: 8, helper_count: 16, reserved: 20);
         check!(ferry_external_memory_desc, 40, 8, struct_size: 0, device: 4, handle_type: 8, flags: 12, handle: 16, name: 24, size: 32);
         check!(ferry_external_semaphore_desc, 32, 8, struct_size: 0, device: 4, handle_type: 8, reserved: 12, handle: 16, name: 24);
