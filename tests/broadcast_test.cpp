@@ -1,7 +1,9 @@
 // Batches whose copies share their source and go to several devices. On the software driver with four devices, and with
 // links between all of them, between pairs, none, and links that lose bytes.
+#include <atomic>
 #include <cstring>
 #include <deque>
+#include <future>
 #include <optional>
 #include <string>
 
@@ -100,7 +102,7 @@ TEST_F(broadcasts, every_device_gets_the_bytes_with_and_without_access) {
     }
 }
 
-TEST_F(broadcasts, large_pageable_memory_arrives_in_two_rounds_of_chunks) {
+TEST_F(broadcasts, large_pageable_memory_arrives) {
     const std::uint64_t size = static_cast<std::uint64_t>(device_count()) * 33 * megabyte + 123;
     const bytes sent = random_bytes(size, 29);
     on_all_devices(size);
@@ -574,6 +576,165 @@ TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_one_has_the_status_althou
     ASSERT_OK(ferry_ticket_create(instance.get(), other, &ticket, nullptr));
     EXPECT_OK(ferry_ticket_wait(ticket)); // had no part in it
     EXPECT_OK(ferry_ticket_release(ticket));
+}
+
+// ---- Pageable memory, whose slots every device's kernel empties for all
+
+enum class launch_fault : std::uint8_t { none, bad_address, late };
+launch_fault fault_of_launches = launch_fault::none;
+std::shared_future<void> late_launches; // that come only then
+std::atomic<int> launches_of_device_1 = 0;
+
+CUresult CUDAAPI launch_with_fault(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
+                                   unsigned bz, unsigned shared, CUstream on, void **parameters, void **extra) {
+    CUdevice device = 0;
+    EXPECT_OK(raw().cuCtxGetDevice(&device));
+    gpu::ring_parameters of_ring;
+    void *changed[] = {&of_ring};
+    if (device == 1 && fault_of_launches == launch_fault::bad_address) {
+        of_ring = *static_cast<const gpu::ring_parameters *>(parameters[0]);
+        of_ring.to[0] = std::uint64_t{1} << 60;
+        parameters = changed;
+    }
+    if (device == 1 && fault_of_launches == launch_fault::late) {
+        EXPECT_OK(raw().cuLaunchHostFunc(
+            on, [](void *) { late_launches.wait(); }, nullptr));
+    }
+    launches_of_device_1 += device == 1;
+    return raw().cuLaunchKernel(function, x, y, z, bx, by, bz, shared, on, parameters, extra);
+}
+
+// An instance of its own, and pageable memory. Behind a held stream such memory is always staged.
+class staged_broadcasts : public broadcasts {
+protected:
+    void SetUp() override {
+        broadcasts::SetUp();
+        if (IsSkipped()) return;
+        if (!has_kernels()) GTEST_SKIP() << "without kernels";
+        for (int device = 0; device < 2; ++device) {
+            ASSERT_OK(ferry_context_create(counted.get(), device, 0, &own[device], nullptr));
+            contexts[static_cast<std::size_t>(device)] = own[device];
+        }
+        instance = open_or_fail(launches.options());
+        for (int device = 0; device < 2; ++device)
+            ASSERT_OK(ferry_context_adopt(instance.get(), device, own[device]));
+        for_each_pair([&](int device, int peer) { ferry_peer_enable(instance.get(), device, peer); });
+        ferry_peer_info info = {};
+        info.struct_size = sizeof info;
+        ASSERT_OK(ferry_peer_get_info(instance.get(), 0, 1, &info));
+        if (!info.can_access) GTEST_SKIP() << "no access between the first two devices";
+        for (int device = 0; device < device_count(); ++device) { // kernels, which would wait for the held stream
+            const made_current in(contexts[static_cast<std::size_t>(device)]);
+            ASSERT_OK(ferry_staging_prepare(instance.get(), device));
+        }
+        for (std::size_t device = 0; device < contexts.size(); ++device)
+            if (device != 1) stations.emplace_back(contexts[device], size).write(bytes(size));
+        const made_current in(own[1]);
+        ASSERT_OK(raw().cuMemAlloc(&of_second, size + 16)); // ends with its context
+        fault_of_launches = launch_fault::none;
+        launches_of_device_1 = 0;
+    }
+    void TearDown() override {
+        stations.clear();
+        instance.reset();
+        for (const CUcontext one : own) {
+            if (!one) continue;
+            EXPECT_OK(raw().cuCtxDestroy(one));
+        }
+        broadcasts::TearDown();
+    }
+    // To all devices, `apart` bytes into the memory of the second one.
+    std::vector<std::uint64_t> destinations(std::uint64_t apart = 0) const {
+        std::vector<std::uint64_t> to;
+        for (const station &one : stations)
+            to.push_back(one.address());
+        to.insert(to.begin() + 1, of_second + apart);
+        return to;
+    }
+    std::int32_t enqueue(CUstream on, std::uint64_t apart = 0) const {
+        const std::vector<std::uint64_t> to = destinations(apart), from(to.size(), at(sent)), sizes(to.size(), size);
+        return ferry_copy_pieces_async(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, on, nullptr);
+    }
+    void expect_on_second(std::uint64_t apart = 0) const {
+        bytes got(size);
+        const made_current in(own[1]);
+        ASSERT_OK(raw().cuMemcpyDtoH(got.data(), of_second + apart, size));
+        EXPECT_TRUE(got == sent);
+    }
+
+    const std::uint64_t size = 24 * megabyte + 5;
+    const bytes sent = random_bytes(size, 23);
+    replaced_call launches{"cuLaunchKernel", reinterpret_cast<void *>(launch_with_fault)};
+    CUcontext own[2] = {};
+    CUdeviceptr of_second = 0;
+    instance_owner instance;
+};
+
+TEST_F(staged_broadcasts, every_device_gets_the_bytes_whatever_the_alignment) {
+    const made_current in(own[0]);
+    for (const std::uint64_t apart : {0, 3, 16}) {
+        const test_stream on;
+        {
+            const gate held(on);
+            ASSERT_OK(enqueue(on, apart));
+        }
+        ASSERT_OK(raw().cuStreamSynchronize(on));
+        expect_on_all(sent);
+        expect_on_second(apart);
+        EXPECT_GT(launches_of_device_1, 0);
+    }
+}
+
+TEST_F(staged_broadcasts, a_device_whose_kernel_does_not_start_delays_nothing) {
+    const made_current in(own[0]);
+    std::promise<void> may_start;
+    late_launches = may_start.get_future().share();
+    fault_of_launches = launch_fault::late;
+    const test_stream on;
+    {
+        const gate held(on);
+        ASSERT_OK(enqueue(on));
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(on));
+    EXPECT_EQ(launches_of_device_1, 1);
+    may_start.set_value(); // reads on the legacy stream may wait for all streams
+    expect_on_all(sent);
+    expect_on_second();
+}
+
+TEST_F(staged_broadcasts, a_device_that_dies_ends_no_other_context) {
+    if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
+    const made_current in(own[0]);
+    fault_of_launches = launch_fault::bad_address;
+    ferry_ticket *ticket = nullptr;
+    const test_stream on;
+    {
+        const gate held(on);
+        ASSERT_OK(enqueue(on));
+        ASSERT_OK(ferry_ticket_create(instance.get(), on, &ticket, nullptr));
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(on)) << "its stream passes";
+    EXPECT_EQ(ferry_status_traits(ferry_ticket_wait(ticket)), FERRY_STATUS_CONTEXT_DEAD);
+    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_EQ(launches_of_device_1, 1);
+    EXPECT_OK(raw().cuCtxSynchronize());
+    ASSERT_NE(enqueue(on), FERRY_SUCCESS) << "the dead device has a status";
+    ASSERT_OK(raw().cuStreamSynchronize(on));
+    expect_on_all(sent);
+}
+
+TEST_F(staged_broadcasts, when_a_synchronous_call_returns_the_others_have_the_bytes) {
+    if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
+    const made_current in(own[0]);
+    fault_of_launches = launch_fault::bad_address;
+    const std::vector<std::uint64_t> to = destinations(), from(to.size(), at(sent)), sizes(to.size(), size);
+    ferry_error_info error = new_error();
+    const std::int32_t status =
+        ferry_copy_pieces(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, &error);
+    if (launches_of_device_1 == 0) GTEST_SKIP() << "the driver was predicted to be faster";
+    EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << describe(error);
+    EXPECT_EQ(error.index, 1u);
+    expect_on_all(sent);
 }
 
 } // namespace

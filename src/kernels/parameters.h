@@ -207,6 +207,7 @@ struct ring_record {
     u64 locks[max_ring_blocks]; // among blocks of several launches
 };
 
+constexpr u32 max_copies_of_ring = 8;
 struct ring_parameters {
     u64 record;
     box_end device;
@@ -223,6 +224,10 @@ struct ring_parameters {
     u32 x, y, z;     // the origin: bytes, row, slice or layer
     u32 first_block; // the channel of the launch's first block: several devices may serve one record
     u64 surface;
+    // Of long rows: where the bytes go, counted from where the messages say. Further copies are read from the first,
+    // which lies on the launch's own device, because the slot lies behind the bus.
+    u32 copies; // not 0
+    u64 to[max_copies_of_ring];
 };
 
 // One copy over the host links of several devices: a launch on each. All of them claim chunks from one counter, and the

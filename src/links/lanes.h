@@ -32,7 +32,7 @@ private:
     std::atomic<int> device = 0;
     bool is_used = false;       // `last` has been recorded
     bool is_unmarked = false;   // the driver refused to record it behind the latest work
-    bool is_waited_for = false; // by the stream of the lane's copy
+    bool is_waited_for = false; // by the stream of the lane's copy, or marked all the same
     std::atomic<bool> is_taken = false;
     // While a copy has the lane: the lane's context, and once the lane is made the number of the stream that it is for.
     std::atomic<CUcontext> user_in = nullptr;
@@ -68,6 +68,11 @@ public:
 
     // Makes `later` wait for the work on `stream` so far. The event of `by` is used, whose context is that of `stream`.
     error join(lane &by, CUstream stream, CUstream later) noexcept;
+    // Marks the lane's work so far as the copy's, though the stream of the copy does not wait for it.
+    error mark(lane &one) noexcept {
+        one.is_waited_for = true;
+        return join(one, one.stream, one.stream);
+    }
     // Makes `later` wait for the lane. Where the driver refuses that, the host waits, so that no work of the lane is left.
     error join_or_wait(lane &one, CUstream later) noexcept;
 

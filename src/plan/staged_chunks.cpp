@@ -111,6 +111,7 @@ void staging::describe_array(gpu::ring_parameters &given) const noexcept {
 
 gpu::ring_parameters staging::parameters() const noexcept {
     gpu::ring_parameters given = {};
+    given.copies = 1;
     if (list_) {
         given.to_device = box_.to_device;
         return given;

@@ -1,7 +1,8 @@
 // The pinned memory of staged copies. Each device has a staging buffer: slots that chunks pass through. The records
-// through which kernels and workers communicate (gpu::ring_record) serve all devices. Slots are allocated in two
-// lots. The first lot, a few slots, is allocated before any kernel is launched, so that no kernel ever waits for an
-// allocation, which may in turn wait for the kernel. The second lot may come at any time.
+// through which kernels and workers communicate (gpu::ring_record) serve all devices. Slots are allocated in lots. The
+// first lot, a few slots, is allocated before any kernel is launched, so that no kernel ever waits for an allocation,
+// which may in turn wait for the kernel. The others may come at any time: the second one, and one more for each further
+// link that copies of the device take.
 #pragma once
 
 #include <atomic>
@@ -34,21 +35,21 @@ struct staged_memory {
 struct staged_slot {
     std::byte *host = nullptr;
     std::uint64_t device_address = 0;
-    bool is_of_first_lot = false;
+    std::uint32_t lot = 0;
     staged_chunk chunk = {}; // the one that the slot holds, or will hold
     staged_slot *previous = nullptr, *next = nullptr;
 };
 
 // The slots of one device. Members that are not marked as guarded belong to the thread that sets the slots up.
 struct staging_buffers {
-    static constexpr std::uint32_t max_slots = 1024;
+    static constexpr std::uint32_t max_slots = 1024, max_lots = 5;
 
-    staged_memory memory[2];      // of the first and the second lot
+    staged_memory memory[max_lots];
     std::uint64_t slot_size = 0;  // bytes
     staged_slot *slots = nullptr; // an array of `room` slots
     std::uint32_t room = 0;
-    std::uint32_t wanted = 0;   // slots of both lots, at most `room`
-    std::uint32_t used[2] = {}; // slots of each lot
+    std::uint32_t lots = 2;            // as many as are wanted
+    std::uint32_t used[max_lots] = {}; // slots of each lot
     // The home of the servers that work on the device's copies first; any_node: all are the same to it.
     std::atomic<int> home = any_node;
     const allocator *parcel_memory = nullptr;

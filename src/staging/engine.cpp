@@ -21,7 +21,7 @@ void staging_engine::set_up(const staged_options &options) noexcept {
     watchdog_traits_.name = "ferry-watchdog";
     options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);
     options_.slots = std::clamp(options.slots, 1U, staging_buffers::max_slots);
-    // Where the program's threads do the work, no thread of the engine adds the second lot.
+    // Where the program's threads do the work, no thread of the engine adds other lots.
     options_.first_slots = options.submit ? options_.slots : std::clamp(options.first_slots, 1U, options_.slots);
 }
 

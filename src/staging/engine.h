@@ -56,7 +56,7 @@ struct staged_pieces {
 };
 
 // A device that moves chunks of a copy over its own link, with blocks of its own. It accesses the end on the copy's
-// device as a peer.
+// device as a peer. In a broadcast it has an end of its own, and each device accesses those of all others.
 struct staged_helper {
     CUcontext context;
     CUstream stream; // already behind the work before the copy
@@ -79,6 +79,11 @@ struct staged_copy {
     const shape_end *device_end = nullptr;  // for a copy by copies: see staged_box
     const staged_helper *helpers = nullptr; // of a box of linear memory with a kernel
     std::uint32_t helper_count = 0;
+    // A line to several devices. All addresses are equal modulo 16. Those beyond max_staged_helpers move no chunks. If a
+    // context dies, the copy ends, and bytes may be missing on any device.
+    bool is_broadcast = false;
+
+    std::uint32_t links() const noexcept { return 1 + std::min(helper_count, max_staged_helpers); }
 };
 
 class staging_engine {
@@ -96,13 +101,13 @@ public:
     // Must be called before anything else.
     void set_up(const staged_options &options) noexcept;
 
-    // Provides what a device needs for its first copy: threads, records and the first lot of slots. The second lot
+    // Provides what a device needs for its first copy: threads, records and the first lot of slots. The other lots
     // follows by itself. May wait for the driver. Without this call the first copy does so.
     error prepare(int device) noexcept { return provide(device, true); }
-    // As prepare(), and gives the device as many slots as its copies over that many links keep busy. The size stays while
-    // slots are in use.
+    // As prepare(), and gives the device as many slots as its copies over that many links keep busy. Otherwise the first
+    // such copy asks for them, and does without.
     error widen(int device, std::uint32_t links) noexcept;
-    // After prepare(), for a program whose first copies must not wait for the driver's lock: waits for the second lot,
+    // After prepare(), for a program whose first copies must not wait for the driver's lock: waits for the other lots,
     // and makes what the current context has none of yet.
     void finish_preparing(int device, CUcontext current) noexcept;
 
@@ -146,7 +151,8 @@ public:
 private:
     struct device_buffers {
         staging_buffers buffers;
-        worker_thread adding; // adds the second lot
+        worker_thread adding;                 // adds the other lots
+        std::atomic<std::uint32_t> links = 1; // for which there are to be slots
         staging_engine *engine = nullptr;
         int device = 0;
         processor_set processors;            // of the threads that were started for this device and have a home
@@ -176,10 +182,11 @@ private:
     error enter_device(int device, context_scope &scope) noexcept;
     error provide(int device, bool needs_threads) noexcept;
     error make_buffers(int device) noexcept;
-    error add_lot(device_buffers &of, bool first) noexcept;
+    error add_lot(device_buffers &of, std::uint32_t lot) noexcept;
+    static error add_other_lots(device_buffers &of) noexcept;
     void add_other_slots(device_buffers &of) noexcept;
     error add_launches(int device) noexcept;
-    error free_lot(device_buffers &of, bool first) noexcept;
+    error free_lot(device_buffers &of, std::uint32_t lot) noexcept;
 
     // ---- Copies (engine_enqueue.cpp)
     // Returns whether a host function announces each run right before the kernel: it runs once for each launch of a

@@ -1,4 +1,4 @@
-// What the engine allocates: the staging buffer of each device, in two lots, and the launches with their records.
+// What the engine allocates: the staging buffer of each device, in lots, and the launches with their records.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -9,6 +9,8 @@
 namespace ferry {
 
 namespace {
+
+static_assert(staging_buffers::max_lots == 1 + most_links);
 
 constexpr std::uint64_t max_launches_of_a_page = 128, min_launches_of_a_page = 16;
 
@@ -32,7 +34,7 @@ error staging_engine::provide(int device, bool needs_threads) noexcept {
     if (pages_.size() == 0)
         if (error failed = add_launches(device)) return failed;
     if (!of.buffers.memory[0])
-        if (error failed = add_lot(of, true)) return failed;
+        if (error failed = add_lot(of, 0)) return failed;
     const error refused = start_threads(of);
     if (!options_.submit) add_other_slots(of);
     return needs_threads ? refused : ok;
@@ -52,7 +54,6 @@ error staging_engine::make_buffers(int device) noexcept {
     made->engine = this;
     made->device = device;
     made->buffers.room = room;
-    made->buffers.wanted = options_.slots;
     made->buffers.slot_size = options_.slot_size;
     made->buffers.slots = static_cast<staged_slot *>(slots);
     made->buffers.parcel_memory = &memory_;
@@ -63,13 +64,14 @@ error staging_engine::make_buffers(int device) noexcept {
 
 // Call in the device's context. Where less memory can be pinned, there are fewer slots, down to one. If even one slot
 // of the first lot does not fit, that slot is smaller.
-error staging_engine::add_lot(device_buffers &of, bool first) noexcept {
+error staging_engine::add_lot(device_buffers &of, std::uint32_t lot) noexcept {
     staging_buffers &buffers = of.buffers;
-    const std::uint32_t begin = first ? 0 : buffers.used[0], lot = first ? 0 : 1;
-    const std::uint32_t wanted = first ? options_.first_slots : buffers.wanted - begin;
-    if (wanted == 0) return {};
-    if (first) buffers.slot_size = options_.slot_size;
-    const std::uint64_t least = room_of_slot(first ? smallest_slot : buffers.slot_size);
+    const std::uint32_t begin = lot == 0 ? 0 : lot == 1 ? buffers.used[0] : (lot - 1) * options_.slots;
+    const std::uint32_t end = std::min(lot == 0 ? options_.first_slots : lot * options_.slots, buffers.room);
+    if (begin >= end || buffers.memory[lot]) return {};
+    const std::uint32_t wanted = end - begin;
+    if (lot == 0) buffers.slot_size = options_.slot_size;
+    const std::uint64_t least = room_of_slot(lot == 0 ? smallest_slot : buffers.slot_size);
     staged_memory &memory = buffers.memory[lot];
     if (error failed = memory.allocate(cu_, pinned_, wanted * room_of_slot(buffers.slot_size), least,
                                        devices_[of.device].info.numa_node))
@@ -82,7 +84,7 @@ error staging_engine::add_lot(device_buffers &of, bool first) noexcept {
         staged_slot &slot = buffers.slots[begin + i];
         slot.host = memory.host() + i * room;
         slot.device_address = memory.device_address + i * room;
-        slot.is_of_first_lot = first;
+        slot.lot = lot;
     }
     buffers.used[lot] = count;
     staging_bytes_ += memory.block.size;
@@ -90,20 +92,29 @@ error staging_engine::add_lot(device_buffers &of, bool first) noexcept {
     return {};
 }
 
-// Adds the second lot on another thread, because the allocation may wait for work that waits for slots. If no thread
+error staging_engine::add_other_lots(device_buffers &of) noexcept {
+    for (std::uint32_t lot = 1; lot < of.buffers.lots; ++lot)
+        if (error failed = of.engine->add_lot(of, lot)) return failed;
+    return {};
+}
+
+// Adds the other lots on another thread, because the allocation may wait for work that waits for slots. If no thread
 // can be started, the first lot has to do.
 void staging_engine::add_other_slots(device_buffers &of) noexcept {
     if (of.is_adding.load(std::memory_order_acquire)) return;
     of.adding.join();
     of.wants_more = false;
-    if (of.buffers.memory[1] || of.buffers.used[0] >= of.buffers.wanted || is_closing_) return;
+    of.buffers.lots = 1 + of.links;
+    bool has_all = true;
+    for (std::uint32_t lot = 1; lot < of.buffers.lots; ++lot)
+        has_all &= static_cast<bool>(of.buffers.memory[lot]);
+    if (has_all || of.buffers.used[0] >= options_.slots || is_closing_) return;
     const auto add = [](void *given) {
         device_buffers &buffers = *static_cast<device_buffers *>(given);
-        staging_engine &engine = *buffers.engine;
         {
-            context_scope scope(engine.cu_);
-            if (!engine.enter_device(buffers.device, scope))
-                static_cast<void>(engine.add_lot(buffers, false)); // without the second lot copies work, but are slower
+            context_scope scope(buffers.engine->cu_);
+            if (!buffers.engine->enter_device(buffers.device, scope))
+                static_cast<void>(add_other_lots(buffers)); // without them copies work, but are slower
         }
         buffers.is_adding.store(false, std::memory_order_release);
     };
@@ -154,22 +165,21 @@ error staging_engine::widen(int device, std::uint32_t links) noexcept {
     context_scope scope(cu_);
     if (error failed = enter_device(device, scope)) return failed;
     of.adding.join();
-    const std::uint32_t wanted = std::min(options_.slots * std::min(links, most_links), of.buffers.room);
-    if (of.buffers.wanted == wanted) return {};
-    of.buffers.wanted = wanted;
-    if (error failed = free_lot(of, false)) return failed;
-    return of.buffers.memory[1] || options_.submit ? ok : add_lot(of, false);
+    of.links = std::max(of.links.load(), std::min(links, most_links));
+    of.buffers.lots = 1 + of.links;
+    return options_.submit ? ok : add_other_lots(of);
 }
 
 // ---- Release
 
-error staging_engine::free_lot(device_buffers &of, bool first) noexcept {
+error staging_engine::free_lot(device_buffers &of, std::uint32_t lot) noexcept {
     staging_buffers &buffers = of.buffers;
-    const int lot = first ? 0 : 1;
     const std::uint64_t size = buffers.memory[lot].block.size;
-    if (size == 0 || !scheduler_.take_slots(buffers, first)) return {};
+    if (size == 0 || !scheduler_.take_slots(buffers, lot)) return {};
     if (error failed = buffers.memory[lot].free(cu_, contexts_, pinned_)) {
-        scheduler_.add_slots(buffers, buffers.slots + (first ? 0 : buffers.used[0]), buffers.used[lot]);
+        staged_slot *const first = std::find_if(buffers.slots, buffers.slots + buffers.room,
+                                                [&](const staged_slot &slot) noexcept { return slot.lot == lot; });
+        scheduler_.add_slots(buffers, first, buffers.used[lot]);
         return failed;
     }
     staging_bytes_ -= size;
@@ -188,8 +198,11 @@ error staging_engine::trim() noexcept {
         device_buffers *const of = one.load(std::memory_order_relaxed);
         context_scope scope(cu_);
         if (!of || of->is_adding.load(std::memory_order_acquire) || note(enter_device(of->device, scope))) continue;
-        note(free_lot(*of, false));
-        if (!of->buffers.memory[1]) note(free_lot(*of, true));
+        bool is_kept = false;
+        for (std::uint32_t lot = staging_buffers::max_lots; lot-- > 0;) {
+            if (lot != 0 || !is_kept) note(free_lot(*of, lot));
+            is_kept |= static_cast<bool>(of->buffers.memory[lot]);
+        }
         of->wants_more = true;
     }
     return first_failed;

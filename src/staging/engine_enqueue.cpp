@@ -91,7 +91,7 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
 
 error staging_engine::track_helpers(const staged_copy &copy,
                                     const tracked_context *(&found)[max_staged_helpers]) noexcept {
-    for (std::uint32_t i = 0; i < copy.helper_count; ++i) {
+    for (std::uint32_t i = 0; i + 1 < copy.links(); ++i) {
         context_scope scope(cu_);
         if (error failed = scope.enter(copy.helpers[i].context)) return failed;
         if (error failed = tracked_.track(copy.helpers[i].context, found[i])) return failed;
@@ -106,6 +106,10 @@ error staging_engine::hold_buffers(const staged_copy &copy, device_buffers *&of)
     while (!of || (needs_threads && !has_threads()) || !scheduler_.hold(of->buffers)) {
         if (error failed = provide(copy.device, needs_threads)) return failed;
         of = buffers_[copy.device].load(std::memory_order_acquire);
+    }
+    if (of->links.load(std::memory_order_relaxed) < copy.links()) {
+        of->links = copy.links(); // of two copies at once the second one may count, until there is a third
+        of->wants_more = true;
     }
     if (!options_.submit && of->wants_more.load(std::memory_order_relaxed) && mutex_.try_lock()) {
         add_other_slots(*of);
@@ -122,12 +126,28 @@ error staging_engine::take_launches(const staged_copy &copy, std::uint64_t count
     return {};
 }
 
+namespace {
+
+// Where the launch on a device puts the bytes: first into the end on that device, then into the others.
+void put_destinations(const staged_copy &copy, std::uint32_t device, gpu::ring_parameters &given) noexcept {
+    if (!copy.is_broadcast) return;
+    const auto end_on = [&](std::uint32_t one) noexcept {
+        return one ? copy.helpers[one - 1].device_address : copy.box.device.address;
+    };
+    given.copies = 1 + copy.helper_count;
+    for (std::uint32_t i = 0; i < given.copies; ++i)
+        given.to[i] = end_on((device + i) % given.copies) - copy.box.device.address;
+}
+
+} // namespace
+
 // What the launches of a copy have in common. `blocks` and `max_slots_each` are maxima.
 launch_work staging_engine::work_of_all(const staged_copy &copy, const tracked_context &context, device_buffers &of,
                                         staged_progress *progress) const noexcept {
     const bool to_device = copy.box.to_device, by_copies = copy.box.by_copies;
     const std::uint32_t wanted = blocks_for_threads(wanted_threads() + copy.caller_helps, to_device);
-    const std::uint32_t blocks = blocks_on_each_link(copy.blocks ? copy.blocks : wanted, 1 + copy.helper_count);
+    const std::uint32_t links = copy.links();
+    const std::uint32_t blocks = blocks_on_each_link(copy.blocks ? copy.blocks : wanted, links);
     const std::uint64_t bytes = copy.pieces ? copy.pieces.bytes : copy.box.width * copy.box.height * copy.box.depth;
     const bool has_large_chunks = to_device && !copy.pieces && !by_copies;
     const bool is_short = bytes <= (has_large_chunks ? cached_bytes_of_box : cached_bytes);
@@ -135,14 +155,15 @@ launch_work staging_engine::work_of_all(const staged_copy &copy, const tracked_c
             .buffers = &of.buffers,
             .progress = progress,
             .context = &context,
-            .blocks = by_copies ? max_blocks_of_copies : blocks * (1 + copy.helper_count),
+            .blocks = by_copies ? max_blocks_of_copies : blocks * links,
             .own_blocks = blocks,
             .max_slots_each = staging_channel::max_slots,
             .are_stores_streamed = is_short == to_device,
             .home = of.buffers.home,
             .caller_helps = copy.caller_helps,
             .is_first_on_stream = copy.is_stream_idle && !by_copies,
-            .by_copies = by_copies};
+            .by_copies = by_copies,
+            .is_broadcast = copy.is_broadcast};
 }
 
 void staging_engine::set_work(staging_launch &launch, const launch_work &of_all, const staging &cut,
@@ -224,6 +245,7 @@ error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &lau
     }
     if (launch.work.by_copies) return enqueue_copies(copy, launch, stream);
     const bool is_helped = launch.work.own_blocks < launch.work.blocks;
+    put_destinations(copy, 0, given);
     const error failed = launch_ring(cu_, kernels_, launch.work.cut->kernel(), given, launch.work.own_blocks, stream);
     if (failed)
         scheduler_.withdraw(launch, by_function);
@@ -242,6 +264,7 @@ void staging_engine::launch_helpers(const staged_copy &copy, staging_launch &lau
         const std::uint32_t blocks = std::min(launch.work.own_blocks, launch.work.blocks - given.first_block);
         context_scope scope(cu_);
         given.device.address = helper.device_address;
+        put_destinations(copy, 1 + i, given);
         error failed = scope.enter(helper.context);
         if (!failed) failed = launch_ring(cu_, kernels_, launch.work.cut->kernel(), given, blocks, helper.stream);
         for (std::uint32_t block = 0; failed && block < blocks; ++block)

@@ -54,6 +54,7 @@ struct launch_work {
     // Copies on the stream take the place of the kernel: copy n, from 0, is the block n % blocks. Each has one slot,
     // which it keeps.
     bool by_copies = false;
+    bool is_broadcast = false; // where a context has died the stream passes, and the caller asks for dead contexts
 
     bool is_to_device() const noexcept { return cut->to_device(); }
     bool is_in(const tracked_context *one) const noexcept {

@@ -108,7 +108,7 @@ public:
     // there was one. Half of the slots stay for other launches.
     std::uint32_t reserve_slots(staging_launch &launch, std::uint32_t blocks) noexcept;
     // Takes the slots of a lot out of use. Returns false where a copy has one of these slots, or the lot is kept.
-    bool take_slots(staging_buffers &buffers, bool first_lot) noexcept;
+    bool take_slots(staging_buffers &buffers, std::uint32_t lot) noexcept;
 
     // ---- Workers (scheduler_workers.cpp)
 

@@ -57,7 +57,10 @@ void staging_scheduler::end_lost(staging_launch &launch) noexcept {
     pending_ -= launch.is_captured ? launch.runs_expected : 1;
     captured_ -= launch.is_captured;
     launch.runs_expected = 0;
-    abort_blocks(launch);
+    if (launch.work.is_broadcast)
+        publish_end(launch);
+    else
+        abort_blocks(launch);
     launch.lost_ns = clock_ns();
     launches_.move(launch, launch_state::lost);
     collect_lost_slots();

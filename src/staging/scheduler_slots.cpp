@@ -40,15 +40,15 @@ std::uint32_t staging_scheduler::reserve_slots(staging_launch &launch, std::uint
     return given;
 }
 
-bool staging_scheduler::take_slots(staging_buffers &buffers, bool first_lot) noexcept {
+bool staging_scheduler::take_slots(staging_buffers &buffers, std::uint32_t lot) noexcept {
     const lock held = acquire();
     collect_lost_slots();
-    const std::uint32_t wanted = buffers.used[first_lot ? 0 : 1];
-    const auto is_wanted = [&](const staged_slot &slot) noexcept { return slot.is_of_first_lot == first_lot; };
+    const std::uint32_t wanted = buffers.used[lot];
+    const auto is_wanted = [&](const staged_slot &slot) noexcept { return slot.lot == lot; };
     std::uint32_t found = 0;
     for (const staged_slot *slot = buffers.free.first(); slot; slot = slot->next)
         found += is_wanted(*slot);
-    if (found != wanted || buffers.reserved != 0 || (first_lot && (pending_ || captured_ || holds_))) return false;
+    if (found != wanted || buffers.reserved != 0 || (lot == 0 && (pending_ || captured_ || holds_))) return false;
     for (staged_slot *next = buffers.free.first(); next;) {
         staged_slot &slot = *next;
         next = slot.next;

@@ -7,6 +7,7 @@
 #include "device/context_status.h"
 #include "driver/result.h"
 #include "submit/copy_steps.h"
+#include "submit/staging_setup.h"
 
 namespace ferry {
 
@@ -19,10 +20,11 @@ shape_end end_of(memory_kind kind, int device, std::uint64_t address, std::uint6
     return {kind, device, nullptr, 0, 0, 0, {address, address + size - 1}, size, 1};
 }
 
-// Enqueues a line in the current context `site.context` of `device`, by whichever route is best there.
-error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &from, std::uint64_t size, int device,
-                const copy_site &site) noexcept {
-    const shape line = {from, to, size, 1, 1};
+// Plans a line in the current context `site.context` of `device`, by whichever route is best there, and calls `use`.
+template <class Use>
+error with_planned_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device,
+                        const copy_site &site, const Use &use) noexcept {
+    const shape line = {from, to, to.row_pitch, 1, 1};
     plan_facts facts = {.context_device = device, .form = copy_form::asynchronous};
     facts.preferences = preferences_of(instance.copy_flags);
     if (error failed = look_at_stream(instance, line, site.stream, facts)) return failed;
@@ -31,7 +33,13 @@ error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &
     copy_plan plan = plan_for_driver(line, facts);
     if (is_pageable(line) || leaves_device(line, device))
         if (error failed = choose(instance, line, ends, site.context, facts, views, plan)) return failed;
-    return run_planned(instance, {line, facts, plan, views}, site);
+    return use(planned_copy{line, facts, plan, views});
+}
+
+error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device,
+                const copy_site &site) noexcept {
+    return with_planned_line(instance, to, from, device, site,
+                             [&](const planned_copy &copy) noexcept { return run_planned(instance, copy, site); });
 }
 
 } // namespace
@@ -317,9 +325,53 @@ private:
             unsigned of[max_targets], count = 0;
             for (unsigned i = 0; i < targets_; ++i)
                 if (all_[i].island == island) of[count++] = i;
+            bool is_made = false;
+            if (source_.kind == memory_kind::pageable) failed = enqueue_staged(of, count, bad_index, is_made);
+            if (failed || is_made) continue;
             failed = source_.device < 0 ? enqueue_exchange(of, count, bad_index) : enqueue_chain(of, count, bad_index);
         }
         return failed;
+    }
+
+    // From pageable memory, if it is staged: worker threads fill each slot once, and the device that takes it writes the
+    // bytes to all others. A device whose kernel does not start delays nothing.
+    error enqueue_staged(const unsigned *of, unsigned count, std::uint64_t &bad_index, bool &is_made) noexcept {
+        if (count < 2 || count > gpu::max_copies_of_ring) return {};
+        const shape_end first = part_of(of[0], 0, size_);
+        staged_helper others[gpu::max_copies_of_ring - 1];
+        for (unsigned i = 1; i < count; ++i) {
+            const target &other = all_[of[i]];
+            if ((other.member->destination - first.span.first) % 16 != 0) return {};
+            others[i - 1] = {other.context, (*feeding_[of[i]])->stream, other.member->destination};
+        }
+        const lane &own = **feeding_[of[0]];
+        bad_index = all_[of[0]].member->index;
+        context_scope scope(cu_);
+        if (error failed = scope.enter(own.context())) return failed;
+        const copy_site site = {own.context(), own.stream};
+        const auto run = [&](const planned_copy &copy) noexcept -> error {
+            if (copy.plan.route != route_kind::staged || copy.plan.by_copies || !are_ready(of, count)) return {};
+            const error failed = run_staged_broadcast(instance_, copy, site, others, count - 1);
+            is_made = !lacks_memory(failed);
+            return is_made ? failed : ok;
+        };
+        if (error failed = with_planned_line(instance_, first, part_of_source(0, size_), first.device, site, run))
+            return failed;
+        for (unsigned i = 0; i < count && is_made; ++i) {
+            forwarding_[of[i]].reset();
+            is_helper_[of[i]] = i != 0;
+        }
+        return {};
+    }
+    // Each device has its own threads. All bytes pass through the first one's staging buffer.
+    bool are_ready(const unsigned *of, unsigned count) noexcept {
+        for (unsigned i = 0; i < count; ++i) {
+            context_scope scope(cu_);
+            if (scope.enter(all_[of[i]].context) || instance_.kernels.load_into(all_[of[i]].context) ||
+                !is_ready_to_stage(instance_, all_[of[i]].member->device))
+                return false;
+        }
+        return true;
     }
 
     // From the host: the devices of an island take chunks in rounds, one each, and pass them on to all others. All of
@@ -415,7 +467,7 @@ private:
         const taken_lane &lane = *by;
         context_scope scope(cu_);
         if (error failed = scope.enter(lane->context())) return failed;
-        return copy_line(instance_, to, from, to.row_pitch, device_of_lane, {lane->context(), lane->stream});
+        return copy_line(instance_, to, from, device_of_lane, {lane->context(), lane->stream});
     }
     error order(const std::optional<taken_lane> &earlier, const std::optional<taken_lane> &later) noexcept {
         const taken_lane &before = *earlier, &after = *later;
@@ -428,16 +480,15 @@ private:
     // Orders the stream behind all lanes, whatever they hold.
     error join() noexcept {
         error failed;
-        const auto join_all = [&](auto &lanes) noexcept {
-            for (std::optional<taken_lane> &taken : lanes) {
-                if (!taken) continue;
-                lane &one = **taken;
-                const error refused = instance_.lanes.join_or_wait(one, site_.stream);
-                if (!failed) failed = refused;
-            }
-        };
-        join_all(feeding_);
-        join_all(forwarding_);
+        for (unsigned i = 0; i < 2 * max_targets; ++i) {
+            const std::optional<taken_lane> &taken = i < max_targets ? feeding_[i] : forwarding_[i - max_targets];
+            if (!taken) continue;
+            lane &one = **taken;
+            const bool is_waited_for = i >= max_targets || !is_helper_[i];
+            const error refused =
+                is_waited_for ? instance_.lanes.join_or_wait(one, site_.stream) : instance_.lanes.mark(one);
+            if (!failed) failed = refused;
+        }
         return failed;
     }
 
@@ -446,7 +497,7 @@ private:
         int device = -1;
         if (error failed = instance_.contexts.device_of_current(site_.context, device)) return failed;
         for (unsigned i = 0; i < targets_; ++i)
-            if (error failed = copy_line(instance_, part_of(i, 0, size_), part_of_source(0, size_), size_, device,
+            if (error failed = copy_line(instance_, part_of(i, 0, size_), part_of_source(0, size_), device,
                                          {site_.context, site_.stream})) {
                 bad_index = all_[i].member->index;
                 return failed;
@@ -466,6 +517,7 @@ private:
     target all_[max_targets];
     unsigned targets_ = 0, islands_ = 0;
     std::optional<taken_lane> own_, feeding_[max_targets], forwarding_[max_targets];
+    bool is_helper_[max_targets] = {}; // it moves chunks of a staged copy, which is complete without it
 };
 
 } // namespace

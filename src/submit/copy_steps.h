@@ -99,6 +99,11 @@ struct planned_copy {
 [[gnu::hot]] error run_planned(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
                                staged_progress *progress = nullptr) noexcept;
 
+// Stages a line that goes to further devices too, over the links of all. The plan's route must be the staged one.
+// FERRY_ERROR_LIMIT or no memory: nothing was enqueued.
+error run_staged_broadcast(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
+                           const staged_helper *others, std::uint32_t count) noexcept;
+
 // Whether the host memory is registered in part, or in several pieces. Such a copy must be split before it can be
 // staged or the driver takes it.
 bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept;
