@@ -112,6 +112,25 @@ TEST_F(broadcasts, large_pageable_memory_arrives) {
     expect_on_all(sent);
 }
 
+// So kernels that fill the devices, and may wait for the bytes, are in nobody's way.
+TEST_F(broadcasts, pinned_memory_and_memory_of_a_device_arrive_without_any_kernel) {
+    const std::uint64_t size = 12 * megabyte;
+    const pinned_memory pinned(size);
+    const bytes sent = random_bytes(size, 37);
+    std::memcpy(pinned.address, sent.data(), size);
+    enable_all();
+    for (const bool is_from_device : {false, true}) {
+        on_all_devices(size);
+        if (is_from_device) stations[0].write(sent);
+        driver.reset_counts();
+        ASSERT_OK(is_from_device ? broadcast(stations[0].address(), size, stream, 1)
+                                 : broadcast(at(pinned), size, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+        expect_on_all(sent);
+    }
+}
+
 TEST_F(broadcasts, synchronous_batches_are_complete_on_return) {
     enable_all();
     const std::uint64_t size = 9 * megabyte;
@@ -582,7 +601,8 @@ TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_one_has_the_status_althou
 
 enum class launch_fault : std::uint8_t { none, bad_address, late };
 launch_fault fault_of_launches = launch_fault::none;
-std::shared_future<void> late_launches; // that come only then
+int faulty_device = 1;
+std::shared_future<void> late_launches; // that come only then: others fill the device
 std::atomic<int> launches_of_device_1 = 0;
 
 CUresult CUDAAPI launch_with_fault(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
@@ -591,12 +611,12 @@ CUresult CUDAAPI launch_with_fault(CUfunction function, unsigned x, unsigned y, 
     EXPECT_OK(raw().cuCtxGetDevice(&device));
     gpu::ring_parameters of_ring;
     void *changed[] = {&of_ring};
-    if (device == 1 && fault_of_launches == launch_fault::bad_address) {
+    if (device == faulty_device && fault_of_launches == launch_fault::bad_address) {
         of_ring = *static_cast<const gpu::ring_parameters *>(parameters[0]);
         of_ring.to[0] = std::uint64_t{1} << 60;
         parameters = changed;
     }
-    if (device == 1 && fault_of_launches == launch_fault::late) {
+    if (device == faulty_device && fault_of_launches == launch_fault::late) {
         EXPECT_OK(raw().cuLaunchHostFunc(
             on, [](void *) { late_launches.wait(); }, nullptr));
     }
@@ -632,6 +652,7 @@ protected:
         const made_current in(own[1]);
         ASSERT_OK(raw().cuMemAlloc(&of_second, size + 16)); // ends with its context
         fault_of_launches = launch_fault::none;
+        faulty_device = 1;
         launches_of_device_1 = 0;
     }
     void TearDown() override {
@@ -698,6 +719,21 @@ TEST_F(staged_broadcasts, a_device_whose_kernel_does_not_start_delays_nothing) {
     EXPECT_OK(raw().cuStreamSynchronize(on));
     EXPECT_EQ(launches_of_device_1, 1);
     may_start.set_value(); // reads on the legacy stream may wait for all streams
+    expect_on_all(sent);
+    expect_on_second();
+}
+
+// A program's kernel may fill the device and wait for the bytes.
+TEST_F(staged_broadcasts, on_an_idle_stream_a_full_first_device_delays_nothing) {
+    const made_current in(own[0]);
+    std::promise<void> may_start;
+    late_launches = may_start.get_future().share();
+    fault_of_launches = launch_fault::late;
+    faulty_device = 0;
+    const test_stream on;
+    ASSERT_OK(enqueue(on));
+    EXPECT_OK(raw().cuStreamSynchronize(on));
+    may_start.set_value();
     expect_on_all(sent);
     expect_on_second();
 }

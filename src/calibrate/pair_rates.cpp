@@ -89,10 +89,9 @@ private:
 
     error measure(way taken, std::uint64_t bytes, std::uint32_t &fixed_ns, std::uint32_t &rate) noexcept {
         std::uint64_t small_ns = 0, ns = 0;
-        constexpr int small_runs = 9;
         constexpr std::uint64_t small = 16;
-        if (error failed = time_of(taken, small, small_runs, small_ns)) return failed;
-        if (error failed = time_of(taken, bytes, runs, ns)) return failed;
+        if (error failed = time_of(taken, small, 2 * runs - 1, small_ns)) return failed;
+        if (error failed = time_of(taken, bytes, taken == way::driver ? runs : 3 * runs, ns)) return failed;
         fixed_ns = to_fact(small_ns);
         rate = rate_in(bytes, ns, small_ns);
         return {};

@@ -21,13 +21,15 @@ shape_end end_of(memory_kind kind, int device, std::uint64_t address, std::uint6
 }
 
 // Plans a line in the current context `site.context` of `device`, by whichever route is best there, and calls `use`.
+// `is_idle`: the caller's stream is, so the lane will be in a moment.
 template <class Use>
 error with_planned_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device,
-                        const copy_site &site, const Use &use) noexcept {
+                        const copy_site &site, bool is_idle, const Use &use) noexcept {
     const shape line = {from, to, to.row_pitch, 1, 1};
     plan_facts facts = {.context_device = device, .form = copy_form::asynchronous};
     facts.preferences = preferences_of(instance.copy_flags);
     if (error failed = look_at_stream(instance, line, site.stream, facts)) return failed;
+    facts.is_stream_idle |= is_idle;
     resolved_ends ends;
     kernel_views views;
     copy_plan plan = plan_for_driver(line, facts);
@@ -36,9 +38,9 @@ error with_planned_line(ferry_instance &instance, const shape_end &to, const sha
     return use(planned_copy{line, facts, plan, views});
 }
 
-error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device,
-                const copy_site &site) noexcept {
-    return with_planned_line(instance, to, from, device, site,
+error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device, const copy_site &site,
+                bool is_idle) noexcept {
+    return with_planned_line(instance, to, from, device, site, is_idle,
                              [&](const planned_copy &copy) noexcept { return run_planned(instance, copy, site); });
 }
 
@@ -204,6 +206,7 @@ public:
         if (!failed) {
             find_targets(of_target, bad_index);
             find_islands();
+            is_idle_ = source_.kind == memory_kind::pageable && is_idle(cu_, site_.stream, true);
             failed = take_lanes();
             if (!failed) {
                 failed = enqueue(index);
@@ -355,7 +358,8 @@ private:
             is_made = !lacks_memory(failed);
             return is_made ? failed : ok;
         };
-        if (error failed = with_planned_line(instance_, first, part_of_source(0, size_), first.device, site, run))
+        if (error failed =
+                with_planned_line(instance_, first, part_of_source(0, size_), first.device, site, is_idle_, run))
             return failed;
         for (unsigned i = 0; i < count && is_made; ++i) {
             forwarding_[of[i]].reset();
@@ -377,9 +381,8 @@ private:
     // From the host: the devices of an island take chunks in rounds, one each, and pass them on to all others. All of
     // them begin a round before any of them passes a chunk on.
     error enqueue_exchange(const unsigned *of, unsigned count, std::uint64_t &bad_index) noexcept {
-        std::uint64_t chunk = 0;
+        const std::uint64_t chunk = size_of_exchanged(count);
         for (std::uint64_t begin = 0; begin < size_; begin += count * chunk) {
-            chunk = size_of_exchanged(size_ - begin, count, begin == 0);
             const auto each_chunk = [&](auto enqueue_one) noexcept -> error {
                 for (unsigned i = 0; i < count && begin + i * chunk < size_; ++i) {
                     const std::uint64_t at = begin + i * chunk;
@@ -409,17 +412,13 @@ private:
         return {};
     }
 
-    // Between two staged copies of a link some 0.2 ms are lost, and two at once share the slots, so each device has
-    // only two: the first is passed on while the second arrives. Four H100, 1 GiB, each of 15 runs: 60 and 40 % 92 to
-    // 106 GB/s, halves 83 to 96, four quarters 74 to 98.
-    std::uint64_t size_of_exchanged(std::uint64_t left, unsigned devices, bool is_first) const noexcept {
+    // Of pageable memory, which is not staged for all together, each device gets its whole share before it passes it on.
+    std::uint64_t size_of_exchanged(unsigned devices) const noexcept {
         constexpr std::uint64_t megabyte = std::uint64_t{1} << 20;
-        if (devices == 1) return left;
-        if (source_.kind == memory_kind::pageable) {
-            const std::uint64_t share = divide_up(left, devices), part = is_first ? share * 3 / 5 : share;
-            return std::clamp(round_up(part, 4096), 16 * megabyte, 512 * megabyte);
-        }
-        return std::clamp(round_up(size_ / devices / 8, 4096), megabyte, 32 * megabyte);
+        if (devices == 1) return size_;
+        const bool is_pageable = source_.kind == memory_kind::pageable;
+        const std::uint64_t share = round_up(divide_up(size_, is_pageable ? devices : devices * 8), 4096);
+        return std::clamp(share, megabyte, is_pageable ? 512 * megabyte : 32 * megabyte);
     }
 
     // From a device: each device of an island passes the chunks on to the next one, so that no link carries a byte
@@ -467,7 +466,7 @@ private:
         const taken_lane &lane = *by;
         context_scope scope(cu_);
         if (error failed = scope.enter(lane->context())) return failed;
-        return copy_line(instance_, to, from, device_of_lane, {lane->context(), lane->stream});
+        return copy_line(instance_, to, from, device_of_lane, {lane->context(), lane->stream}, is_idle_);
     }
     error order(const std::optional<taken_lane> &earlier, const std::optional<taken_lane> &later) noexcept {
         const taken_lane &before = *earlier, &after = *later;
@@ -498,7 +497,7 @@ private:
         if (error failed = instance_.contexts.device_of_current(site_.context, device)) return failed;
         for (unsigned i = 0; i < targets_; ++i)
             if (error failed = copy_line(instance_, part_of(i, 0, size_), part_of_source(0, size_), device,
-                                         {site_.context, site_.stream})) {
+                                         {site_.context, site_.stream}, false)) {
                 bad_index = all_[i].member->index;
                 return failed;
             }
@@ -517,6 +516,7 @@ private:
     target all_[max_targets];
     unsigned targets_ = 0, islands_ = 0;
     std::optional<taken_lane> own_, feeding_[max_targets], forwarding_[max_targets];
+    bool is_idle_ = false;             // the caller's stream, where the memory is pageable
     bool is_helper_[max_targets] = {}; // it moves chunks of a staged copy, which is complete without it
 };
 
