@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <future>
 #include <optional>
 #include <string>
 #include <thread>
@@ -514,6 +515,39 @@ CUresult CUDAAPI launch_noting(CUfunction function, unsigned x, unsigned y, unsi
     EXPECT_OK(raw().cuCtxGetDevice(&device));
     launched.emplace_back(device, x);
     return raw().cuLaunchKernel(function, x, y, z, bx, by, bz, shared, on, parameters, extra);
+}
+
+std::shared_future<void> late_helpers; // whose kernels come only then
+
+CUresult CUDAAPI launch_late(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
+                             unsigned bz, unsigned shared, CUstream on, void **parameters, void **extra) {
+    CUdevice device = 0;
+    EXPECT_OK(raw().cuCtxGetDevice(&device));
+    const CUhostFn wait = [](void *) { late_helpers.wait(); };
+    if (device != 0) {
+        EXPECT_OK(raw().cuLaunchHostFunc(on, wait, nullptr));
+    }
+    return raw().cuLaunchKernel(function, x, y, z, bx, by, bz, shared, on, parameters, extra);
+}
+
+TEST_F(multilink, relays_on_the_same_stream_do_not_wait_for_late_helpers) {
+    const std::uint64_t size = 36 * megabyte;
+    const pinned_memory host(size);
+    const bytes sent = random_bytes(size, 41);
+    std::memcpy(host.data(), sent.data(), size);
+    const launching_instance late(launch_late);
+    ASSERT_OK(late.help());
+    const station device(late.contexts[0], size), other(late.contexts[1], size);
+    std::promise<void> may_come;
+    late_helpers = may_come.get_future().share();
+    const ferry_copy_desc up = line(device.address(), at(host), size),
+                          on = line(other.address(), device.address(), size, FERRY_COPY_BY_RELAY);
+    for (const ferry_copy_desc *const copy : {&up, &on}) {
+        ASSERT_OK(ferry_copy_async(late.instance.get(), copy, device.stream(), nullptr, nullptr));
+        EXPECT_OK(raw().cuStreamSynchronize(device.stream()));
+    }
+    may_come.set_value();
+    EXPECT_TRUE(other.read() == sent);
 }
 
 // Beside a slow link the device's own has to carry more than half.

@@ -46,9 +46,10 @@ public:
         if (CUresult result = cu_.cuCtxEnablePeerAccess(far_, 0)) return to_error(result);
         if (error failed = measure(way::driver, size_, found.direct_fixed_ns, found.direct_rate)) return failed;
         if (!ground_.kernels.may_serve() || ground_.kernels.load()) return {};
-        const std::uint64_t line = std::min(size_, max_link_bytes);
+        std::uint64_t line = std::min(size_, max_link_bytes);
         const int node = ground_.devices[ground_.device].info.numa_node;
-        if (error failed = host_.allocate(cu_, ground_.pinned, line, line, node)) return failed;
+        if (error failed = host_.allocate(cu_, ground_.pinned, line, MiB, node)) return failed;
+        line = std::min(line, host_.block.size);
         if (error failed = measure(way::link_to, line, fixed_ns, found.link_to_rate)) return failed;
         return measure(way::link_from, line, fixed_ns, found.link_from_rate);
     }

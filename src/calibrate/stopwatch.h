@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/function_ref.h"
 #include "driver/result.h"
 #include "plan/profile.h"
 #include "system/threads.h"
@@ -30,7 +31,7 @@ public:
     }
 
     // Measures the time of `run` and of the work that it enqueues.
-    template <class Run> error time_once(const Run &run, std::uint64_t &ns) noexcept {
+    [[gnu::noinline]] error time_once(function_ref<error()> run, std::uint64_t &ns) noexcept {
         const std::uint64_t begin = clock_ns();
         if (error failed = run()) return failed;
         if (CUresult result = cu_.cuStreamSynchronize(stream_)) return to_error(result);
@@ -40,7 +41,7 @@ public:
 
     static constexpr int max_runs = 15;
     // Returns the median of an odd number of runs, after one warm-up run.
-    template <class Run> error median_of(int runs, const Run &run, std::uint64_t &ns) noexcept {
+    [[gnu::noinline]] error median_of(int runs, function_ref<error()> run, std::uint64_t &ns) noexcept {
         std::uint64_t times[max_runs];
         if (error failed = time_once(run, times[0])) return failed;
         for (int i = 0; i < runs; ++i)
@@ -53,9 +54,9 @@ public:
     // Measures the payload rate of `run(bytes)`, in bytes per microsecond. Copies a multiple of `unit` that takes half
     // a millisecond, or this rate's share of the time left. A small copy ends before its rate shows, and stays in a
     // cache. Copies at least `wanted` bytes if that does not take much longer.
-    template <class Run>
-    error rate_of_run(std::uint64_t unit, std::uint64_t max_bytes, std::uint64_t fixed_ns, const Run &run,
-                      std::uint32_t &rate, std::uint64_t wanted = 0) noexcept {
+    [[gnu::noinline]] error rate_of_run(std::uint64_t unit, std::uint64_t max_bytes, std::uint64_t fixed_ns,
+                                        function_ref<error(std::uint64_t)> run, std::uint32_t &rate,
+                                        std::uint64_t wanted = 0) noexcept {
         constexpr int runs = 3;
         constexpr std::uint64_t growth = 8, max_target_ns = 500'000;
         const std::uint64_t now = clock_ns(), left = deadline_ns_ - std::min(now, deadline_ns_);

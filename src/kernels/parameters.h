@@ -195,7 +195,7 @@ struct ring_mailbox {
 };
 static_assert(sizeof(ring_mailbox) == 128, "two lines of a host's cache");
 // The host has given up the copy. A block that still runs, or starts later, completes all published messages and then
-// traps: a stream never reports success while bytes are missing.
+// traps: a stream never reports success while bytes are missing. Broadcasts are never aborted.
 constexpr u64 ring_aborted = ~u64{0};
 
 constexpr u32 max_ring_blocks = 32; // of all devices that serve a record

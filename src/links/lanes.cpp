@@ -34,21 +34,22 @@ bool lane_set::is_done(const lane &one) const noexcept {
     return !one.is_used || cu_.cuEventQuery(one.last) != CUDA_ERROR_NOT_READY;
 }
 
-error lane_set::take(CUcontext context, const stream_key &user, lane *&taken) noexcept {
+error lane_set::take(CUcontext context, const stream_key &user, bool as_helper, lane *&taken) noexcept {
     taken = nullptr;
     const relaxed_capture_mode relaxed(cu_); // queries and creation would break a capture on another thread
     if (!relaxed.entered()) return relaxed.why();
     const context_name here = name_context(cu_, context);
     unsigned at_work = 0;
     lane *unmade = nullptr;
-    taken = find(here, user, at_work, unmade);
+    taken = find(here, user, as_helper, at_work, unmade);
     if (!taken && at_work < max_at_work) taken = unmade ? unmade : add();
     if (unmade && unmade != taken) release(*unmade);
     if (!taken) return {.status = FERRY_ERROR_LIMIT};
     taken->user = user;
     taken->user_in.store(context, std::memory_order_relaxed);
     if (taken->owner.handle) {
-        if (taken->is_waited_for && is_done(*taken)) taken->is_waited_for = false;
+        if ((taken->is_waited_for || taken->is_left_behind) && is_done(*taken))
+            taken->is_waited_for = taken->is_left_behind = false;
     } else if (error failed = make(*taken, context)) {
         release(*std::exchange(taken, nullptr));
         return failed;
@@ -57,8 +58,9 @@ error lane_set::take(CUcontext context, const stream_key &user, lane *&taken) no
     return {};
 }
 
-// Finds a lane of the same stream, else one that is done, and takes it. `unmade`: a taken lane without a stream.
-lane *lane_set::find(const context_name &here, const stream_key &user, unsigned &at_work, lane *&unmade) noexcept {
+// Finds a lane of the same stream that is not left behind, else one that is done, and takes it. `unmade`: a taken lane without a stream.
+lane *lane_set::find(const context_name &here, const stream_key &user, bool as_helper, unsigned &at_work,
+                     lane *&unmade) noexcept {
     lane *idle = nullptr;
     for (const std::atomic<lane *> &place : all_) {
         lane *const one = place.load(std::memory_order_acquire);
@@ -69,7 +71,7 @@ lane *lane_set::find(const context_name &here, const stream_key &user, unsigned 
         }
         if (one->owner.handle == here.handle && !is_same_context(one->owner, here)) end(*one);
         const bool is_here = is_same_context(one->owner, here);
-        if (is_here && is_same_stream(one->user, user)) {
+        if (is_here && is_same_stream(one->user, user) && (as_helper || !one->is_left_behind || is_done(*one))) {
             if (idle) release(*idle);
             return one;
         }
@@ -137,7 +139,7 @@ void lane_set::end(lane &one) noexcept {
 error lane_set::make(lane &made, CUcontext context) noexcept {
     made.stream = nullptr;
     made.last = nullptr;
-    made.is_used = made.is_unmarked = made.is_waited_for = false;
+    made.is_used = made.is_unmarked = made.is_waited_for = made.is_left_behind = false;
     for (unsigned i = 0; i < lane::slots; ++i)
         made.filled[i] = made.emptied[i] = nullptr;
     made.owner = name_context(cu_, context);
@@ -214,6 +216,7 @@ error lane_set::join(lane &by, CUstream stream, CUstream later) noexcept {
     if (result) return to_error(result);
     by.is_used = true;
     by.is_waited_for |= later != stream;
+    by.is_left_behind |= later == stream;
     return later == stream ? ok : to_error(cu_.cuStreamWaitEvent(later, by.last, 0));
 }
 

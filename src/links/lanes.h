@@ -30,9 +30,10 @@ private:
     context_name owner; // handle null: not made
     stream_key user = {};
     std::atomic<int> device = 0;
-    bool is_used = false;       // `last` has been recorded
-    bool is_unmarked = false;   // the driver refused to record it behind the latest work
-    bool is_waited_for = false; // by the stream of the lane's copy, or marked all the same
+    bool is_used = false;        // `last` has been recorded
+    bool is_unmarked = false;    // the driver refused to record it behind the latest work
+    bool is_left_behind = false; // holds work of helpers, which the stream of their copy does not wait for
+    bool is_waited_for = false;  // by the stream of the lane's copy
     std::atomic<bool> is_taken = false;
     // While a copy has the lane: the lane's context, and once the lane is made the number of the stream that it is for.
     std::atomic<CUcontext> user_in = nullptr;
@@ -56,7 +57,8 @@ public:
     // Takes a lane of the current context `context` for a copy that was called on the stream `user`. Its earlier work
     // is complete or was called on that same stream, so that independent streams of the program never wait for each
     // other. FERRY_ERROR_LIMIT while as many lanes of the context are at work as may be.
-    error take(CUcontext context, const stream_key &user, lane *&taken) noexcept;
+    // `as_helper`: the lane's work may come behind that of helpers, which may be late.
+    error take(CUcontext context, const stream_key &user, bool as_helper, lane *&taken) noexcept;
     static void release(lane &taken) noexcept {
         taken.user_number.store(0, std::memory_order_relaxed);
         taken.user_in.store(nullptr, std::memory_order_relaxed);
@@ -68,11 +70,6 @@ public:
 
     // Makes `later` wait for the work on `stream` so far. The event of `by` is used, whose context is that of `stream`.
     error join(lane &by, CUstream stream, CUstream later) noexcept;
-    // Marks the lane's work so far as the copy's, though the stream of the copy does not wait for it.
-    error mark(lane &one) noexcept {
-        one.is_waited_for = true;
-        return join(one, one.stream, one.stream);
-    }
     // Makes `later` wait for the lane. Where the driver refuses that, the host waits, so that no work of the lane is left.
     error join_or_wait(lane &one, CUstream later) noexcept;
 
@@ -92,7 +89,8 @@ public:
     void close() noexcept;
 
 private:
-    lane *find(const context_name &here, const stream_key &user, unsigned &at_work, lane *&unmade) noexcept;
+    lane *find(const context_name &here, const stream_key &user, bool as_helper, unsigned &at_work,
+               lane *&unmade) noexcept;
     lane *add() noexcept;
     void end(lane &one) noexcept;
     error make(lane &made, CUcontext context) noexcept;
@@ -123,7 +121,9 @@ public:
     taken_lane(const taken_lane &) = delete;
     taken_lane &operator=(const taken_lane &) = delete;
 
-    error take(CUcontext context, const stream_key &user) noexcept { return lanes_.take(context, user, lane_); }
+    error take(CUcontext context, const stream_key &user, bool as_helper = false) noexcept {
+        return lanes_.take(context, user, as_helper, lane_);
+    }
     lane *operator->() const noexcept { return lane_; }
     lane &operator*() const noexcept { return *lane_; }
 

@@ -333,7 +333,7 @@ private:
     void call_helper(unsigned link, const stream_key &user) noexcept {
         context_scope scope(cu_);
         taken_lane lane(lanes_);
-        if (scope.enter(ways_.all[link].context) || lane.take(ways_.all[link].context, user) ||
+        if (scope.enter(ways_.all[link].context) || lane.take(ways_.all[link].context, user, true) ||
             cu_.cuStreamWaitEvent(lane->stream, record_.start, 0))
             return;
         static_cast<void>(launch(link, of_helper_, lane->stream));

@@ -198,9 +198,11 @@ bool has_left(const staging_launch &launch) noexcept {
     return true;
 }
 
-bool is_at_work(const staging_launch &launch) noexcept {
+bool is_at_work(const staging_launch &launch, const tracked_context *but) noexcept {
     for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
-        if (low_half(seen_by(launch, block)) != launch.record.channels[block].published) return true;
+        if ((!but || launch.work.context_of(block) != but) &&
+            low_half(seen_by(launch, block)) != launch.record.channels[block].published)
+            return true;
     return false;
 }
 

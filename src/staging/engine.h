@@ -56,7 +56,7 @@ struct staged_pieces {
 };
 
 // A device that moves chunks of a copy over its own link, with blocks of its own. It accesses the end on the copy's
-// device as a peer. In a broadcast it has an end of its own, and each device accesses those of all others.
+// device as a peer.
 struct staged_helper {
     CUcontext context;
     CUstream stream; // already behind the work before the copy
@@ -78,12 +78,14 @@ struct staged_copy {
     bool must_start_soon = false;
     const shape_end *device_end = nullptr;  // for a copy by copies: see staged_box
     const staged_helper *helpers = nullptr; // of a box of linear memory with a kernel
-    std::uint32_t helper_count = 0;
-    // A line to several devices. All addresses are equal modulo 16. Those beyond max_staged_helpers move no chunks. If a
-    // context dies, the copy ends, and bytes may be missing on any device.
-    bool is_broadcast = false;
+    std::uint32_t helper_count = 0;         // at most max_staged_helpers
+    // A broadcast: a line to several devices, whose addresses are equal modulo 16. The first ones are those on the
+    // copy's device and on each helper, and all of these reach all of them. If a context dies, the copy ends, and bytes
+    // may be missing on any device.
+    const std::uint64_t *targets = nullptr;
+    std::uint32_t target_count = 0; // at most gpu::max_copies_of_ring; 0: no broadcast
 
-    std::uint32_t links() const noexcept { return 1 + std::min(helper_count, max_staged_helpers); }
+    std::uint32_t links() const noexcept { return 1 + helper_count; }
 };
 
 class staging_engine {
@@ -137,6 +139,9 @@ public:
     }
     std::uint32_t thread_count() const noexcept { return thread_count_; }
     staging_scheduler::load in_flight() noexcept { return scheduler_.in_flight(); }
+    // Whether a kernel would start at once in the current `context` of the device, which prepare() was called for.
+    bool has_room_on(int device, CUcontext context) noexcept;
+
     // How late copies lately were: the threads, and kernels at the head of their streams.
     struct delays {
         std::uint64_t threads_ns = 0, start_ns = 0;
@@ -182,6 +187,10 @@ private:
     error enter_device(int device, context_scope &scope) noexcept;
     error provide(int device, bool needs_threads) noexcept;
     error make_buffers(int device) noexcept;
+    struct slot_range {
+        std::uint32_t begin, count;
+    };
+    slot_range slots_of_lot(const staging_buffers &buffers, std::uint32_t lot) const noexcept;
     error add_lot(device_buffers &of, std::uint32_t lot) noexcept;
     static error add_other_lots(device_buffers &of) noexcept;
     void add_other_slots(device_buffers &of) noexcept;

@@ -62,14 +62,19 @@ error staging_engine::make_buffers(int device) noexcept {
     return {};
 }
 
+staging_engine::slot_range staging_engine::slots_of_lot(const staging_buffers &buffers,
+                                                        std::uint32_t lot) const noexcept {
+    const std::uint32_t begin = lot == 0 ? 0 : lot == 1 ? buffers.used[0] : (lot - 1) * options_.slots;
+    const std::uint32_t end = std::min(lot == 0 ? options_.first_slots : lot * options_.slots, buffers.room);
+    return {begin, end > begin ? end - begin : 0};
+}
+
 // Call in the device's context. Where less memory can be pinned, there are fewer slots, down to one. If even one slot
 // of the first lot does not fit, that slot is smaller.
 error staging_engine::add_lot(device_buffers &of, std::uint32_t lot) noexcept {
     staging_buffers &buffers = of.buffers;
-    const std::uint32_t begin = lot == 0 ? 0 : lot == 1 ? buffers.used[0] : (lot - 1) * options_.slots;
-    const std::uint32_t end = std::min(lot == 0 ? options_.first_slots : lot * options_.slots, buffers.room);
-    if (begin >= end || buffers.memory[lot]) return {};
-    const std::uint32_t wanted = end - begin;
+    const auto [begin, wanted] = slots_of_lot(buffers, lot);
+    if (wanted == 0 || buffers.memory[lot]) return {};
     if (lot == 0) buffers.slot_size = options_.slot_size;
     const std::uint64_t least = room_of_slot(lot == 0 ? smallest_slot : buffers.slot_size);
     staged_memory &memory = buffers.memory[lot];
@@ -93,7 +98,7 @@ error staging_engine::add_lot(device_buffers &of, std::uint32_t lot) noexcept {
 }
 
 error staging_engine::add_other_lots(device_buffers &of) noexcept {
-    for (std::uint32_t lot = 1; lot < of.buffers.lots; ++lot)
+    for (std::uint32_t lot = 0; lot < of.buffers.lots; ++lot) // the first one may have been trimmed
         if (error failed = of.engine->add_lot(of, lot)) return failed;
     return {};
 }
@@ -106,9 +111,9 @@ void staging_engine::add_other_slots(device_buffers &of) noexcept {
     of.wants_more = false;
     of.buffers.lots = 1 + of.links;
     bool has_all = true;
-    for (std::uint32_t lot = 1; lot < of.buffers.lots; ++lot)
-        has_all &= static_cast<bool>(of.buffers.memory[lot]);
-    if (has_all || of.buffers.used[0] >= options_.slots || is_closing_) return;
+    for (std::uint32_t lot = 0; lot < of.buffers.lots; ++lot)
+        has_all &= of.buffers.memory[lot] || !slots_of_lot(of.buffers, lot).count;
+    if (has_all || is_closing_) return;
     const auto add = [](void *given) {
         device_buffers &buffers = *static_cast<device_buffers *>(given);
         {

@@ -129,14 +129,11 @@ error staging_engine::take_launches(const staged_copy &copy, std::uint64_t count
 namespace {
 
 // Where the launch on a device puts the bytes: first into the end on that device, then into the others.
-void put_destinations(const staged_copy &copy, std::uint32_t device, gpu::ring_parameters &given) noexcept {
-    if (!copy.is_broadcast) return;
-    const auto end_on = [&](std::uint32_t one) noexcept {
-        return one ? copy.helpers[one - 1].device_address : copy.box.device.address;
-    };
-    given.copies = 1 + copy.helper_count;
+void put_targets(const staged_copy &copy, std::uint32_t device, gpu::ring_parameters &given) noexcept {
+    if (copy.target_count == 0) return;
+    given.copies = copy.target_count;
     for (std::uint32_t i = 0; i < given.copies; ++i)
-        given.to[i] = end_on((device + i) % given.copies) - copy.box.device.address;
+        given.to[i] = copy.targets[(device + i) % given.copies] - copy.targets[0];
 }
 
 } // namespace
@@ -163,7 +160,7 @@ launch_work staging_engine::work_of_all(const staged_copy &copy, const tracked_c
             .caller_helps = copy.caller_helps,
             .is_first_on_stream = copy.is_stream_idle && !by_copies,
             .by_copies = by_copies,
-            .is_broadcast = copy.is_broadcast};
+            .is_broadcast = copy.target_count != 0};
 }
 
 void staging_engine::set_work(staging_launch &launch, const launch_work &of_all, const staging &cut,
@@ -245,7 +242,7 @@ error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &lau
     }
     if (launch.work.by_copies) return enqueue_copies(copy, launch, stream);
     const bool is_helped = launch.work.own_blocks < launch.work.blocks;
-    put_destinations(copy, 0, given);
+    put_targets(copy, 0, given);
     const error failed = launch_ring(cu_, kernels_, launch.work.cut->kernel(), given, launch.work.own_blocks, stream);
     if (failed)
         scheduler_.withdraw(launch, by_function);
@@ -258,15 +255,18 @@ error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &lau
 // blocks have left. A helper whose kernel cannot be launched is not missed: blocks that do not come get no chunks.
 void staging_engine::launch_helpers(const staged_copy &copy, staging_launch &launch,
                                     gpu::ring_parameters given) noexcept {
-    given.first_block = launch.work.own_blocks;
-    for (std::uint32_t i = 0; given.first_block < launch.work.blocks; ++i) {
+    // Once the last of these launches has come, the members of `launch` may be another copy's.
+    const std::uint32_t each = launch.work.own_blocks, all = launch.work.blocks;
+    const gpu::kernel kernel = launch.work.cut->kernel();
+    given.first_block = each;
+    for (std::uint32_t i = 0; given.first_block < all; ++i) {
         const staged_helper &helper = copy.helpers[i];
-        const std::uint32_t blocks = std::min(launch.work.own_blocks, launch.work.blocks - given.first_block);
+        const std::uint32_t blocks = std::min(each, all - given.first_block);
         context_scope scope(cu_);
         given.device.address = helper.device_address;
-        put_destinations(copy, 1 + i, given);
+        put_targets(copy, 1 + i, given);
         error failed = scope.enter(helper.context);
-        if (!failed) failed = launch_ring(cu_, kernels_, launch.work.cut->kernel(), given, blocks, helper.stream);
+        if (!failed) failed = launch_ring(cu_, kernels_, kernel, given, blocks, helper.stream);
         for (std::uint32_t block = 0; failed && block < blocks; ++block)
             pass_by(launch, given.first_block + block);
         given.first_block += blocks;
@@ -320,6 +320,19 @@ bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked
     }
     if (aside) side_streams::release(*aside);
     return has_come;
+}
+
+bool staging_engine::has_room_on(int device, CUcontext context) noexcept {
+    device_buffers *const of = buffers_[device].load(std::memory_order_acquire);
+    const tracked_context *tracked = nullptr;
+    staged_copy probe = {};
+    probe.box.to_device = true;
+    probe.device = device;
+    probe.context = context;
+    if (!of || tracked_.track(context, tracked) || !scheduler_.hold(of->buffers)) return true;
+    const bool has_room = has_room_for_kernels(probe, *tracked, *of);
+    scheduler_.let_go();
+    return has_room;
 }
 
 } // namespace ferry

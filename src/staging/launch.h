@@ -60,6 +60,9 @@ struct launch_work {
     bool is_in(const tracked_context *one) const noexcept {
         return context == one || std::find(std::begin(helpers), std::end(helpers), one) != std::end(helpers);
     }
+    const tracked_context *context_of(std::uint32_t block) const noexcept {
+        return block < own_blocks || own_blocks == 0 ? context : helpers[block / own_blocks - 1];
+    }
     bool belongs_elsewhere(int node) const noexcept { return home != any_node && home != node; }
     std::uint64_t bytes() const noexcept { return cut->bytes_before(end_chunk) - cut->bytes_before(first_chunk); }
 };
@@ -118,6 +121,7 @@ struct staging_launch {
     staging_launch *next_of_copy = nullptr; // the launches of a copy
     std::int32_t loss = FERRY_SUCCESS;      // why the launch is lost
     std::uint64_t lost_ns = 0;
+    const tracked_context *dead = nullptr; // of a lost launch: the context that has died
     staging_launch *previous = nullptr, *next = nullptr;
 
     // For a new run: no chunk has been taken.
@@ -154,7 +158,7 @@ bool has_come_since(const launch_record &record, std::uint32_t ended) noexcept;
 // Returns whether all blocks have left all runs that have ended.
 bool has_left(const staging_launch &launch) noexcept;
 // Returns whether any block has not reported that it has completed all published messages.
-bool is_at_work(const staging_launch &launch) noexcept;
+bool is_at_work(const staging_launch &launch, const tracked_context *but = nullptr) noexcept;
 // Ends the run for all blocks, including blocks that have not come yet.
 void publish_end(staging_launch &launch) noexcept;
 // Lets a block that will not come count as one that has left the run.

@@ -94,7 +94,7 @@ public:
     // Iterates over the contexts that have launches: returns the one after `one` in a fixed order, null past the last.
     const tracked_context *context_after(const tracked_context *one) noexcept;
     // Gives up the launches of a context that has died. Each launch is over once no worker is at it. If the context is
-    // alive all the same, the kernels trap.
+    // alive all the same, the kernels trap, except those of broadcasts, which leave.
     void lose(const tracked_context &context, std::int32_t status) noexcept;
 
     // ---- Slots (scheduler_slots.cpp)

@@ -52,7 +52,8 @@ error run_staged_copy(const driver_table &cu, staging_engine &engine, const shap
                               .device_end = is_host(shape.source.kind) ? &shape.destination : &shape.source,
                               .helpers = site.helpers,
                               .helper_count = plan.by_copies ? 0 : site.helper_count,
-                              .is_broadcast = site.is_broadcast};
+                              .targets = site.targets,
+                              .target_count = site.target_count};
     if (!copy.caller_helps) return engine.enqueue(copy, stream, progress);
     staged_progress of_call;
     if (error failed = run_and_help(engine, copy, stream, progress ? *progress : of_call)) return failed;

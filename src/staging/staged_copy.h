@@ -15,7 +15,8 @@ struct staged_site {
     bool must_start_soon; // see ferry::staged_copy
     const staged_helper *helpers = nullptr;
     std::uint32_t helper_count = 0;
-    bool is_broadcast = false; // the helpers have ends of their own
+    const std::uint64_t *targets = nullptr; // of a broadcast
+    std::uint32_t target_count = 0;
 };
 
 // The plan's route must be the staged one. `view` is the kernel's view of the device's end. `progress` receives the

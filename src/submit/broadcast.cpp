@@ -337,45 +337,67 @@ private:
     }
 
     // From pageable memory, if it is staged: worker threads fill each slot once, and the device that takes it writes the
-    // bytes to all others. A device whose kernel does not start delays nothing.
-    error enqueue_staged(const unsigned *of, unsigned count, std::uint64_t &bad_index, bool &is_made) noexcept {
-        if (count < 2 || count > gpu::max_copies_of_ring) return {};
+    // bytes to all others. The caller's stream waits for every kernel, also where a context dies meanwhile: none may
+    // write later than the stream allows. So devices that others fill run none. They are only written to.
+    error enqueue_staged(unsigned *of, unsigned count, std::uint64_t &bad_index, bool &is_made) noexcept {
+        if (count < 2 || count > gpu::max_copies_of_ring || !are_ready(of, count)) return {};
+        // If the context of the caller's stream dies, the stream should tell.
+        for (unsigned i = 1; i < count; ++i)
+            if (all_[of[i]].context == site_.context) std::swap(of[0], of[i]);
+        staged_targets to = {};
+        if (!find_helpers(of, count, to)) return {};
         const shape_end first = part_of(of[0], 0, size_);
-        staged_helper others[gpu::max_copies_of_ring - 1];
-        for (unsigned i = 1; i < count; ++i) {
-            const target &other = all_[of[i]];
-            if ((other.member->destination - first.span.first) % 16 != 0) return {};
-            others[i - 1] = {other.context, (*feeding_[of[i]])->stream, other.member->destination};
-        }
         const lane &own = **feeding_[of[0]];
         bad_index = all_[of[0]].member->index;
         context_scope scope(cu_);
         if (error failed = scope.enter(own.context())) return failed;
         const copy_site site = {own.context(), own.stream};
-        const auto run = [&](const planned_copy &copy) noexcept -> error {
-            if (copy.plan.route != route_kind::staged || copy.plan.by_copies || !are_ready(of, count)) return {};
-            const error failed = run_staged_broadcast(instance_, copy, site, others, count - 1);
-            is_made = !lacks_memory(failed);
-            return is_made ? failed : ok;
-        };
-        if (error failed =
-                with_planned_line(instance_, first, part_of_source(0, size_), first.device, site, is_idle_, run))
-            return failed;
-        for (unsigned i = 0; i < count && is_made; ++i) {
-            forwarding_[of[i]].reset();
-            is_helper_[of[i]] = i != 0;
-        }
-        return {};
+        return with_planned_line(instance_, first, part_of_source(0, size_), first.device, site, is_idle_,
+                                 [&](const planned_copy &copy) noexcept -> error {
+                                     if (copy.plan.route != route_kind::staged || copy.plan.by_copies) return {};
+                                     const error failed = run_staged_broadcast(instance_, copy, site, to);
+                                     is_made = !lacks_memory(failed);
+                                     return is_made ? failed : ok;
+                                 });
     }
     // Each device has its own threads. All bytes pass through the first one's staging buffer.
     bool are_ready(const unsigned *of, unsigned count) noexcept {
         for (unsigned i = 0; i < count; ++i) {
+            const target &one = all_[of[i]];
             context_scope scope(cu_);
-            if (scope.enter(all_[of[i]].context) || instance_.kernels.load_into(all_[of[i]].context) ||
-                !is_ready_to_stage(instance_, all_[of[i]].member->device))
+            if ((one.member->destination - all_[of[0]].member->destination) % 16 != 0 || scope.enter(one.context) ||
+                instance_.kernels.load_into(one.context) || !is_ready_to_stage(instance_, one.member->device))
                 return false;
         }
         return true;
+    }
+    // Puts those that run a kernel first: the first one, and up to three of the others. Returns false where a kernel
+    // does not reach a destination.
+    bool find_helpers(unsigned *of, unsigned count, staged_targets &to) noexcept {
+        for (unsigned i = 0; i < count; ++i) {
+            const target &one = all_[of[i]];
+            context_scope scope(cu_);
+            if (scope.enter(one.context)) return false;
+            const bool runs = i == 0 || (to.helper_count < max_staged_helpers &&
+                                         (!is_idle_ || instance_.staging.has_room_on(one.member->device, one.context)));
+            if (!runs) continue;
+            for (unsigned other = 0; other < count; ++other)
+                if (!writes(one, *all_[of[other]].member)) return false;
+            if (i == 0) continue;
+            to.helpers[to.helper_count++] = {one.context, (*feeding_[of[i]])->stream, one.member->destination};
+            std::swap(of[to.helper_count], of[i]);
+        }
+        for (; to.count < count; ++to.count)
+            to.addresses[to.count] = all_[of[to.count]].member->destination;
+        return true;
+    }
+    // Whether kernels in the target's current context write the destination, at the same address.
+    bool writes(const target &one, const broadcast_member &other) const noexcept {
+        const address_span span = {other.destination, other.destination + size_ - 1};
+        address_facts facts;
+        if (look_up_address(cu_, span.first, address_query::everything_and_access, facts)) return false;
+        const kernel_view view = view_of(facts, span, access::write, one.context, one.member->device);
+        return view.why_not == obstacle::none && view.address == span.first;
     }
 
     // From the host: the devices of an island take chunks in rounds, one each, and pass them on to all others. All of
@@ -393,7 +415,9 @@ private:
             const auto feed = [&](unsigned i, std::uint64_t at, std::uint64_t size) noexcept -> error {
                 const shape_end to = part_of(of[i], at, size);
                 bad_index = all_[of[i]].member->index;
-                if (error failed = copy(feeding_[of[i]], to.device, to, part_of_source(at, size))) return failed;
+                const bool is_first = is_idle_ && at < count * chunk; // later ones wait for these
+                if (error failed = copy(feeding_[of[i]], to.device, to, part_of_source(at, size), is_first))
+                    return failed;
                 return count == 1 ? ok : order(feeding_[of[i]], forwarding_[of[i]]);
             };
             const auto pass_on = [&](unsigned i, std::uint64_t at, std::uint64_t size) noexcept -> error {
@@ -461,12 +485,12 @@ private:
         return end_of(memory_kind::device, one.device, one.destination + at, size);
     }
 
-    error copy(const std::optional<taken_lane> &by, int device_of_lane, const shape_end &to,
-               const shape_end &from) noexcept {
+    error copy(const std::optional<taken_lane> &by, int device_of_lane, const shape_end &to, const shape_end &from,
+               bool is_idle = false) noexcept {
         const taken_lane &lane = *by;
         context_scope scope(cu_);
         if (error failed = scope.enter(lane->context())) return failed;
-        return copy_line(instance_, to, from, device_of_lane, {lane->context(), lane->stream}, is_idle_);
+        return copy_line(instance_, to, from, device_of_lane, {lane->context(), lane->stream}, is_idle);
     }
     error order(const std::optional<taken_lane> &earlier, const std::optional<taken_lane> &later) noexcept {
         const taken_lane &before = *earlier, &after = *later;
@@ -479,15 +503,16 @@ private:
     // Orders the stream behind all lanes, whatever they hold.
     error join() noexcept {
         error failed;
-        for (unsigned i = 0; i < 2 * max_targets; ++i) {
-            const std::optional<taken_lane> &taken = i < max_targets ? feeding_[i] : forwarding_[i - max_targets];
-            if (!taken) continue;
-            lane &one = **taken;
-            const bool is_waited_for = i >= max_targets || !is_helper_[i];
-            const error refused =
-                is_waited_for ? instance_.lanes.join_or_wait(one, site_.stream) : instance_.lanes.mark(one);
-            if (!failed) failed = refused;
-        }
+        const auto join_all = [&](auto &lanes) noexcept {
+            for (std::optional<taken_lane> &taken : lanes) {
+                if (!taken) continue;
+                lane &one = **taken;
+                const error refused = instance_.lanes.join_or_wait(one, site_.stream);
+                if (!failed) failed = refused;
+            }
+        };
+        join_all(feeding_);
+        join_all(forwarding_);
         return failed;
     }
 
@@ -516,8 +541,7 @@ private:
     target all_[max_targets];
     unsigned targets_ = 0, islands_ = 0;
     std::optional<taken_lane> own_, feeding_[max_targets], forwarding_[max_targets];
-    bool is_idle_ = false;             // the caller's stream, where the memory is pageable
-    bool is_helper_[max_targets] = {}; // it moves chunks of a staged copy, which is complete without it
+    bool is_idle_ = false; // the caller's stream, where the memory is pageable
 };
 
 } // namespace

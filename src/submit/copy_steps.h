@@ -99,10 +99,15 @@ struct planned_copy {
 [[gnu::hot]] error run_planned(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
                                staged_progress *progress = nullptr) noexcept;
 
-// Stages a line that goes to further devices too, over the links of all. The plan's route must be the staged one.
-// FERRY_ERROR_LIMIT or no memory: nothing was enqueued.
+// Stages a line that goes to several devices, over the links of some: see ferry::staged_copy. The plan's route must be
+// the staged one. FERRY_ERROR_LIMIT or no memory: another way may serve, which makes the whole copy.
+struct staged_targets {
+    staged_helper helpers[max_staged_helpers];
+    std::uint64_t addresses[gpu::max_copies_of_ring];
+    std::uint32_t helper_count, count;
+};
 error run_staged_broadcast(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
-                           const staged_helper *others, std::uint32_t count) noexcept;
+                           const staged_targets &to) noexcept;
 
 // Whether the host memory is registered in part, or in several pieces. Such a copy must be split before it can be
 // staged or the driver takes it.

@@ -162,7 +162,7 @@ void helpers_of_copy::take(const planned_copy &copy, const copy_site &site) noex
     for (unsigned link = 1; link < ways.count && count_ < max_staged_helpers; ++link) {
         const link_way &way = ways.all[link];
         context_scope scope(instance_.cu);
-        if (scope.enter(way.context) || lanes_[count_].take(way.context, user)) continue;
+        if (scope.enter(way.context) || lanes_[count_].take(way.context, user, true)) continue;
         const CUstream behind = lanes_[count_]->stream;
         if (instance_.lanes.join(*own_, site.stream, behind)) return;
         helpers_[count_] = {way.context, behind, is_host(shape.source.kind) ? way.destination : way.source};
