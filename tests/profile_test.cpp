@@ -411,7 +411,7 @@ TEST_F(profiles_of_pairs, a_failed_calibration_of_a_pair_changes_nothing) {
     ASSERT_OK(ferry_context_synchronize(ferry.get(), 0, nullptr)); // makes the contexts
     ASSERT_OK(ferry_context_synchronize(ferry.get(), 1, nullptr));
     ferry_peer_probe(ferry.get(), 0, 1);
-    std::map<std::string, int> calls;                         // of a calibration, by entry point
+    std::map<std::string, int> calls; // of a calibration, by entry point
     {
         const instance_owner healthy = open_or_fail(faults.options());
         ferry_peer_probe(healthy.get(), 0, 1);
