@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Unmodified programs of PyTorch, CuPy, JAX and safetensors, without and with ferry-run, in turn:
 python_programs.py --ferry-run PROGRAM [--rounds N] [--busy] [--only PATTERN] [--scale S] [-- OPTIONS OF FERRY-RUN]
+python_programs.py --control [--rounds N] [--busy] [--only PATTERN] [--scale S]
 
 Each program copies as programs do, and knows nothing of ferry. Results are verified once. Two processes, one of them
 beneath ferry-run, take turns at each program, N times. Times are milliseconds until the bytes have arrived: the median
 of the rounds' medians, and their spread. With --busy, twice as many other processes compute as there are processors.
---only measures the programs whose names a regular expression finds. --scale 0.01 makes all sizes a hundredth, for a
+With
+--control both processes run without ferry-run, which shows how far apart equal programs measure. --only measures the
+programs whose names a regular expression finds. --scale 0.01 makes all sizes a hundredth, for a
 try."""
 import argparse
 import json
@@ -168,6 +171,7 @@ def text(times):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ferry-run", metavar="PROGRAM")
+    parser.add_argument("--control", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--only", metavar="PATTERN", default="")
@@ -177,13 +181,15 @@ def main():
     options = parser.parse_args()
     if options.serve:
         return serve(options.scale, options.only)
-    if not options.ferry_run:
-        parser.error("--ferry-run is needed")
+    if not options.ferry_run and not options.control:
+        parser.error("--ferry-run or --control is needed")
+    prefix = [] if options.control else [options.ferry_run, "--quiet", *options.options, "--"]
+    second = "plain again" if options.control else "ferry-run"
     others = [multiprocessing.Process(target=compute, daemon=True) for _ in range(2 * os.cpu_count() * options.busy)]
     for other in others:
         other.start()
-    print(f"{'':40} {'plain, ms':>18} {'ferry-run, ms':>18}   plain / ferry-run")
-    for name, plain, beneath in run_rounds(options, [options.ferry_run, "--quiet", *options.options, "--"]):
+    print(f"{'':40} {'plain, ms':>18} {second + ', ms':>18}   plain / {second}")
+    for name, plain, beneath in run_rounds(options, prefix):
         ratio = statistics.median(plain) / statistics.median(beneath)
         print(f"{name:40} {text(plain):>18} {text(beneath):>18} {ratio:8.2f}{'  lost' if ratio < 0.98 else ''}",
               flush=True)
