@@ -132,10 +132,17 @@ for links in "124":
         kinds = {one["kind"] for one in report["calls"]}
         check(not is_software or "between devices" in kinds, links, options, report)
 
+# On a GPU, programs of the CUDA runtime; else the software libcuda's own tests
 for program in others:
+    plain = run(program)
+    check(plain.returncode == 0, program, plain)
     for options in OPTIONS + OTHER_OPTIONS:
-        done = run(ferry_run, "--quiet", *options, "--", program)
+        done, report, _ = report_of(program, options=options)
         check(done.returncode == 0, program, options, done)
+        if not is_software:
+            check(done.stdout == plain.stdout, program, options, done, plain.stdout)
+            least = {"": 14, "--all": 30}.get("".join(options), 0)
+            check(report["served"]["calls"] >= least, program, options, report)
 
 # Every copy and fill that is replaced is called by its symbol, and moves the bytes that it should.
 entry_points = (Path(__file__).parents[2] / "tools/run/preload/entry_points.inc").read_text()

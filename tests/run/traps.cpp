@@ -409,6 +409,54 @@ void batches() {
     OK(cuStreamDestroy_v2(stream));
 }
 
+// Two contexts on one device, and a third after one has ended. Memory that is pinned in one is pinned in all.
+void several_contexts() {
+    const bytes source = numbered(large, 8);
+    void *pinned = nullptr;
+    const auto use = [&](CUcontext context) {
+        OK(cuCtxPushCurrent_v2(context));
+        {
+            const device_memory memory(large);
+            const CUstream stream = new_stream();
+            bytes result(large);
+            if (!pinned) OK(cuMemHostAlloc(&pinned, 2 * large, CU_MEMHOSTALLOC_PORTABLE));
+            std::memcpy(pinned, source.data(), large);
+            for (const void *const from :
+                 {static_cast<const void *>(source.data()), static_cast<const void *>(pinned)}) {
+                OK(cuMemsetD8Async(memory, 0, large, stream));
+                OK(cuMemcpyHtoDAsync_v2(memory, from, large, stream));
+                OK(cuMemcpyDtoHAsync_v2(result.data(), memory, large, stream));
+                EXPECT(result == source);
+                std::memset(result.data(), 0, large);
+            }
+            OK(cuStreamSynchronize(stream));
+            OK(cuStreamDestroy_v2(stream));
+        }
+        CUcontext popped = nullptr;
+        OK(cuCtxPopCurrent_v2(&popped));
+        EXPECT(popped == context);
+    };
+    CUcontext contexts[3] = {};
+    const auto make = [](CUcontext &made) {
+        CUcontext popped = nullptr;
+        OK(cuCtxCreate_v2(&made, 0, 0));
+        OK(cuCtxPopCurrent_v2(&popped));
+    };
+    make(contexts[0]);
+    make(contexts[1]);
+    for (int round = 0; round < 2; ++round)
+        for (const int one : {0, 1})
+            use(contexts[one]);
+    OK(cuCtxDestroy_v2(contexts[1]));
+    make(contexts[2]);
+    for (const int one : {0, 2})
+        use(contexts[one]);
+    OK(cuCtxPushCurrent_v2(contexts[0]));
+    OK(cuMemFreeHost(pinned));
+    OK(cuCtxDestroy_v2(contexts[2]));
+    OK(cuCtxDestroy_v2(contexts[0]));
+}
+
 // A copy between devices on the legacy stream comes after earlier work of both. Without a second device there is none.
 void between_devices() {
     int count = 0;
@@ -530,6 +578,7 @@ constexpr trap traps[] = {{"result-without-waiting", result_without_waiting},
                           {"narrow-rows", narrow_rows},
                           {"batches", batches},
                           {"between-devices", between_devices},
+                          {"several-contexts", several_contexts},
                           {"errors", errors},
                           {"reset", reset}};
 
