@@ -1065,12 +1065,13 @@ namespace Ferry
     /// -20 to 19; 0: -20; FERRY_PRIORITY_OF_PROCESS: the main thread's. If the system refuses it, they get the nearest
     /// that it grants, at most the main thread's. Their scheduling class is the default one (SCHED_OTHER), with the
     /// shortest slices where the system has them (Linux 6.12). staging_bytes The size of each device's staging buffer,
-    /// 4096 to 1 GiB. It is smaller if less can be pinned. deferred_bytes The maximum that deferred frees
-    /// (ferry_array_destroy_async and similar calls) keep on each device, and in the host's memory. Above it, an
-    /// allocation of ferry's there first frees what streams have passed, which waits for running work. 0: a sixteenth
-    /// of the device's memory, for the host's that of device 0. UINT64_MAX: no limit until an allocation finds no
-    /// memory. submit Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the
-    /// program to run work(argument) once and soon, on any thread, even while the rest of the program waits for a
+    /// 4096 to 1 GiB. It is smaller if less can be pinned. It has this size for each of up to four links that copies of
+    /// the device take: FERRY_COPY_MULTILINK, and broadcasts of pageable memory. deferred_bytes The maximum that
+    /// deferred frees (ferry_array_destroy_async and similar calls) keep on each device, and in the host's memory.
+    /// Above it, an allocation of ferry's there first frees what streams have passed, which waits for running work. 0:
+    /// a sixteenth of the device's memory, for the host's that of device 0. UINT64_MAX: no limit until an allocation
+    /// finds no memory. submit Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks
+    /// the program to run work(argument) once and soon, on any thread, even while the rest of the program waits for a
     /// stream. Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
     /// else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls submit from a
     /// host function, so neither submit nor work may call the driver or wait for a thread that does. work calls no

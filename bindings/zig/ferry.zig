@@ -572,7 +572,9 @@ pub const ferry_trace_event = extern struct {
 /// staging_priority  The workers' niceness, -20 to 19; 0: -20; FERRY_PRIORITY_OF_PROCESS: the main thread's. If the
 ///              system refuses it, they get the nearest that it grants, at most the main thread's. Their scheduling
 ///              class is the default one (SCHED_OTHER), with the shortest slices where the system has them (Linux 6.12).
-/// staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB. It is smaller if less can be pinned.
+/// staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB. It is smaller if less can be pinned. It has
+///              this size for each of up to four links that copies of the device take: FERRY_COPY_MULTILINK, and
+///              broadcasts of pageable memory.
 /// deferred_bytes  The maximum that deferred frees (ferry_array_destroy_async and similar calls) keep on each device,
 ///              and in the host's memory. Above it, an allocation of ferry's there first frees what streams have passed,
 ///              which waits for running work. 0: a sixteenth of the device's memory, for the host's that of device 0.
