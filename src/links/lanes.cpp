@@ -211,12 +211,12 @@ error lane_set::trim() noexcept {
 }
 
 error lane_set::join(lane &by, CUstream stream, CUstream later) noexcept {
+    by.is_left_behind |= later == stream;
     const CUresult result = cu_.cuEventRecord(by.last, stream);
     by.is_unmarked = result != CUDA_SUCCESS;
     if (result) return to_error(result);
     by.is_used = true;
     by.is_waited_for |= later != stream;
-    by.is_left_behind |= later == stream;
     return later == stream ? ok : to_error(cu_.cuStreamWaitEvent(later, by.last, 0));
 }
 

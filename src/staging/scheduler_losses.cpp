@@ -73,13 +73,12 @@ void staging_scheduler::end_lost(staging_launch &launch) noexcept {
 // Gives the slots of a lost launch to others once its blocks have completed all published messages. The blocks do so
 // soon or, in a dead context, never, so there is a limit.
 void staging_scheduler::collect_lost_slots() noexcept {
-    // Of a broadcast, whose blocks on other devices do not trap, those alone count, and have more time.
-    constexpr std::uint64_t longest_ns = 100'000'000, longest_of_broadcast_ns = 10'000'000'000; // 0.1: a few chunks
+    // Of a broadcast, whose blocks on other devices do not trap, those have more time.
+    constexpr std::uint64_t longest_ns = 100'000'000, longest_of_others_ns = 10'000'000'000; // 0.1 s: a few chunks
     launches_.for_each({launch_state::lost}, [&](staging_launch &launch) noexcept {
-        const bool is_broadcast = launch.work.is_broadcast;
-        const std::uint64_t longest = is_broadcast ? longest_of_broadcast_ns : longest_ns;
-        const tracked_context *const but = is_broadcast ? launch.dead : nullptr;
-        if (is_at_work(launch, but) && clock_ns() - launch.lost_ns < longest) return;
+        const std::uint64_t since = clock_ns() - launch.lost_ns;
+        if (is_at_work(launch) && since < longest_ns) return;
+        if (launch.work.is_broadcast && is_at_work(launch, launch.dead) && since < longest_of_others_ns) return;
         for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
             staging_channel &channel = launch.record.channels[block];
             take_back_all(channel);

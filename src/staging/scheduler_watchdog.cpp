@@ -66,7 +66,7 @@ bool staging_scheduler::is_helper_late() noexcept {
     const std::uint64_t now = clock_ns();
     bool is_late = false;
     launches_.for_each({launch_state::running}, [&](staging_launch &launch) noexcept {
-        if (!launch.work.helpers[0]) return;
+        if (!launch.work.helpers[0] && !launch.work.is_broadcast) return;
         launch_run &run = launch.run;
         const std::uint64_t done = launch.shared.bytes_done.load(std::memory_order_relaxed);
         const bool is_due = now - run.bytes_since_ns >= late_ns;

@@ -26,9 +26,10 @@ error plan(ferry_instance &instance, const batch_input &input, CUstream stream, 
 error run_with_broadcasts(ferry_instance &instance, const broadcast_sets &sets, const launch_site &site,
                           std::uint64_t &bad_index) noexcept {
     error failed;
+    const bool was_idle = is_idle(instance.cu, site.stream, true);
     for (std::size_t set = 0; set < sets.size(); ++set) {
         std::uint64_t index = 0;
-        const error refused = run_broadcast(instance, sets.begin(set), sets.count(set), site, index);
+        const error refused = run_broadcast(instance, sets.begin(set), sets.count(set), site, was_idle, index);
         if (refused && !failed) bad_index = index;
         if (instance.trace && !refused)
             instance.trace.note(route_kind::driver, site.context); // the batch's own context
@@ -63,7 +64,7 @@ error run_with_broadcasts_and_wait(ferry_instance &instance, const broadcast_set
         for (std::size_t now = dead_of(set); now > dead[set]; now = dead_of(set)) {
             dead.begin()[set] = now;
             std::uint64_t index = 0;
-            const error refused = run_broadcast(instance, sets.begin(set), sets.count(set), site, index);
+            const error refused = run_broadcast(instance, sets.begin(set), sets.count(set), site, true, index);
             if (refused && !failed) bad_index = index;
             if (!failed) failed = refused;
             if (const error again = wait_for_devices(instance, site.context, site.stream)) passed = again;

@@ -195,9 +195,10 @@ error context_of(ferry_instance &instance, const launch_site &site, int device, 
 
 class broadcast {
 public:
-    broadcast(ferry_instance &instance, const broadcast_member *members, std::size_t count,
-              const launch_site &site) noexcept
-        : instance_(instance), cu_(instance.cu), site_(site), size_(members->size), members_(members), count_(count) {}
+    broadcast(ferry_instance &instance, const broadcast_member *members, std::size_t count, const launch_site &site,
+              bool was_idle) noexcept
+        : instance_(instance), cu_(instance.cu), site_(site), size_(members->size), members_(members), count_(count),
+          was_idle_(was_idle) {}
 
     error run(std::uint64_t &bad_index) noexcept {
         error of_target;
@@ -206,7 +207,7 @@ public:
         if (!failed) {
             find_targets(of_target, bad_index);
             find_islands();
-            is_idle_ = source_.kind == memory_kind::pageable && is_idle(cu_, site_.stream, true);
+            is_idle_ = was_idle_ && source_.kind == memory_kind::pageable && is_idle(cu_, site_.stream, true);
             failed = take_lanes();
             if (!failed) {
                 failed = enqueue(index);
@@ -338,27 +339,30 @@ private:
 
     // From pageable memory, if it is staged: worker threads fill each slot once, and the device that takes it writes the
     // bytes to all others. The caller's stream waits for every kernel, also where a context dies meanwhile: none may
-    // write later than the stream allows. So devices that others fill run none. They are only written to.
+    // write later than the stream allows. So devices that others fill run none, if the stream was idle. They are only
+    // written to.
     error enqueue_staged(unsigned *of, unsigned count, std::uint64_t &bad_index, bool &is_made) noexcept {
-        if (count < 2 || count > gpu::max_copies_of_ring || !are_ready(of, count)) return {};
+        if (count < 2 || count > gpu::max_copies_of_ring) return {};
         // If the context of the caller's stream dies, the stream should tell.
         for (unsigned i = 1; i < count; ++i)
             if (all_[of[i]].context == site_.context) std::swap(of[0], of[i]);
-        staged_targets to = {};
-        if (!find_helpers(of, count, to)) return {};
         const shape_end first = part_of(of[0], 0, size_);
         const lane &own = **feeding_[of[0]];
         bad_index = all_[of[0]].member->index;
         context_scope scope(cu_);
         if (error failed = scope.enter(own.context())) return failed;
         const copy_site site = {own.context(), own.stream};
-        return with_planned_line(instance_, first, part_of_source(0, size_), first.device, site, is_idle_,
-                                 [&](const planned_copy &copy) noexcept -> error {
-                                     if (copy.plan.route != route_kind::staged || copy.plan.by_copies) return {};
-                                     const error failed = run_staged_broadcast(instance_, copy, site, to);
-                                     is_made = !lacks_memory(failed);
-                                     return is_made ? failed : ok;
-                                 });
+        const auto run = [&](const planned_copy &copy) noexcept -> error {
+            staged_targets to = {};
+            if (copy.plan.route != route_kind::staged || copy.plan.by_copies || !are_ready(of, count) ||
+                !find_helpers(of, count, to))
+                return {};
+            const error failed = run_staged_broadcast(instance_, copy, site, to, was_idle_);
+            is_made = !lacks_memory(failed);
+            if (!is_made && failed.status != FERRY_ERROR_LIMIT) is_idle_ = false; // a part may be on its way
+            return is_made ? failed : ok;
+        };
+        return with_planned_line(instance_, first, part_of_source(0, size_), first.device, site, is_idle_, run);
     }
     // Each device has its own threads. All bytes pass through the first one's staging buffer.
     bool are_ready(const unsigned *of, unsigned count) noexcept {
@@ -378,8 +382,9 @@ private:
             const target &one = all_[of[i]];
             context_scope scope(cu_);
             if (scope.enter(one.context)) return false;
-            const bool runs = i == 0 || (to.helper_count < max_staged_helpers &&
-                                         (!is_idle_ || instance_.staging.has_room_on(one.member->device, one.context)));
+            const bool runs =
+                i == 0 || (to.helper_count < max_staged_helpers &&
+                           (!was_idle_ || instance_.staging.has_room_on(one.member->device, one.context)));
             if (!runs) continue;
             for (unsigned other = 0; other < count; ++other)
                 if (!writes(one, *all_[of[other]].member)) return false;
@@ -535,6 +540,7 @@ private:
     const std::uint64_t size_;
     const broadcast_member *const members_;
     const std::size_t count_;
+    const bool was_idle_; // the caller's stream, before the batch
     shape_end source_ = {};
     CUcontext source_context_ = nullptr; // of a source on a device
     stream_key user_ = {};
@@ -547,8 +553,8 @@ private:
 } // namespace
 
 error run_broadcast(ferry_instance &instance, const broadcast_member *members, std::size_t count,
-                    const launch_site &site, std::uint64_t &bad_index) noexcept {
-    return broadcast(instance, members, count, site).run(bad_index);
+                    const launch_site &site, bool was_idle, std::uint64_t &bad_index) noexcept {
+    return broadcast(instance, members, count, site, was_idle).run(bad_index);
 }
 
 std::size_t count_dead(ferry_instance &instance, const broadcast_member *members, std::size_t count,

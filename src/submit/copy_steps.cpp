@@ -374,10 +374,10 @@ error run_staged(ferry_instance &instance, const planned_copy &copy, const copy_
 } // namespace
 
 error run_staged_broadcast(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
-                           const staged_targets &to) noexcept {
+                           const staged_targets &to, bool must_start_soon) noexcept {
     const plan_facts &facts = copy.facts;
     const staged_site staged = {site.context,         facts.context_device, false,
-                                facts.is_stream_idle, facts.is_stream_idle, to.helpers,
+                                facts.is_stream_idle, must_start_soon,      to.helpers,
                                 to.helper_count,      to.addresses,         to.count};
     return run_staged_copy(instance.cu, instance.staging, copy.shape, copy.plan, copy.views.destination, staged,
                            site.stream, nullptr);

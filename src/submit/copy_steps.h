@@ -107,7 +107,7 @@ struct staged_targets {
     std::uint32_t helper_count, count;
 };
 error run_staged_broadcast(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
-                           const staged_targets &to) noexcept;
+                           const staged_targets &to, bool must_start_soon) noexcept;
 
 // Whether the host memory is registered in part, or in several pieces. Such a copy must be split before it can be
 // staged or the driver takes it.
