@@ -719,7 +719,7 @@ TEST_F(staged_broadcasts, on_an_idle_stream_full_devices_delay_nothing) {
         late_launches = may_start.get_future().share();
         fault_of_launches = launch_fault::late;
         faulty_device = full;
-        const test_stream on;
+        const test_stream on(full == 1 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING);
         // Of two broadcasts the second one finds a stream that the first one keeps busy. A full first device holds it.
         std::vector<std::uint64_t> to = destinations(), from(to.size(), at(sent));
         if (full == 1)

@@ -935,7 +935,7 @@ namespace Ferry
         public Obstacle RelayObstacle;
         /// <summary>for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0</summary>
         public uint Links;
-        /// <summary>as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links</summary>
+        /// <summary>as driver_ns, for FERRY_ROUTE_MULTILINK: by measured or equal links</summary>
         public ulong MultilinkNs;
         /// <summary>FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it</summary>
         public Obstacle MultilinkObstacle;
@@ -3174,11 +3174,12 @@ namespace Ferry
         public static extern Status ferry_peer_disable(IntPtr instance, int device, int peer);
 
         /// <summary>
-        /// Measures copies from `device` to `peer` in each way that serves them: with access, if ferry_peer_probe finds
-        /// it, which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. With access also copies
-        /// between pinned memory and `peer` that `device` makes over its own link, as a helper of FERRY_COPY_MULTILINK.
-        /// ferry_peer_get_info reports the rates. With them ferry plans copies of this pair until the next calibration,
-        /// or until ferry_close. ferry_profile_save keeps them. Access between other contexts is unchanged.
+        /// Runs ferry_peer_probe, then measures copies from `device` to `peer` in each way that serves them: with
+        /// access, if the probe passes; by the driver without access; and by FERRY_ROUTE_RELAYED. With access also
+        /// copies between pinned memory and `peer` that `device` makes over its own link, as a helper of
+        /// FERRY_COPY_MULTILINK. ferry_peer_get_info reports the rates. With them ferry plans copies from `device` to
+        /// `peer` until this pair is calibrated again, a profile that has the pair is loaded, or ferry_close.
+        /// ferry_profile_save keeps them. Access between other contexts is unchanged.
         /// </summary>
         /// <remarks>
         /// Thread-safety: safe; two calibrations at once on one machine disturb each other. Blocking: for two seconds
@@ -3412,13 +3413,13 @@ namespace Ferry
 
         /// <summary>
         /// Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines
-        /// ended by '\n', with an ending zero. It has a line for each pair that was measured and begins at a device of
-        /// the same kind. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does not
-        /// fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error
-        /// (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it. The text can be loaded on any device of the
-        /// same name, number of SMs and compute capability with the same driver version, so also on the equal devices
-        /// of one machine. Pairs belong to the PCI addresses of their devices. ferry does not detect that a device has
-        /// moved to another link: calibrate it again. To return to the built-in profile later, save it first.
+        /// ended by '\n', with an ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also
+        /// if the text does not fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too
+        /// small is an error (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it. The text can be loaded on
+        /// any device of the same name, number of SMs and compute capability with the same driver version, so also on
+        /// the equal devices of one machine. It has a line for each pair that was measured and begins at such a device,
+        /// with the PCI addresses of both. ferry does not detect that a device has moved to another link: calibrate it
+        /// again. To return to the built-in profile later, save it first.
         /// </summary>
         /// <remarks>Values: `buffer`: `size` bytes.</remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
@@ -3428,7 +3429,8 @@ namespace Ferry
         /// <summary>
         /// Loads a profile: from now on ferry plans with it on every device here that it fits, as after
         /// ferry_device_calibrate. Rates of pairs in the text replace those of the same pairs; the rates of other pairs
-        /// stay. `size` is the length of the text in bytes, with or without an ending zero.
+        /// stay. Pairs are skipped if one of their devices is not here, or if the profile does not fit the first.
+        /// `size` is the length of the text in bytes, with or without an ending zero.
         /// </summary>
         /// <remarks>
         /// Values: `text`: `size` bytes. Ownership: `text` is read before return. The instance keeps each different

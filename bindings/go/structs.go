@@ -143,7 +143,7 @@ type Explanation struct {
 	RelayNS           uint64        // as driver_ns, for FERRY_ROUTE_RELAYED
 	RelayObstacle     Obstacle      // FERRY_OBSTACLE_*: why that cannot take it, or need not. Copies below 2 MiB are taken only with FERRY_COPY_BY_RELAY; whether they could be is not looked at without
 	Links             uint32        // for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0
-	MultilinkNS       uint64        // as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links
+	MultilinkNS       uint64        // as driver_ns, for FERRY_ROUTE_MULTILINK: by measured or equal links
 	MultilinkObstacle Obstacle      // FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it
 	Reason            Reason        // FERRY_REASON_*: why the copy, or one of its parts, takes this route
 	Profile           ProfileOrigin // FERRY_PROFILE_*: where the predicted times come from

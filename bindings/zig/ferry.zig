@@ -485,7 +485,7 @@ pub const ferry_explanation = extern struct {
     relay_ns: u64 = 0, // as driver_ns, for FERRY_ROUTE_RELAYED
     relay_obstacle: i32 = 0, // FERRY_OBSTACLE_*: why that cannot take it, or need not. Copies below 2 MiB are taken only with FERRY_COPY_BY_RELAY; whether they could be is not looked at without
     links: u32 = 0, // for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0
-    multilink_ns: u64 = 0, // as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links
+    multilink_ns: u64 = 0, // as driver_ns, for FERRY_ROUTE_MULTILINK: by measured or equal links
     multilink_obstacle: i32 = 0, // FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it
     reason: i32 = 0, // FERRY_REASON_*: why the copy, or one of its parts, takes this route
     profile: i32 = 0, // FERRY_PROFILE_*: where the predicted times come from
@@ -1320,7 +1320,7 @@ pub extern fn ferry_peer_enable(instance: *ferry_instance, device: i32, peer: i3
 /// Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two still work; graphs and prepared batches made while there was access may not be launched any more.
 pub extern fn ferry_peer_disable(instance: *ferry_instance, device: i32, peer: i32) i32;
 
-/// Measures copies from `device` to `peer` in each way that serves them: with access, if ferry_peer_probe finds it, which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. With access also copies between pinned memory and `peer` that `device` makes over its own link, as a helper of FERRY_COPY_MULTILINK. ferry_peer_get_info reports the rates. With them ferry plans copies of this pair until the next calibration, or until ferry_close. ferry_profile_save keeps them. Access between other contexts is unchanged.
+/// Runs ferry_peer_probe, then measures copies from `device` to `peer` in each way that serves them: with access, if the probe passes; by the driver without access; and by FERRY_ROUTE_RELAYED. With access also copies between pinned memory and `peer` that `device` makes over its own link, as a helper of FERRY_COPY_MULTILINK. ferry_peer_get_info reports the rates. With them ferry plans copies from `device` to `peer` until this pair is calibrated again, a profile that has the pair is loaded, or ferry_close. ferry_profile_save keeps them. Access between other contexts is unchanged.
 pub extern fn ferry_peer_calibrate(instance: *ferry_instance, device: i32, peer: i32, @"error": ?*ferry_error_info) i32;
 
 /// Lets copies with FERRY_COPY_MULTILINK between host memory and `device` take the host links of other devices: each helper runs a kernel on a stream of ferry's own that moves a part of the bytes and accesses the memory of `device` as a peer. Such a copy takes SMs and link of its helpers as long as it runs. The devices claim chunks, so a helper that is busy does less, and one whose kernel does not start delays nothing. `options` NULL: no helpers, as at first. Replaces the helpers of earlier calls; copies in flight keep theirs. Also starts staging threads for the helpers and enlarges the staging buffer of `device`, for pageable memory, which takes at most four links. With ferry_options.submit threads and buffer stay as they are.
@@ -1372,12 +1372,12 @@ pub extern fn ferry_staging_trim(instance: *ferry_instance) i32;
 /// Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until ferry_close. Copies between devices are not measured: see ferry_peer_calibrate, whose rates stay. Other work on the device or on its link distorts the numbers: calibrate when a machine is set up or a program starts. ferry never calibrates by itself.
 pub extern fn ferry_device_calibrate(instance: *ferry_instance, device: i32, @"error": ?*ferry_error_info) i32;
 
-/// Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines ended by '\n', with an ending zero. It has a line for each pair that was measured and begins at a device of the same kind. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does not fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
+/// Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines ended by '\n', with an ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does not fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
 ///
-/// The text can be loaded on any device of the same name, number of SMs and compute capability with the same driver version, so also on the equal devices of one machine. Pairs belong to the PCI addresses of their devices. ferry does not detect that a device has moved to another link: calibrate it again. To return to the built-in profile later, save it first.
+/// The text can be loaded on any device of the same name, number of SMs and compute capability with the same driver version, so also on the equal devices of one machine. It has a line for each pair that was measured and begins at such a device, with the PCI addresses of both. ferry does not detect that a device has moved to another link: calibrate it again. To return to the built-in profile later, save it first.
 /// Values: `buffer`: `size` bytes.
 pub extern fn ferry_profile_save(instance: *const ferry_instance, device: i32, buffer: ?[*]u8, size: u64, needed: ?*u64) i32;
 
-/// Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate. Rates of pairs in the text replace those of the same pairs; the rates of other pairs stay. `size` is the length of the text in bytes, with or without an ending zero.
+/// Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate. Rates of pairs in the text replace those of the same pairs; the rates of other pairs stay. Pairs are skipped if one of their devices is not here, or if the profile does not fit the first. `size` is the length of the text in bytes, with or without an ending zero.
 /// Values: `text`: `size` bytes.
 pub extern fn ferry_profile_load(instance: *ferry_instance, text: [*]const u8, size: u64, @"error": ?*ferry_error_info) i32;

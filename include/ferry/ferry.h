@@ -1003,7 +1003,7 @@ typedef struct ferry_explanation {
     int32_t relay_obstacle;     /* FERRY_OBSTACLE_*: why that cannot take it, or need not. Copies below 2 MiB are taken
                                 * only with FERRY_COPY_BY_RELAY; whether they could be is not looked at without */
     uint32_t links;             /* for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0 */
-    uint64_t multilink_ns;      /* as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links */
+    uint64_t multilink_ns;      /* as driver_ns, for FERRY_ROUTE_MULTILINK: by measured or equal links */
     int32_t multilink_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it */
     int32_t reason;             /* FERRY_REASON_*: why the copy, or one of its parts, takes this route */
     int32_t profile;            /* FERRY_PROFILE_*: where the predicted times come from */
@@ -2803,11 +2803,11 @@ FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, in
 FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer);
 
 /*
- * Measures copies from `device` to `peer` in each way that serves them: with access, if ferry_peer_probe finds it,
- * which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. With access also copies between pinned
- * memory and `peer` that `device` makes over its own link, as a helper of FERRY_COPY_MULTILINK. ferry_peer_get_info
- * reports the rates. With them ferry plans copies of this pair until the next calibration, or until ferry_close.
- * ferry_profile_save keeps them. Access between other contexts is unchanged.
+ * Runs ferry_peer_probe, then measures copies from `device` to `peer` in each way that serves them: with access, if the
+ * probe passes; by the driver without access; and by FERRY_ROUTE_RELAYED. With access also copies between pinned memory
+ * and `peer` that `device` makes over its own link, as a helper of FERRY_COPY_MULTILINK. ferry_peer_get_info reports
+ * the rates. With them ferry plans copies from `device` to `peer` until this pair is calibrated again, a profile that
+ * has the pair is loaded, or ferry_close. ferry_profile_save keeps them. Access between other contexts is unchanged.
  *
  * Thread-safety: safe; two calibrations at once on one machine disturb each other.
  * Blocking:      for two seconds at most on GPUs that are otherwise idle.
@@ -3120,15 +3120,17 @@ FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
 /* ---------------------------------------------------------------------------------------------------------------
  * Profiles
  *
- * ferry chooses a route by predicted times from a profile of the device: the measured times of each kind of copy. One
- * profile is built in. Another can be measured on this machine and kept as text for the program's next start. A
- * profile changes the route and the speed of a copy, never the bytes that arrive.
+ * ferry chooses a route by predicted times from a profile of the device: the measured times of each kind of copy. A
+ * measured profile is built in for Hopper devices, and a cautious guess for all others. Another can be measured on this
+ * machine and kept as text for the program's next start. A profile changes the route and the speed of a copy, never the
+ * bytes that arrive.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
  * Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until
- * ferry_close. Copies between devices are not measured: see ferry_peer_calibrate, whose rates stay. Other work on the device or on its
- * link distorts the numbers: calibrate when a machine is set up or a program starts. ferry never calibrates by itself.
+ * ferry_close. Copies between devices are not measured: see ferry_peer_calibrate, whose rates stay. Other work on the
+ * device or on its link distorts the numbers: calibrate when a machine is set up or a program starts. ferry never
+ * calibrates by itself.
  *
  * Thread-safety: safe; two calibrations at once on one machine disturb each other.
  * Blocking:      for two seconds at most on a GPU that is otherwise idle.
@@ -3147,13 +3149,14 @@ FERRY_API int32_t ferry_device_calibrate(ferry_instance *instance, int32_t devic
 
 /*
  * Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines ended by
- * '\n', with an ending zero. It has a line for each pair that was measured and begins at a device of the same kind. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does
- * not fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error
+ * '\n', with an ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does not
+ * fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error
  * (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
  *
  * The text can be loaded on any device of the same name, number of SMs and compute capability with the same driver
- * version, so also on the equal devices of one machine. Pairs belong to the PCI addresses of their devices. ferry does
- * not detect that a device has moved to another link: calibrate it again. To return to the built-in profile later, save it first.
+ * version, so also on the equal devices of one machine. It has a line for each pair that was measured and begins at such
+ * a device, with the PCI addresses of both. ferry does not detect that a device has moved to another link: calibrate it
+ * again. To return to the built-in profile later, save it first.
  *
  * NULL:          `buffer`, `needed`.
  * Values:        `buffer`: `size` bytes.
@@ -3163,7 +3166,9 @@ FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t dev
 
 /*
  * Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate.
- * Rates of pairs in the text replace those of the same pairs; the rates of other pairs stay. `size` is the length of the text in bytes, with or without an ending zero.
+ * Rates of pairs in the text replace those of the same pairs; the rates of other pairs stay. Pairs are skipped if one
+ * of their devices is not here, or if the profile does not fit the first. `size` is the length of the text in bytes,
+ * with or without an ending zero.
  *
  * Values:        `text`: `size` bytes.
  * Ownership:     `text` is read before return. The instance keeps each different profile that was loaded or measured,

@@ -58,7 +58,8 @@ error lane_set::take(CUcontext context, const stream_key &user, bool as_helper, 
     return {};
 }
 
-// Finds a lane of the same stream that is not left behind, else one that is done, and takes it. `unmade`: a taken lane without a stream.
+// Finds a lane of the same stream that is not left behind, else one that is done, and takes it. `unmade`: a taken lane
+// without a stream.
 lane *lane_set::find(const context_name &here, const stream_key &user, bool as_helper, unsigned &at_work,
                      lane *&unmade) noexcept {
     lane *idle = nullptr;

@@ -26,7 +26,7 @@ error plan(ferry_instance &instance, const batch_input &input, CUstream stream, 
 error run_with_broadcasts(ferry_instance &instance, const broadcast_sets &sets, const launch_site &site,
                           std::uint64_t &bad_index) noexcept {
     error failed;
-    const bool was_idle = is_idle(instance.cu, site.stream, true);
+    const bool was_idle = is_idle(instance.cu, site.stream, false); // whatever the legacy stream does
     for (std::size_t set = 0; set < sets.size(); ++set) {
         std::uint64_t index = 0;
         const error refused = run_broadcast(instance, sets.begin(set), sets.count(set), site, was_idle, index);

@@ -45,6 +45,7 @@ void pageable_memory(cudaStream_t stream) {
     OK(cudaMemcpyAsync(memory, source.data(), large, cudaMemcpyHostToDevice, stream));
     std::memset(source.data(), 0, large);
     add_one<<<large / 256, 256, 0, stream>>>(memory, large);
+    OK(cudaGetLastError());
     OK(cudaMemcpyAsync(result.data(), memory, large, cudaMemcpyDeviceToHost, stream));
     EXPECT(result == plus_one(sent));
     OK(cudaMemcpy(memory, sent.data(), large, cudaMemcpyDefault));

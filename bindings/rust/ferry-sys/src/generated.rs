@@ -898,7 +898,7 @@ pub struct ferry_explanation {
     pub relay_obstacle: Obstacle,
     /// for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0
     pub links: u32,
-    /// as driver_ns, for FERRY_ROUTE_MULTILINK: expects equal links
+    /// as driver_ns, for FERRY_ROUTE_MULTILINK: by measured or equal links
     pub multilink_ns: u64,
     /// FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it
     pub multilink_obstacle: Obstacle,
@@ -3731,11 +3731,12 @@ extern "C" {
     /// * Driver: cuCtxSynchronize, cuCtxDisablePeerAccess.
     pub fn ferry_peer_disable(instance: *mut ferry_instance, device: i32, peer: i32) -> Status;
 
-    /// Measures copies from `device` to `peer` in each way that serves them: with access, if ferry_peer_probe finds
-    /// it, which runs first; by the driver without access; and by FERRY_ROUTE_RELAYED. With access also copies
-    /// between pinned memory and `peer` that `device` makes over its own link, as a helper of FERRY_COPY_MULTILINK.
-    /// ferry_peer_get_info reports the rates. With them ferry plans copies of this pair until the next calibration,
-    /// or until ferry_close. ferry_profile_save keeps them. Access between other contexts is unchanged.
+    /// Runs ferry_peer_probe, then measures copies from `device` to `peer` in each way that serves them: with
+    /// access, if the probe passes; by the driver without access; and by FERRY_ROUTE_RELAYED. With access also
+    /// copies between pinned memory and `peer` that `device` makes over its own link, as a helper of
+    /// FERRY_COPY_MULTILINK. ferry_peer_get_info reports the rates. With them ferry plans copies from `device` to
+    /// `peer` until this pair is calibrated again, a profile that has the pair is loaded, or ferry_close.
+    /// ferry_profile_save keeps them. Access between other contexts is unchanged.
     ///
     /// * NULL: `error`.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
@@ -4005,15 +4006,14 @@ extern "C" {
     pub fn ferry_device_calibrate(instance: *mut ferry_instance, device: i32, error: *mut ferry_error_info) -> Status;
 
     /// Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines
-    /// ended by '\n', with an ending zero. It has a line for each pair that was measured and begins at a device of
-    /// the same kind. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does not
-    /// fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error
-    /// (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
+    /// ended by '\n', with an ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also
+    /// if the text does not fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too
+    /// small is an error (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
     ///
     /// The text can be loaded on any device of the same name, number of SMs and compute capability with the same
-    /// driver version, so also on the equal devices of one machine. Pairs belong to the PCI addresses of their
-    /// devices. ferry does not detect that a device has moved to another link: calibrate it again. To return to the
-    /// built-in profile later, save it first.
+    /// driver version, so also on the equal devices of one machine. It has a line for each pair that was measured
+    /// and begins at such a device, with the PCI addresses of both. ferry does not detect that a device has moved
+    /// to another link: calibrate it again. To return to the built-in profile later, save it first.
     ///
     /// * NULL: `buffer`, `needed`.
     /// * Values: `buffer`: `size` bytes.
@@ -4027,7 +4027,8 @@ extern "C" {
 
     /// Loads a profile: from now on ferry plans with it on every device here that it fits, as after
     /// ferry_device_calibrate. Rates of pairs in the text replace those of the same pairs; the rates of other pairs
-    /// stay. `size` is the length of the text in bytes, with or without an ending zero.
+    /// stay. Pairs are skipped if one of their devices is not here, or if the profile does not fit the first.
+    /// `size` is the length of the text in bytes, with or without an ending zero.
     ///
     /// * NULL: `error`.
     /// * Values: `text`: `size` bytes.
