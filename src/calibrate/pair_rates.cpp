@@ -6,6 +6,7 @@
 #include "calibrate/workspace.h"
 #include "device/capture_mode.h"
 #include "exec/driver_copy.h"
+#include "exec/kernel_launch.h"
 #include "links/relay.h"
 
 namespace ferry {

@@ -2,6 +2,7 @@
 #include "submit/batch.h"
 
 #include "device/capture_mode.h"
+#include "device/stream_order.h"
 #include "exec/driver_copy.h"
 #include "submit/batch_request.h"
 #include "submit/broadcast.h"

@@ -5,6 +5,7 @@
 
 #include "base/rounding.h"
 #include "device/context_status.h"
+#include "device/stream_order.h"
 #include "driver/result.h"
 #include "submit/copy_steps.h"
 #include "submit/staging_setup.h"
