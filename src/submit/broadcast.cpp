@@ -360,7 +360,7 @@ private:
                 return {};
             const error failed = run_staged_broadcast(instance_, copy, site, to, was_idle_);
             is_made = !lacks_memory(failed);
-            if (!is_made && failed.status != FERRY_ERROR_LIMIT) is_idle_ = false; // a part may be on its way
+            if (!is_made && failed.status != FERRY_ERROR_LIMIT) is_idle_ = false; // a part may have been enqueued
             return is_made ? failed : ok;
         };
         return with_planned_line(instance_, first, part_of_source(0, size_), first.device, site, is_idle_, run);
