@@ -48,7 +48,6 @@ struct staging_buffers {
     std::uint64_t slot_size = 0;  // bytes
     staged_slot *slots = nullptr; // an array of `room` slots
     std::uint32_t room = 0;
-    std::uint32_t lots = 2;            // as many as are wanted
     std::uint32_t used[max_lots] = {}; // slots of each lot
     // The home of the servers that work on the device's copies first; any_node: all are the same to it.
     std::atomic<int> home = any_node;

@@ -98,7 +98,7 @@ error staging_engine::add_lot(device_buffers &of, std::uint32_t lot) noexcept {
 }
 
 error staging_engine::add_other_lots(device_buffers &of) noexcept {
-    for (std::uint32_t lot = 0; lot < of.buffers.lots; ++lot) // the first one may have been trimmed
+    for (std::uint32_t lot = 0; lot <= of.links; ++lot) // the first one may have been trimmed
         if (error failed = of.engine->add_lot(of, lot)) return failed;
     return {};
 }
@@ -109,9 +109,8 @@ void staging_engine::add_other_slots(device_buffers &of) noexcept {
     if (of.is_adding.load(std::memory_order_acquire)) return;
     of.adding.join();
     of.wants_more = false;
-    of.buffers.lots = 1 + of.links;
     bool has_all = true;
-    for (std::uint32_t lot = 0; lot < of.buffers.lots; ++lot)
+    for (std::uint32_t lot = 0; lot <= of.links; ++lot)
         has_all &= of.buffers.memory[lot] || !slots_of_lot(of.buffers, lot).count;
     if (has_all || is_closing_) return;
     const auto add = [](void *given) {
@@ -171,7 +170,6 @@ error staging_engine::widen(int device, std::uint32_t links) noexcept {
     if (error failed = enter_device(device, scope)) return failed;
     of.adding.join();
     of.links = std::max(of.links.load(), std::min(links, most_links));
-    of.buffers.lots = 1 + of.links;
     return options_.submit ? ok : add_other_lots(of);
 }
 
