@@ -3,33 +3,19 @@
 #include <cstring>
 #include <vector>
 
+#include "expect.h"
+
 namespace {
 
 constexpr std::size_t large = std::size_t{8} << 20;
 
-int failures = 0;
-
-void expect(int line, const char *what, bool is_true) {
-    if (is_true) return;
-    std::printf("line %d: %s\n", line, what);
-    ++failures;
-}
-#define EXPECT(condition) expect(__LINE__, #condition, condition)
 #define OK(call) EXPECT((call) == cudaSuccess)
-
-using bytes = std::vector<unsigned char>;
 
 __global__ void add_one(unsigned char *memory, std::size_t size) {
     const std::size_t at = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
     if (at < size) memory[at] += 1;
 }
 
-bytes numbered(std::size_t size, unsigned seed) {
-    bytes made(size);
-    for (std::size_t i = 0; i < size; ++i)
-        made[i] = static_cast<unsigned char>(i * 7 + i / 4096 * 13 + seed);
-    return made;
-}
 bytes plus_one(bytes of) {
     for (unsigned char &one : of)
         ++one;

@@ -15,6 +15,7 @@
 
 #include "additions.h"
 #include "driver/table.h"
+#include "expect.h"
 
 #define FERRY_EXPORT(symbol, name, version, parameters, call) extern "C" CUresult symbol parameters;
 #define FERRY_EXPORT_PER_THREAD FERRY_EXPORT
@@ -24,24 +25,7 @@ namespace {
 
 constexpr std::size_t large = std::size_t{8} << 20, largest = 8 * large;
 
-int failures = 0;
-
-void expect(int line, const char *what, bool is_true) {
-    if (is_true) return;
-    std::printf("line %d: %s\n", line, what);
-    ++failures;
-}
-#define EXPECT(condition) expect(__LINE__, #condition, condition)
 #define OK(call) EXPECT((call) == CUDA_SUCCESS)
-
-using bytes = std::vector<unsigned char>;
-
-bytes numbered(std::size_t size, unsigned seed) {
-    bytes made(size);
-    for (std::size_t i = 0; i < size; ++i)
-        made[i] = static_cast<unsigned char>(i * 7 + i / 4096 * 13 + seed);
-    return made;
-}
 
 class device_memory {
 public:
