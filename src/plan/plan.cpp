@@ -41,9 +41,9 @@ bool is_obstacle(obstacle why) noexcept { return why != obstacle::none; }
 copy_direction direction_of(const shape &shape, int context_device) noexcept {
     if (is_host(shape.source.kind)) return copy_direction::host_to_device;
     if (is_host(shape.destination.kind)) return copy_direction::device_to_host;
-    const auto device_of = [&](const shape_end &end) noexcept { return end.device < 0 ? context_device : end.device; };
-    return device_of(shape.source) == device_of(shape.destination) ? copy_direction::within_device
-                                                                   : copy_direction::between_devices;
+    return device_of(shape.source, context_device) == device_of(shape.destination, context_device)
+               ? copy_direction::within_device
+               : copy_direction::between_devices;
 }
 
 // Why kernels cannot run this copy at all.

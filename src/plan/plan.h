@@ -124,6 +124,10 @@ struct copy_plan {
 enum class blocking { no, until_staged, until_done };
 blocking blocking_of(memory_kind source, memory_kind destination, copy_form form) noexcept;
 
+// An end without a device of its own counts as on the context's.
+inline int device_of(const shape_end &end, int context_device) noexcept {
+    return end.device < 0 ? context_device : end.device;
+}
 inline bool is_elsewhere(const shape_end &end, int context_device) noexcept {
     return end.device >= 0 && end.device != context_device;
 }

@@ -13,7 +13,7 @@ namespace {
 
 // An array without a stated device is on the context's device. Managed and host memory belong to no device.
 std::int32_t device_of(const shape_end &end, memory_kind kind, int context_device) noexcept {
-    if (kind == memory_kind::array) return end.device < 0 ? context_device : end.device;
+    if (kind == memory_kind::array) return device_of(end, context_device);
     return kind == memory_kind::device ? end.device : -1;
 }
 

@@ -17,11 +17,8 @@ error look_at_access(ferry_instance &instance, const shape &shape, plan_facts &f
     if (facts.is_captured) return {};
     facts.relay = obstacle::no_entry_point;
     if (!instance.lanes.may_serve()) return {};
-    const auto device_of = [&](const shape_end &end) noexcept {
-        return end.device < 0 ? facts.context_device : end.device;
-    };
     const auto reaches = [&](int device, const shape_end &end, bool &does) noexcept -> error {
-        const int peer = device_of(end);
+        const int peer = device_of(end, facts.context_device);
         const std::int32_t probed = instance.peers.probe_result(device, peer);
         if (probed == FERRY_PROBE_FAILED) return {};
         if (end.array) {
@@ -38,17 +35,18 @@ error look_at_access(ferry_instance &instance, const shape &shape, plan_facts &f
         return {};
     };
     bool is_reached = false;
-    if (error failed = reaches(device_of(shape.source), shape.destination, is_reached)) return failed;
+    if (error failed = reaches(device_of(shape.source, facts.context_device), shape.destination, is_reached))
+        return failed;
     if (!is_reached)
-        if (error failed = reaches(device_of(shape.destination), shape.source, is_reached)) return failed;
+        if (error failed = reaches(device_of(shape.destination, facts.context_device), shape.source, is_reached))
+            return failed;
     facts.relay = is_reached ? obstacle::direct_access : obstacle::none;
     return {};
 }
 
 pair_rates rates_between(const ferry_instance &instance, const shape &shape, int context_device) noexcept {
     if (is_host(shape.source.kind) || is_host(shape.destination.kind)) return {};
-    const auto device_of = [&](const shape_end &end) noexcept { return end.device < 0 ? context_device : end.device; };
-    const int from = device_of(shape.source), to = device_of(shape.destination);
+    const int from = device_of(shape.source, context_device), to = device_of(shape.destination, context_device);
     return from == to ? pair_rates{} : instance.peers.rates(from, to);
 }
 
@@ -132,9 +130,8 @@ error run_relayed(ferry_instance &instance, const planned_copy &copy, const copy
     const plan_facts &facts = copy.facts;
     end_contexts contexts = {site.context, site.context};
     if (error failed = find_contexts(instance, copy.shape, facts.context_device, contexts)) return failed;
-    const int device = copy.shape.destination.device;
     const relay_site relay = {site.context, site.stream, contexts.source, contexts.destination,
-                              device < 0 ? facts.context_device : device};
+                              device_of(copy.shape.destination, facts.context_device)};
     const error failed = run_relay(instance.cu, instance.lanes, copy.shape, relay);
     if (!copy.plan.synchronise_after) return failed;
     // Also for parts before a failure.
