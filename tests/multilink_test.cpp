@@ -402,6 +402,13 @@ public:
     launching_instance &operator=(const launching_instance &) = delete;
 
     std::int32_t help(std::uint32_t max_sms = 0) const { return set_helpers(instance.get(), {1}, max_sms); }
+    ferry_explanation explain(const ferry_copy_desc &copy, CUstream on) const {
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        EXPECT_OK(ferry_copy_explain_async(instance.get(), &copy, on, &told, nullptr));
+        EXPECT_EQ(told.links, 2u);
+        return told;
+    }
 
     instance_owner instance;
     CUcontext contexts[2] = {};
@@ -558,13 +565,7 @@ TEST_F(multilink, the_engine_takes_the_share_of_its_link_as_it_was_measured) {
     ASSERT_OK(noting.help());
     const station device(noting.contexts[0], size);
     const ferry_copy_desc up = line(device.address(), at(host), size), down = line(at(host), device.address(), size);
-    const auto explain = [&](const ferry_copy_desc &copy) {
-        ferry_explanation told = {};
-        told.struct_size = sizeof told;
-        EXPECT_OK(ferry_copy_explain_async(noting.instance.get(), &copy, device.stream(), &told, nullptr));
-        EXPECT_EQ(told.links, 2u);
-        return told;
-    };
+    const auto explain = [&](const ferry_copy_desc &copy) { return noting.explain(copy, device.stream()); };
     const ferry_explanation equal_up = explain(up), equal_down = explain(down);
     load_rates(noting.instance.get(), 1, 0, {.link_to_rate = 1, .link_from_rate = 100'000'000});
     const ferry_explanation slow = explain(up), fast = explain(down);
@@ -592,9 +593,7 @@ TEST_F(multilink, the_maximum_of_sms_counts_on_each_helper_and_is_told) {
     const station device(noting.contexts[0], size);
     for (const std::uint32_t of_device : {0u, 6u}) {
         const ferry_copy_desc copy = line(device.address(), at(host), size, of_device << FERRY_COPY_MAX_SMS_SHIFT);
-        ferry_explanation told = {};
-        told.struct_size = sizeof told;
-        ASSERT_OK(ferry_copy_explain_async(noting.instance.get(), &copy, device.stream(), &told, nullptr));
+        const ferry_explanation told = noting.explain(copy, device.stream());
         const std::uint32_t own = of_device ? of_device : 24;
         EXPECT_EQ(told.max_sms, own);
         EXPECT_EQ(told.helper_sms, 4u);
