@@ -64,6 +64,9 @@ set_up_platform() {
         own_googletest "$1" Linux aarch64 aarch64-linux-gnu-gcc aarch64-linux-gnu-g++
         configure "build-$1" -Dwerror=true --cross-file=tools/cross/aarch64.ini "-Dpkg_config_path=$googletest"
         test_arguments=--timeout-multiplier=5 # the emulator is that slow
+        further_tests=ferry-run-emulated
+        further_programs='tools/run/libferry-run.so tests/software-libcuda/libcuda.so.1 tests/run/run-traps
+            tests/run/run-every-call tests/run/run-lookups tests/run/librun-plugin.so tests/run/librun-linked.so'
         ;;
     windows)
         need_for "$1" x86_64-w64-mingw32-gcc-posix gcc-mingw-w64-x86-64-posix \
