@@ -50,5 +50,8 @@ with tempfile.TemporaryDirectory() as folder:
     rows = {line[:40].strip(): line[40:].split() for line in done.stdout.splitlines()[1:]}
     assert 2 < float(rows["x.cuda(), 512 MiB"][-1]) < 6, rows
     assert not any(name.startswith(("cupy", "jax")) for name in rows) and "no such package" in done.stderr, done
+    done = run("--control", "--ferry-run", str(ferry_run), "--rounds", "2", "--scale", "0.001", "--only", "x.cuda")
+    control, beneath = map(float, done.stdout.splitlines()[1].split()[-2:])
+    assert 0.7 < control < 1.4 and 2 < beneath < 6, done
     assert run("--ferry-run", str(ferry_run), STAND_IN_BROKEN="1").returncode != 0, "wrong bytes must not go unnoticed"
     assert run().returncode != 0

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """Unmodified programs of PyTorch, CuPy, JAX and safetensors, without and with ferry-run, in turn:
-python_programs.py --ferry-run PROGRAM [--rounds N] [--busy] [--only PATTERN] [--scale S] [-- OPTIONS OF FERRY-RUN]
-python_programs.py --control [--rounds N] [--busy] [--only PATTERN] [--scale S]
+python_programs.py [--ferry-run PROGRAM] [--control] [--rounds N] [--busy] [--only PATTERN] [--scale S]
+                   [-- OPTIONS OF FERRY-RUN]
 
-Each program copies as programs do, and knows nothing of ferry. Results are verified once. Two processes, one of them
-beneath ferry-run, take turns at each program, N times. Times are milliseconds until the bytes have arrived: the median
-of the rounds' medians, and their spread. With --busy, twice as many other processes compute as there are processors.
-With
---control both processes run without ferry-run, which shows how far apart equal programs measure. --only measures the
-programs whose names a regular expression finds. --scale 0.01 makes all sizes a hundredth, for a
-try."""
+Each program copies as programs do, and knows nothing of ferry. Results are verified once. A process without and one
+beneath ferry-run take turns at each program, N times. With --control another process without ferry-run takes turns
+too, which shows how far apart equal programs measure. Times are milliseconds until the bytes have arrived: the median
+of the rounds' medians, and their spread. A short program is repeated for 0.2 s in each round. With --busy, twice as
+many other processes compute as there are processors. --only measures the programs whose names a regular expression
+finds. --scale 0.01 makes all sizes a hundredth, for a try."""
 import argparse
 import json
 import multiprocessing
@@ -106,6 +105,7 @@ def serve(scale, only):
     """Sets up one program after the other, and prints its name. Each line of input that says "measure" is answered by
     a median; any other line goes on to the next program."""
     warnings.simplefilter("ignore")
+    least_ms = 200 * min(scale, 1)
     with tempfile.TemporaryDirectory() as folder:
         for name, synchronise, run, repetitions in programs(scale, folder):
             if not re.search(only, name):
@@ -114,7 +114,7 @@ def serve(scale, only):
             print(json.dumps(name), flush=True)
             while sys.stdin.readline() == "measure\n":
                 times = []
-                for _ in range(repetitions):
+                while len(times) < repetitions or sum(times) < least_ms:
                     synchronise()
                     start = time.perf_counter()
                     run()
@@ -129,43 +129,41 @@ def compute():
         sum(range(1 << 16))
 
 
-def run_rounds(options, ferry_run):
-    """Yields (name, [plain times], [times beneath ferry-run]). Both processes live all the while and take turns."""
+def run_rounds(options, prefixes):
+    """Yields (name, [[times] of each process]). The processes live all the while and take turns."""
     one = [sys.executable, __file__, "--serve", "--scale", str(options.scale), "--only", options.only]
-    both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            for command in (one, ferry_run + one)]
+    processes = [subprocess.Popen(prefix + one, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                 for prefix in prefixes.values()]
 
-    def give_up(why):
-        for process in both:
-            process.kill()
-        sys.exit(why)
-
-    def answer(which, line):
+    def answer(process, line):
         try:
             if line:
-                both[which].stdin.write(line + "\n")
-                both[which].stdin.flush()
-            return json.loads(both[which].stdout.readline())
+                process.stdin.write(line + "\n")
+                process.stdin.flush()
+            return json.loads(process.stdout.readline())
         except (BrokenPipeError, ValueError):
-            give_up(f"{'beneath ferry-run' if which else 'plain'}: the programs failed")
+            for started in processes:
+                started.kill()
+            sys.exit(f"{list(prefixes)[processes.index(process)]}: the programs failed")
 
     line = None
-    while (name := answer(0, line)) is not None:
-        if answer(1, line) != name:
-            give_up("the two processes run different programs")
-        times = [], []
+    while (name := (names := [answer(process, line) for process in processes])[0]) is not None:
+        if names.count(name) != len(names):
+            sys.exit("the processes run different programs")
+        times = [[] for _ in processes]
         for turn in range(options.rounds):
-            for beneath in (0, 1) if turn % 2 == 0 else (1, 0):
-                times[beneath].append(answer(beneath, "measure"))
-        yield name, *times
+            order = list(zip(processes, times))
+            for process, of_it in order if turn % 2 == 0 else reversed(order):
+                of_it.append(answer(process, "measure"))
+        yield name, times
         line = "next"
-    for process in both:
+    for process in processes:
         process.communicate()
 
 
 def text(times):
     spread = (max(times) - min(times)) / statistics.median(times) * 100
-    return f"{statistics.median(times):10.2f} ({spread:3.0f} %)"
+    return f"{statistics.median(times):11.2f} ({spread:3.0f} %)"
 
 
 def main():
@@ -183,16 +181,21 @@ def main():
         return serve(options.scale, options.only)
     if not options.ferry_run and not options.control:
         parser.error("--ferry-run or --control is needed")
-    prefix = [] if options.control else [options.ferry_run, "--quiet", *options.options, "--"]
-    second = "plain again" if options.control else "ferry-run"
+    prefixes = {"plain": []}
+    if options.control:
+        prefixes["plain again"] = []
+    if options.ferry_run:
+        prefixes["ferry-run"] = [options.ferry_run, "--quiet", *options.options, "--"]
     others = [multiprocessing.Process(target=compute, daemon=True) for _ in range(2 * os.cpu_count() * options.busy)]
     for other in others:
         other.start()
-    print(f"{'':40} {'plain, ms':>18} {second + ', ms':>18}   plain / {second}")
-    for name, plain, beneath in run_rounds(options, prefix):
-        ratio = statistics.median(plain) / statistics.median(beneath)
-        print(f"{name:40} {text(plain):>18} {text(beneath):>18} {ratio:8.2f}{'  lost' if ratio < 0.98 else ''}",
-              flush=True)
+    comparisons = [f"plain / {name}" for name in list(prefixes)[1:]]
+    print(f"{'':40}" + "".join(f"{name + ', ms':>19}" for name in prefixes) + "".join(f"{name:>21}" for name in comparisons))
+    for name, times in run_rounds(options, prefixes):
+        plain, *seconds = map(statistics.median, times)
+        ratios = [plain / second for second in seconds]
+        print(f"{name:40}" + "".join(map(text, times)) + "".join(f"{ratio:21.2f}" for ratio in ratios) +
+              ("  lost" if options.ferry_run and ratios[-1] < 0.98 else ""), flush=True)
     for other in others:
         other.terminate()
 
