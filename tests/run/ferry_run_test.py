@@ -222,6 +222,8 @@ for name in ("result-without-waiting", "narrow-rows", "per-thread-streams", "gra
     check({one["name"] for one in calls} == {f"{one['kind']}: {one['outcome']}" for one in report["calls"]}, name, calls)
     check(sum(one["args"]["bytes"] for one in calls) == sum(one["bytes"] for one in report["calls"]), name)
     check(all(one["dur"] > 0 and one["ts"] > 0 and one["args"]["function"].startswith("cu") for one in calls), calls)
+    slow = [one for one in calls if one["dur"] >= 500]
+    check(sum(one["calls"] for one in report["slow_callers"]) == len(slow), name, slow, report["slow_callers"])
     begun, ended = ({one["id"]: one["ts"] for one in events if one["ph"] == mark} for mark in "be")
     check(begun.keys() == ended.keys() and all(ended[one] >= begun[one] for one in begun), name, events)
     check(begun or name in ("graph-capture", "narrow-rows"), name, events)

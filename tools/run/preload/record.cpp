@@ -58,7 +58,46 @@ _Unwind_Reason_Code note_frame(_Unwind_Context *frame, void *argument) {
     return _URC_NO_REASON;
 }
 
+// Where calls came from, without a walk up the stack. One that has taken the place of another is walked again.
+struct known_path {
+    entry function;
+    bool is_served;
+    const void *caller, *stack;
+    unsigned site; // max_sites: none
+};
+known_path known_paths[256];
+
+known_path &path_of(const noted_call &call) noexcept {
+    const auto caller = reinterpret_cast<std::uintptr_t>(call.caller),
+               stack = reinterpret_cast<std::uintptr_t>(call.stack);
+    return known_paths[(caller ^ stack >> 4 ^ stack >> 12 ^ static_cast<unsigned>(call.function)) %
+                       (sizeof known_paths / sizeof *known_paths)];
+}
+
+bool is_path_of(const known_path &known, const noted_call &call) noexcept {
+    return known.stack == call.stack && known.caller == call.caller && known.function == call.function &&
+           known.is_served == is_served(call.result);
+}
+
+void count(const noted_call &call, unsigned site) noexcept {
+    tally &sum = site < max_sites ? sites[site].calls : further[is_served(call.result)];
+    ++sum.calls;
+    sum.bytes += call.bytes;
+    sum.time_ns += call.time_ns;
+    sum.saved_ns += call.saved_ns;
+}
+
+bool count_by_path(const noted_call &call) noexcept {
+    pthread_mutex_lock(&sites_mutex);
+    const known_path &known = path_of(call);
+    const bool is_known = is_path_of(known, call);
+    if (is_known) count(call, known.site);
+    pthread_mutex_unlock(&sites_mutex);
+    return is_known;
+}
+
 void note_site(const noted_call &call) noexcept {
+    if (count_by_path(call)) return;
     call_site one = {call.function, is_served(call.result), {}, {}};
     walk done = {one};
     _Unwind_Backtrace(note_frame, &done);
@@ -71,11 +110,8 @@ void note_site(const noted_call &call) noexcept {
     while (i < site_count && !is_same(sites[i]))
         ++i;
     if (i == site_count && site_count < max_sites) sites[site_count++] = one;
-    tally &sum = i < max_sites ? sites[i].calls : further[one.is_served];
-    ++sum.calls;
-    sum.bytes += call.bytes;
-    sum.time_ns += call.time_ns;
-    sum.saved_ns += call.saved_ns;
+    path_of(call) = {one.function, one.is_served, call.caller, call.stack, i};
+    count(call, i);
     pthread_mutex_unlock(&sites_mutex);
 }
 
@@ -139,6 +175,8 @@ void forget_all() noexcept {
                         sum->store(0, std::memory_order_relaxed);
     pthread_mutex_init(&sites_mutex, nullptr); // another thread may have held it at the fork
     site_count = 0;
+    for (known_path &one : known_paths)
+        one = {};
     further[false] = further[true] = {};
 }
 

@@ -61,11 +61,13 @@ struct tally {
 };
 
 // One call. `saved_ns`: the predicted time of the driver's way less that of ferry's.
+// `caller`, `stack`: the address that the call returns to, and one in its frame.
 struct noted_call {
     entry function;
     traffic kind;
     outcome result;
     std::uint64_t bytes = 0, time_ns = 0, saved_ns = 0;
+    const void *caller = nullptr, *stack = nullptr;
 };
 void note(const noted_call &call) noexcept;
 
@@ -76,7 +78,8 @@ std::uint64_t clock_ns() noexcept;
 tally read_tally(traffic kind, outcome result, unsigned size_class) noexcept;
 
 // Calls of at least slow_ns are noted with the addresses that they came from, nearest first. What library an address is
-// in is looked up at exit: the look-up takes the loader's lock.
+// in is looked up at exit: the look-up takes the loader's lock. A call with the caller and the stack of an earlier one
+// counts as from the same place: to walk up the stack takes 9 us, and 20 after other work.
 inline constexpr std::uint64_t slow_ns = 500'000;
 struct call_site {
     static constexpr unsigned max_frames = 16;

@@ -66,7 +66,8 @@ CUresult pass_on(std::uint64_t bytes, const TryFerry &try_ferry, Arguments... ar
     const std::uint64_t start = the_settings().times ? clock_ns() : 0;
     const verdict found = try_ferry();
     const CUresult result = is_served(found.what) ? found.result : call_real<self>(arguments...);
-    note({self, found.kind, found.what, bytes, start ? clock_ns() - start : 0, found.saved_ns});
+    note({self, found.kind, found.what, bytes, start ? clock_ns() - start : 0, found.saved_ns,
+          __builtin_return_address(0), &found});
     return result;
 }
 
