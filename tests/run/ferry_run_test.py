@@ -82,6 +82,7 @@ def report_of(*command, options=(), **environment):
 OPTIONS = ([], ["--all"], ["--report-only"])
 # These change less, so fewer programs show it.
 OTHER_OPTIONS = (["--report-only", "--all"], ["--pinned", "driver"], ["--counts-only"])
+only_on_gpus = ("reset", "between-devices", "green-context")
 names = run(traps).stdout.split()
 check("result-without-waiting" in names and len(names) > 10, names)
 served_by_default, served_of_all = 0, {}
@@ -91,7 +92,7 @@ for name in names:
     for options in OPTIONS + OTHER_OPTIONS * (name in ("result-without-waiting", "pinned-memory", "errors", "batches")):
         done, report, _ = report_of(traps, name, options=options)
         check((done.returncode, done.stdout) == (0, plain.stdout), name, options, done, plain.stdout)
-        check(report["copies"]["calls"] > 0 or name in ("reset", "between-devices"), name, report)
+        check(report["copies"]["calls"] > 0 or name in only_on_gpus, name, report)
         check(report["mode"] == ("report-only" if "--report-only" in options else "serve"), report)
         check("--report-only" not in options or report["served"]["calls"] == 0, name, report)
         if options == []:
@@ -99,7 +100,7 @@ for name in names:
         if options == ["--all"]:
             served_of_all[name] = report["served"]["calls"]
 check(served_by_default >= 20, served_by_default)
-check(all(served_of_all[name] for name in names if name not in ("reset", "errors", "between-devices")), served_of_all)
+check(all(served_of_all[name] for name in names if name not in (*only_on_gpus, "errors")), served_of_all)
 _, report, _ = report_of(traps, "result-without-waiting", options=["--report-only"])
 check(report["would_serve"]["calls"] == 4, report)
 check(is_software or report["would_serve"]["predicted_saving_ns"] > 0, report)
@@ -211,7 +212,7 @@ check(files == ["report.json"], "the child made no copy", files)
 done = run(ferry_run, "--quiet", "--report", "/no/such/folder/report.json", "--", traps, "narrow-rows")
 check(done.returncode == 0 and "cannot write the report to /no/such/folder/report.json" in done.stderr, done)
 # A trace has one event for each call in the report, and two for each copy of ferry's on a stream.
-for name in ("result-without-waiting", "narrow-rows", "per-thread-streams", "graph-capture"):
+for name in ("result-without-waiting", "narrow-rows", "per-thread-streams", "graph-capture", "batches"):
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.json"
         done, report, _ = report_of(traps, name, options=["--all", "--trace", trace])
@@ -222,11 +223,13 @@ for name in ("result-without-waiting", "narrow-rows", "per-thread-streams", "gra
     check({one["name"] for one in calls} == {f"{one['kind']}: {one['outcome']}" for one in report["calls"]}, name, calls)
     check(sum(one["args"]["bytes"] for one in calls) == sum(one["bytes"] for one in report["calls"]), name)
     check(all(one["dur"] > 0 and one["ts"] > 0 and one["args"]["function"].startswith("cu") for one in calls), calls)
+    of_boxes = [one["args"]["bytes"] for one in calls if one["args"]["function"].startswith("cuMemcpy3DBatchAsync")]
+    check(of_boxes == ([500 * 16 * 8, 64 * 64 * 16] if name == "batches" else []), name, of_boxes)
     slow = [one for one in calls if one["dur"] >= 500]
     check(sum(one["calls"] for one in report["slow_callers"]) == len(slow), name, slow, report["slow_callers"])
     begun, ended = ({one["id"]: one["ts"] for one in events if one["ph"] == mark} for mark in "be")
     check(begun.keys() == ended.keys() and all(ended[one] >= begun[one] for one in begun), name, events)
-    check(begun or name in ("graph-capture", "narrow-rows"), name, events)
+    check(begun or name in ("graph-capture", "narrow-rows", "batches"), name, events)
 with tempfile.TemporaryDirectory() as folder:
     child_alone = "import subprocess, sys\nsubprocess.run(sys.argv[1:], check=True)"
     done = run(ferry_run, "--quiet", "--trace", Path(folder) / "trace.json", "--", sys.executable, "-c", child_alone,

@@ -390,6 +390,24 @@ void batches() {
     OK(cuStreamSynchronize(stream));
     OK(cuMemcpyDtoH_v2(result.data(), to, result.size()));
     EXPECT(result == expected);
+    // A box of an array's elements of 16 bytes
+    CUDA_ARRAY_DESCRIPTOR form = {};
+    form.Width = form.Height = 64, form.Format = CU_AD_FORMAT_FLOAT, form.NumChannels = 4;
+    CUarray array = nullptr;
+    OK(cuArrayCreate_v2(&array, &form));
+    CUDA_MEMCPY3D_BATCH_OP &box = boxes[0];
+    box.dst = {};
+    box.dst.type = CU_MEMCPY_OPERAND_TYPE_ARRAY, box.dst.op.array.array = array;
+    box.extent = {64, 64, 1};
+    OK(cuMemcpy3DBatchAsync_v2(1, &box, 0, stream));
+    OK(cuStreamSynchronize(stream));
+    CUDA_MEMCPY2D back = {};
+    back.srcMemoryType = CU_MEMORYTYPE_ARRAY, back.srcArray = array;
+    back.dstMemoryType = CU_MEMORYTYPE_HOST, back.dstHost = result.data(), back.dstPitch = 1024;
+    back.WidthInBytes = 1024, back.Height = 64;
+    OK(cuMemcpy2D_v2(&back));
+    EXPECT(std::memcmp(result.data(), source.data(), 65536) == 0);
+    OK(cuArrayDestroy(array));
     OK(cuStreamDestroy_v2(stream));
 }
 
@@ -487,9 +505,77 @@ void between_devices() {
     OK(cuMemcpyDtoH_v2(copied.data(), memory[1], largest));
     EXPECT(copied == source);
     OK(cuStreamDestroy_v2(stream));
+    // Narrow rows within device 1, called for device 0, come after the work of both.
+    OK(cuCtxSetCurrent(contexts[1]));
+    OK(cuMemsetD8Async(memory[1], 0, large, nullptr));
+    OK(cuCtxSynchronize());
+    keep_busy(nullptr);
+    OK(cuMemsetD8Async(memory[1], 9, large / 2, nullptr));
+    OK(cuCtxSetCurrent(contexts[0]));
+    const bool has_access = cuCtxEnablePeerAccess(contexts[1], 0) == CUDA_SUCCESS;
+    CUDA_MEMCPY3D_PEER rows = {};
+    rows.srcMemoryType = rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    rows.srcDevice = memory[1], rows.dstDevice = memory[1] + large / 2;
+    rows.srcContext = rows.dstContext = contexts[1];
+    rows.srcPitch = rows.dstPitch = 32, rows.srcHeight = rows.dstHeight = 20000;
+    rows.WidthInBytes = 12, rows.Height = 20000, rows.Depth = 1;
+    OK(cuMemcpy3DPeer(&rows));
+    OK(cuCtxSetCurrent(contexts[1]));
+    OK(cuMemcpyDtoH_v2(result.data(), memory[1], large));
+    for (std::size_t i = 0; i < 20000 * 32; ++i)
+        EXPECT(result[large / 2 + i] == (i % 32 < 12 ? 9 : 0));
     for (const CUdeviceptr one : memory)
         OK(cuMemFree_v2(one));
     OK(cuCtxSetCurrent(contexts[0]));
+    if (has_access) OK(cuCtxDisablePeerAccess(contexts[1]));
+}
+
+template <class Function> bool find(const char *name, Function &found) {
+    void *function = nullptr;
+    const CUresult result = cuGetProcAddress_v2(name, &function, 12040, CU_GET_PROC_ADDRESS_LEGACY_STREAM, nullptr);
+    found = reinterpret_cast<Function>(function);
+    return result == CUDA_SUCCESS && function;
+}
+
+// A context of a part of the device. ferry loads nothing into it while the program's work waits for the program. The
+// software driver has no such contexts.
+void green_context() {
+    constexpr int processors = 1;        // CU_DEV_RESOURCE_TYPE_SM
+    constexpr unsigned with_streams = 1; // CU_GREEN_CTX_DEFAULT_STREAM
+    CUresult (*get_resource)(CUdevice, void *, int) = nullptr;
+    CUresult (*describe)(void **, void *, unsigned) = nullptr;
+    CUresult (*create)(void **, void *, CUdevice, unsigned) = nullptr;
+    CUresult (*destroy)(void *) = nullptr;
+    CUresult (*to_context)(CUcontext *, void *) = nullptr;
+    if (!find("cuDeviceGetDevResource", get_resource) || !find("cuDevResourceGenerateDesc", describe) ||
+        !find("cuGreenCtxCreate", create) || !find("cuGreenCtxDestroy", destroy) ||
+        !find("cuCtxFromGreenCtx", to_context))
+        return;
+    alignas(16) unsigned char all[1024] = {}; // more than a CUdevResource
+    void *desc = nullptr, *green = nullptr;
+    CUcontext context = nullptr;
+    OK(get_resource(0, all, processors));
+    OK(describe(&desc, all, 1));
+    OK(create(&green, desc, 0, with_streams));
+    OK(to_context(&context, green));
+    OK(cuCtxPushCurrent_v2(context));
+    {
+        const bytes source = numbered(large, 12);
+        bytes result(large);
+        const device_memory memory(large);
+        const CUstream waiting = new_stream(), stream = new_stream();
+        std::atomic<bool> is_released = false;
+        OK(cuLaunchHostFunc(waiting, wait_until, &is_released));
+        OK(cuMemcpyHtoDAsync_v2(memory, source.data(), large, stream));
+        OK(cuMemcpyDtoHAsync_v2(result.data(), memory, large, stream));
+        EXPECT(result == source);
+        is_released = true;
+        OK(cuStreamSynchronize(waiting));
+        OK(cuStreamDestroy_v2(waiting));
+        OK(cuStreamDestroy_v2(stream));
+    }
+    OK(cuCtxPopCurrent_v2(&context));
+    OK(destroy(green));
 }
 
 // The driver's own results for calls that it refuses.
@@ -515,7 +601,12 @@ void errors() {
     told("pitch below width", cuMemcpy2D_v2(&box));
     box.srcPitch = 32, box.Height = 1 << 20;
     told("box past the end", cuMemcpy2DAsync_v2(&box, nullptr));
-    box.Height = 0;
+    box.srcMemoryType = static_cast<CUmemorytype>(0), box.srcDevice = memory + large / 2;
+    box.WidthInBytes = 12, box.Height = 20000;
+    told("no type of memory", cuMemcpy2D_v2(&box));
+    box.srcMemoryType = CU_MEMORYTYPE_DEVICE, box.dstMemoryType = static_cast<CUmemorytype>(7);
+    told("an unknown type of memory", cuMemcpy2DAsync_v2(&box, nullptr));
+    box.dstMemoryType = CU_MEMORYTYPE_DEVICE, box.Height = 0;
     told("no rows", cuMemcpy2D_v2(&box));
     told("null box", cuMemcpy2D_v2(nullptr));
     CUcontext current = nullptr;
@@ -562,6 +653,7 @@ constexpr trap traps[] = {{"result-without-waiting", result_without_waiting},
                           {"narrow-rows", narrow_rows},
                           {"batches", batches},
                           {"between-devices", between_devices},
+                          {"green-context", green_context},
                           {"several-contexts", several_contexts},
                           {"errors", errors},
                           {"reset", reset}};

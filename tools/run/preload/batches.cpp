@@ -54,7 +54,7 @@ template <entry self, class Batch, class... Arguments> CUresult run(const Batch 
         const inside_ferry inside;
         return asked.serve();
     };
-    return pass_on<self>(asked.bytes(), try_ferry, arguments...);
+    return pass_on<self>(is_on() && !is_inside() ? asked.bytes() : 0, try_ferry, arguments...);
 }
 
 // ---- Lines
@@ -122,6 +122,10 @@ struct boxes {
         return ferry_array_get_info(ferry, operand.op.array.array, &desc, &element) == FERRY_SUCCESS ? element : 0;
     }
 
+    static std::uint64_t element_of_both(ferry_instance *ferry, const CUDA_MEMCPY3D_BATCH_OP &one) noexcept {
+        return std::max(element_of(ferry, one.src), element_of(ferry, one.dst));
+    }
+
     static bool describe(const CUmemcpy3DOperand &operand, std::uint64_t element, const CUextent3D &extent,
                          ferry_place &place) noexcept {
         place.device = FERRY_DEVICE_UNKNOWN;
@@ -145,7 +149,7 @@ struct boxes {
     }
 
     bool describe(ferry_instance *ferry, const CUDA_MEMCPY3D_BATCH_OP &one, ferry_copy_desc &copy) const noexcept {
-        const std::uint64_t element = std::max(element_of(ferry, one.src), element_of(ferry, one.dst));
+        const std::uint64_t element = element_of_both(ferry, one);
         if (!is_usual(one.srcAccessOrder) || one.flags || !element) return false;
         if (!one.extent.width || !one.extent.height || !one.extent.depth) return false;
         if (__builtin_mul_overflow(one.extent.width, element, &copy.width)) return false;
@@ -163,10 +167,15 @@ struct boxes {
         return are_described;
     }
 
-    std::uint64_t bytes() const noexcept { // as if all elements were bytes
+    std::uint64_t bytes() const noexcept {
+        const inside_ferry inside;
+        const copying_instance ferry;
         std::uint64_t sum = 0;
-        for (size_t i = 0; all && i < count; ++i)
-            sum += std::uint64_t{all[i].extent.width} * all[i].extent.height * all[i].extent.depth;
+        for (size_t i = 0; all && i < count; ++i) {
+            const std::uint64_t element =
+                ferry.get() ? std::max(element_of_both(ferry.get(), all[i]), std::uint64_t{1}) : 1;
+            sum += element * all[i].extent.width * all[i].extent.height * all[i].extent.depth;
+        }
         return sum;
     }
 

@@ -77,6 +77,8 @@ struct peer_line : line {
 std::uint64_t depth_of(const CUDA_MEMCPY2D &) noexcept { return 1; }
 template <class Call> std::uint64_t depth_of(const Call &call) noexcept { return call.Depth; }
 
+bool is_memory_type(CUmemorytype type) noexcept { return type >= CU_MEMORYTYPE_HOST && type <= CU_MEMORYTYPE_UNIFIED; }
+
 end end_of(CUmemorytype type) noexcept {
     switch (type) {
     case CU_MEMORYTYPE_HOST:
@@ -126,10 +128,11 @@ template <class Call> struct box {
     }
 
     // Where ferry and the driver read a field differently, the driver makes the copy: an extent of 0, a pitch or height
-    // of 0 that is needed, a level.
+    // of 0 that is needed, a level, another type of memory.
     bool operator()(ferry_copy_desc &copy) const noexcept {
         using fields = box_fields<Call>;
         if (!call || !asked.bytes || fields::has_levels(*call) || !has_only_known_fields(*call)) return false;
+        if (!is_memory_type(call->srcMemoryType) || !is_memory_type(call->dstMemoryType)) return false;
         copy.width = call->WidthInBytes;
         copy.height = call->Height;
         copy.depth = depth_of(*call);

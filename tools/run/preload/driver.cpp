@@ -236,7 +236,7 @@ namespace {
 
 // Loads ferry's kernels into a context of the program's and pins memory for it, while no work runs there. Later both
 // would wait for running work, and that may wait for the program.
-void prepare(CUcontext context, CUdevice device) noexcept {
+void prepare(CUcontext context) noexcept {
     static std::atomic<unsigned> next = 0;
     if (!is_on() || is_inside()) return;
     const inside_ferry inside;
@@ -251,17 +251,17 @@ void prepare(CUcontext context, CUdevice device) noexcept {
         const copying_instance ferry;
         if (!ferry.get()) continue;
         if (on->cuCtxPushCurrent(context) != CUDA_SUCCESS) return;
-        ferry_staging_prepare(ferry.get(), device);
+        CUdevice device = 0;
+        if (on->cuCtxGetDevice(&device) == CUDA_SUCCESS) ferry_staging_prepare(ferry.get(), device);
         on->cuCtxPopCurrent(nullptr);
         prepared[next.fetch_add(1, std::memory_order_relaxed) % std::size(prepared)] = id;
         return;
     }
 }
 
-template <entry self, class... Arguments>
-CUresult make_context(CUcontext *context, CUdevice device, Arguments... arguments) {
-    const CUresult result = call_real<self>(arguments...);
-    if (result == CUDA_SUCCESS && context) prepare(*context, device);
+template <entry self, class... Arguments> CUresult make_context(CUcontext *context, Arguments... arguments) {
+    const CUresult result = call_real<self>(context, arguments...);
+    if (result == CUDA_SUCCESS && context) prepare(*context);
     return result;
 }
 
@@ -275,16 +275,19 @@ template <entry self> CUresult reset(CUdevice device) noexcept {
 } // namespace
 
 FERRY_RUN_EXPORTED cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
-    return make_context<entry::cuDevicePrimaryCtxRetain>(context, device, context, device);
+    return make_context<entry::cuDevicePrimaryCtxRetain>(context, device);
 }
 FERRY_RUN_EXPORTED cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device) {
-    return make_context<entry::cuCtxCreate_v2>(context, device, context, flags, device);
+    return make_context<entry::cuCtxCreate_v2>(context, flags, device);
 }
 FERRY_RUN_EXPORTED cuCtxCreate_v3(CUcontext *context, void *parameters, int count, unsigned flags, CUdevice device) {
-    return make_context<entry::cuCtxCreate_v3>(context, device, context, parameters, count, flags, device);
+    return make_context<entry::cuCtxCreate_v3>(context, parameters, count, flags, device);
 }
 FERRY_RUN_EXPORTED cuCtxCreate_v4(CUcontext *context, void *parameters, unsigned flags, CUdevice device) {
-    return make_context<entry::cuCtxCreate_v4>(context, device, context, parameters, flags, device);
+    return make_context<entry::cuCtxCreate_v4>(context, parameters, flags, device);
+}
+FERRY_RUN_EXPORTED cuCtxFromGreenCtx(CUcontext *context, void *green) {
+    return make_context<entry::cuCtxFromGreenCtx>(context, green);
 }
 FERRY_RUN_EXPORTED cuDevicePrimaryCtxReset(CUdevice device) { return reset<entry::cuDevicePrimaryCtxReset>(device); }
 FERRY_RUN_EXPORTED cuDevicePrimaryCtxReset_v2(CUdevice device) {

@@ -8,6 +8,7 @@
 // Signatures that ferry itself does not call. Pointers to structs that only the program and the driver know are void.
 using PFN_cuCtxCreate_v11040 = CUresult (*)(CUcontext *, void *, int, unsigned, CUdevice);
 using PFN_cuCtxCreate_v12050 = CUresult (*)(CUcontext *, void *, unsigned, CUdevice);
+using PFN_cuCtxFromGreenCtx_v12040 = CUresult (*)(CUcontext *, void *);
 using PFN_cuDevicePrimaryCtxReset_v7000 = CUresult (*)(CUdevice);
 using PFN_cuDevicePrimaryCtxReset_v11000 = CUresult (*)(CUdevice);
 

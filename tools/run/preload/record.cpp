@@ -58,13 +58,16 @@ _Unwind_Reason_Code note_frame(_Unwind_Context *frame, void *argument) {
     return _URC_NO_REASON;
 }
 
-// Where calls came from, without a walk up the stack. One that has taken the place of another is walked again.
+// Where calls came from, without a walk up the stack. One of 17 calls is walked again: libraries that call the same
+// function of the CUDA runtime in turn may use the same place on the stack.
 struct known_path {
     entry function;
     bool is_served;
     const void *caller, *stack;
     unsigned site; // max_sites: none
+    unsigned calls_left;
 };
+constexpr unsigned calls_of_a_walk = 17;
 known_path known_paths[256];
 
 known_path &path_of(const noted_call &call) noexcept {
@@ -89,9 +92,12 @@ void count(const noted_call &call, unsigned site) noexcept {
 
 bool count_by_path(const noted_call &call) noexcept {
     pthread_mutex_lock(&sites_mutex);
-    const known_path &known = path_of(call);
-    const bool is_known = is_path_of(known, call);
-    if (is_known) count(call, known.site);
+    known_path &known = path_of(call);
+    const bool is_known = is_path_of(known, call) && known.calls_left != 0;
+    if (is_known) {
+        --known.calls_left;
+        count(call, known.site);
+    }
     pthread_mutex_unlock(&sites_mutex);
     return is_known;
 }
@@ -110,7 +116,7 @@ void note_site(const noted_call &call) noexcept {
     while (i < site_count && !is_same(sites[i]))
         ++i;
     if (i == site_count && site_count < max_sites) sites[site_count++] = one;
-    path_of(call) = {one.function, one.is_served, call.caller, call.stack, i};
+    path_of(call) = {one.function, one.is_served, call.caller, call.stack, i, calls_of_a_walk - 1};
     count(call, i);
     pthread_mutex_unlock(&sites_mutex);
 }

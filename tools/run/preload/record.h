@@ -78,7 +78,7 @@ std::uint64_t clock_ns() noexcept;
 tally read_tally(traffic kind, outcome result, unsigned size_class) noexcept;
 
 // Calls of at least slow_ns are noted with the addresses that they came from, nearest first. What library an address is
-// in is looked up at exit: the look-up takes the loader's lock. A call with the caller and the stack of an earlier one
+// in is looked up at exit: the look-up takes the loader's lock. A call with the caller and the stack of a recent one
 // counts as from the same place: to walk up the stack takes 9 us, and 20 after other work.
 inline constexpr std::uint64_t slow_ns = 500'000;
 struct call_site {

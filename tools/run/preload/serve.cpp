@@ -23,16 +23,15 @@ bool is_captured(const driver &on, CUstream stream) noexcept {
 // A line between memory that the driver reads and writes itself goes at the speed of the link or of the memory.
 bool is_fast_line(const driver &on, const request &asked, const ferry_copy_desc &copy, traffic &kind) noexcept {
     const CUdeviceptr from = copy.source.address, to = copy.destination.address;
-    if (asked.source == end::device && asked.destination == end::host) {
-        if (!on.is_pinned(to)) return false;
-        kind = traffic::device_to_pinned;
-        return true;
-    }
-    if (asked.source == end::host && asked.destination == end::device) {
-        if (!on.is_pinned(from)) return false;
-        kind = traffic::pinned_to_device;
-        return true;
-    }
+    const auto look_at_host = [&](CUdeviceptr address, traffic pinned, traffic pageable) {
+        const bool is_pinned = on.is_pinned(address);
+        if (is_pinned || !on.memory_type(address)) kind = is_pinned ? pinned : pageable;
+        return is_pinned;
+    };
+    if (asked.source == end::device && asked.destination == end::host)
+        return look_at_host(to, traffic::device_to_pinned, traffic::device_to_pageable);
+    if (asked.source == end::host && asked.destination == end::device)
+        return look_at_host(from, traffic::pinned_to_device, traffic::pageable_to_device);
     const auto is_on_device = [&](end one, CUdeviceptr address) {
         return one == end::device || on.memory_type(address) == CU_MEMORYTYPE_DEVICE;
     };
@@ -169,10 +168,9 @@ verdict serve(const request &asked, ferry_copy_desc &copy) noexcept {
     if (outcome why; !may_enqueue(*on, asked.stream, why)) return {why, kind};
     if (on->is_synchronised(copy.source.address) || on->is_synchronised(copy.destination.address))
         return {outcome::other_memory, kind};
-    // All that is left of these lines is pageable. To ask ferry takes 6 us, and the driver's copy some 300.
-    const bool is_upload = kind == traffic::host_to_device;
-    if (asked.is_line && (is_upload || kind == traffic::device_to_host) && is_left_by_a_crowd(asked))
-        return {outcome::crowded, is_upload ? traffic::pageable_to_device : traffic::device_to_pageable};
+    // To ask ferry takes 6 us, and the driver's copy some 300.
+    if ((kind == traffic::pageable_to_device || kind == traffic::device_to_pageable) && is_left_by_a_crowd(asked))
+        return {outcome::crowded, kind};
 
     const copying_instance ferry;
     if (!ferry.get()) return {outcome::no_ferry, kind};
@@ -188,9 +186,10 @@ verdict serve(const request &asked, ferry_copy_desc &copy) noexcept {
     if (!matches(asked.source, plan.source_memory) || !matches(asked.destination, plan.destination_memory) ||
         kind == traffic::other)
         return {outcome::other_memory, kind};
-    // The driver orders these with the work of both devices, and ferry with that of its stream.
-    if (kind == traffic::between_devices && (!asked.is_async || is_on_legacy_stream(asked)))
-        return {outcome::driver_is_fastest, kind};
+    // The driver orders these with the work of all devices that take part, and ferry with that of its stream.
+    const auto is_elsewhere = [&](int32_t device) { return device >= 0 && device != plan.context_device; };
+    const bool is_alone_here = !is_elsewhere(plan.source_device) && !is_elsewhere(plan.destination_device);
+    if (!is_alone_here && (!asked.is_async || is_on_legacy_stream(asked))) return {outcome::driver_is_fastest, kind};
     const bool is_by_driver = plan.route == FERRY_ROUTE_DRIVER;
     if (plan.route == FERRY_ROUTE_NONE || (is_by_driver && !the_settings().takes_all))
         return {outcome::driver_is_fastest, kind};
