@@ -12,6 +12,7 @@
 #include "support/counted_test.h"
 #include "support/dying_context.h"
 #include "support/gate.h"
+#include "support/program_threads.h"
 #include "support/raw_objects.h"
 #include "support/station.h"
 #include "support/system.h"
@@ -300,6 +301,69 @@ TEST_F(broadcasts, later_ones_make_nothing_wait_for_nothing_and_leave_the_contex
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             expect_on_all(sent);
         }
+}
+
+struct counted_memory {
+    std::atomic<long> calls = 0;
+    static void *allocate(void *self, std::uint64_t size, std::uint64_t alignment) {
+        ++static_cast<counted_memory *>(self)->calls;
+        return allocate_aligned(size, alignment);
+    }
+    static void deallocate(void *, void *memory, std::uint64_t) { free_aligned(memory); }
+};
+
+TEST_F(broadcasts, batches_of_large_copies_allocate_nothing_once_warm) {
+    counted_memory memory;
+    ferry_options options = driver.options();
+    options.allocate = counted_memory::allocate;
+    options.deallocate = counted_memory::deallocate;
+    options.allocate_user = &memory;
+    const instance_owner instance = open_or_fail(options);
+    const std::uint64_t size = 4 * megabyte;
+    const pinned_memory pinned(2 * size);
+    on_all_devices(size);
+    const std::uint64_t to[] = {stations[0].address(), stations[1].address()}, sizes[] = {size, size};
+    for (const std::uint64_t apart : {size, std::uint64_t{0}}) { // no broadcast, and one
+        const std::uint64_t from[] = {at(pinned), at(pinned) + apart};
+        long warm = 0;
+        for (int round = 0; round < 4; ++round) {
+            ASSERT_OK(ferry_copy_pieces_async(instance.get(), to, from, sizes, 2, 0, stream, nullptr));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            if (round == 1) warm = memory.calls;
+        }
+        EXPECT_EQ(memory.calls, warm) << apart;
+    }
+}
+
+TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other) {
+    if (!has_kernels()) GTEST_SKIP() << "without kernels";
+    program_threads own;
+    ferry_options options = driver.options();
+    options.submit = program_threads::submit;
+    options.submit_user = &own;
+    const instance_owner instance = open_or_fail(options);
+    for_each_pair([&](int device, int peer) { ferry_peer_enable(instance.get(), device, peer); });
+    const std::uint64_t size = 8 * megabyte;
+    const bytes sent = random_bytes(size, 23);
+    const pinned_memory pinned(size);
+    for (const bool is_held : {false, true}) {
+        own.hold(is_held);
+        on_all_devices(size);
+        std::vector<std::uint64_t> to, from(stations.size(), at(sent)), sizes(stations.size(), size);
+        for (const station &one : stations)
+            to.push_back(one.address());
+        ASSERT_OK(ferry_copy_pieces(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, nullptr));
+        expect_on_all(sent);
+        // One pageable piece beside another kind
+        on_all_devices(size);
+        const std::uint64_t parts = size / 2;
+        const std::uint64_t ends[] = {to[0], to[0] + parts}, starts[] = {at(sent), at(pinned)}, each[] = {parts, parts};
+        std::memcpy(pinned.address, sent.data() + parts, parts);
+        ASSERT_OK(ferry_copy_pieces(instance.get(), ends, starts, each, 2, 0, nullptr));
+        EXPECT_TRUE(stations[0].read() == sent);
+    }
+    own.hold(false);
+    for_each_pair([&](int device, int peer) { EXPECT_OK(ferry_peer_disable(instance.get(), device, peer)); });
 }
 
 TEST_F(broadcasts, held_streams_that_use_up_all_lanes_are_served_one_by_one) {
@@ -596,6 +660,28 @@ TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_one_has_the_status_althou
     const test_stream other;
     ASSERT_OK(ferry_ticket_create(instance.get(), other, &ticket, nullptr));
     EXPECT_OK(ferry_ticket_wait(ticket)); // had no part in it
+    EXPECT_OK(ferry_ticket_release(ticket));
+}
+
+TEST_F(dying_broadcasts, tickets_know_devices_that_pass_nothing_on_and_contexts_that_were_replaced) {
+    if (device_count() < 4) GTEST_SKIP() << "needs four devices";
+    const made_current in(own);
+    const test_stream on;
+    stations.back().write(sent);
+    from.assign(2, to[3]);
+    to.resize(2); // device 1 is the last of the chain
+    ferry_ticket *ticket = nullptr;
+    {
+        const gate held(on);
+        ASSERT_OK(
+            ferry_copy_pieces_async(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, on, nullptr));
+        ASSERT_OK(ferry_ticket_create(instance.get(), on, &ticket, nullptr));
+        if (!doomed->is_doomed()) doomed->die();
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(on));
+    ASSERT_OK(ferry_context_adopt(instance.get(), 1, nullptr));
+    const std::int32_t status = ferry_ticket_wait(ticket);
+    EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << status;
     EXPECT_OK(ferry_ticket_release(ticket));
 }
 

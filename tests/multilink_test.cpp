@@ -180,6 +180,42 @@ TEST_F(multilink, pageable_memory_takes_all_links_too) {
         ASSERT_EQ(std::memcmp(back.data() + y * width, sent.data() + y * pitch, width), 0) << y;
 }
 
+TEST_F(multilink, launches_are_short_where_a_helper_has_a_watchdog) {
+    if (!counted->stages) GTEST_SKIP() << "nothing is staged";
+    static ferry_options inner;
+    inner = driver.options();
+    const std::uint64_t size = 160 * megabyte;
+    const bytes sent = random_bytes(size, 41);
+    const station device(context, size);
+    for (const bool is_watched : {false, true}) {
+        ferry_options options = driver.options();
+        if (is_watched)
+            options.get_proc = [](void *, const char *name, int version) -> void * {
+                if (std::strcmp(name, "cuDeviceGetAttribute"))
+                    return inner.get_proc(inner.get_proc_user, name, version);
+                return reinterpret_cast<void *>(+[](int *value, CUdevice_attribute which, CUdevice of) {
+                    CUdevice watched = 0;
+                    const CUresult result = raw().cuDeviceGetAttribute(value, which, of);
+                    if (which == CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT && !raw().cuDeviceGet(&watched, 1))
+                        *value = of == watched;
+                    return result;
+                });
+            };
+        const instance_owner instance = open_or_fail(options);
+        ASSERT_OK(set_helpers(instance.get(), {1}));
+        ASSERT_OK(ferry_staging_prepare(instance.get(), 0));
+        {
+            const gate held(stream);
+            driver.reset_counts();
+            const ferry_copy_desc copy = line(device.address(), at(sent), size, by_staging);
+            ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, nullptr, nullptr));
+            EXPECT_EQ(driver.calls("cuLaunchKernel"), is_watched ? 6 : 2); // of 64 MiB at most, on two devices
+        }
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(device.read() == sent);
+    }
+}
+
 TEST_F(multilink, boxes_of_long_rows_are_cut_too) {
     constexpr std::uint64_t width = 100'000, height = 29, depth = 3, pitch = 100'016, slice = 31;
     const pinned_memory up(pitch * slice * depth), down(width * height * depth);

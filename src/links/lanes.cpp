@@ -48,8 +48,10 @@ error lane_set::take(CUcontext context, const stream_key &user, bool as_helper, 
     taken->user = user;
     taken->user_in.store(context, std::memory_order_relaxed);
     if (taken->owner.handle) {
-        if ((taken->is_waited_for || taken->is_left_behind) && is_done(*taken))
+        if ((taken->is_waited_for || taken->is_left_behind) && is_done(*taken)) {
             taken->is_waited_for = taken->is_left_behind = false;
+            taken->reached.store(0, std::memory_order_relaxed);
+        }
     } else if (error failed = make(*taken, context)) {
         release(*std::exchange(taken, nullptr));
         return failed;
@@ -96,20 +98,23 @@ std::uint64_t lane_set::devices_at_work(const stream_key &user) noexcept {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one || !relaxed.entered()) break;
         // Another thread that looks for a lane holds each for a moment.
-        bool is_mine = false, is_users_elsewhere = false;
-        for (int tries = 0; tries < 1000 && !is_mine && !is_users_elsewhere; ++tries) {
+        bool is_mine = false, is_users = false, is_elsewhere = false;
+        for (int tries = 0; tries < 1000 && !is_mine && !is_users; ++tries) {
             is_mine = !one->is_taken.exchange(true, std::memory_order_acquire);
-            is_users_elsewhere = !is_mine && user.number != 0 &&
-                                 one->user_number.load(std::memory_order_acquire) == user.number &&
-                                 one->user_in.load(std::memory_order_relaxed) != user.context.handle;
+            is_users = !is_mine && user.number != 0 && one->user_number.load(std::memory_order_acquire) == user.number;
+            is_elsewhere = is_users && one->user_in.load(std::memory_order_relaxed) != user.context.handle;
         }
-        if (is_users_elsewhere) devices |= std::uint64_t{1} << one->device.load(std::memory_order_relaxed);
+        CUresult result = is_users ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+        if (is_mine) {
+            is_elsewhere = one->owner.handle != user.context.handle;
+            is_users = one->owner.handle && one->is_used && one->is_waited_for && is_same_stream(one->user, user) &&
+                       may_live(cu_, one->owner);
+            if (is_users) result = cu_.cuEventQuery(one->last);
+        }
+        if (result) devices |= one->reached.load(std::memory_order_relaxed);
+        if (result && is_elsewhere) devices |= std::uint64_t{1} << one->device.load(std::memory_order_relaxed);
         if (!is_mine) continue;
-        const bool is_users = one->owner.handle && one->owner.handle != user.context.handle && one->is_used &&
-                              one->is_waited_for && is_same_stream(one->user, user) && may_live(cu_, one->owner);
-        const CUresult result = is_users ? cu_.cuEventQuery(one->last) : CUDA_SUCCESS;
-        if (result) devices |= std::uint64_t{1} << one->device;
-        if (result && result != CUDA_ERROR_NOT_READY) one->is_used = false;
+        if (result && result != CUDA_ERROR_NOT_READY && is_elsewhere) one->is_used = false;
         release(*one);
     }
     return devices;
@@ -141,6 +146,7 @@ error lane_set::make(lane &made, CUcontext context) noexcept {
     made.stream = nullptr;
     made.last = nullptr;
     made.is_used = made.is_unmarked = made.is_waited_for = made.is_left_behind = false;
+    made.reached.store(0, std::memory_order_relaxed);
     for (unsigned i = 0; i < lane::slots; ++i)
         made.filled[i] = made.emptied[i] = nullptr;
     made.owner = name_context(cu_, context);
@@ -235,14 +241,15 @@ void lane_set::wait_for_others(CUcontext context, function_ref<bool()> is_over) 
     for (const std::atomic<lane *> &place : all_) {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one || !relaxed.entered()) return;
-        // The copy that has it may be one of those to wait for.
-        while (one->is_taken.exchange(true, std::memory_order_acquire)) {
+        // The copy that has the lane may be one of those to wait for. Others may wait for streams of the program.
+        for (bool is_awaited = true; is_awaited; rest_for(20'000)) {
             if (is_over()) return;
-            rest_for(20'000);
+            if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
+            is_awaited = one->is_left_behind && one->owner.handle && one->owner.handle != context &&
+                         may_live(cu_, one->owner) && !is_done(*one);
+            release(*one);
+            if (!is_awaited) break;
         }
-        const bool is_other = one->owner.handle && one->owner.handle != context && may_live(cu_, one->owner);
-        if (is_other && !is_done(*one)) cu_.cuStreamSynchronize(one->stream);
-        release(*one);
     }
 }
 

@@ -22,6 +22,8 @@ struct lane {
     CUevent filled[slots] = {}, emptied[slots] = {};
     staged_memory memory; // of the slots that this lane empties; made on need
     std::uint64_t slot_size = 0;
+    // Other devices, as bits, that the lane's work since it was last idle writes to, and that may have no lane.
+    std::atomic<std::uint64_t> reached = 0;
 
     CUcontext context() const noexcept { return owner.handle; }
 
@@ -73,13 +75,13 @@ public:
     // Makes `later` wait for the lane. Where the driver refuses that, the host waits, so that no work of the lane is left.
     error join_or_wait(lane &one, CUstream later) noexcept;
 
-    // The devices, as bits, whose lanes are at work on bytes that the stream `user` waits for. Lanes of the stream's own
-    // context do not count, since the stream shares their fate. The lanes of another context that has died count once.
-    // Those that another thread is using for that stream count too.
+    // The devices, as bits, whose lanes are at work on bytes that the stream `user` waits for, and those that they reach.
+    // The stream's own context does not count, since the stream shares its fate. The lanes of another context that has
+    // died count once. Those that another thread is using for that stream count too.
     std::uint64_t devices_at_work(const stream_key &user) noexcept;
     bool empty() const noexcept { return !all_[0].load(std::memory_order_acquire); }
 
-    // Waits for the work of all lanes but those of the context, until `is_over`.
+    // Waits for the helpers of copies in other contexts than this one, until `is_over`.
     void wait_for_others(CUcontext context, function_ref<bool()> is_over) noexcept;
     // Frees the slots of lanes that are idle.
     error trim() noexcept;

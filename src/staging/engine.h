@@ -61,6 +61,7 @@ struct staged_helper {
     CUcontext context;
     CUstream stream; // already behind the work before the copy
     std::uint64_t device_address;
+    int device;
 };
 
 constexpr std::uint32_t most_links = 1 + max_staged_helpers;

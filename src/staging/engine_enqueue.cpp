@@ -56,9 +56,11 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
         scheduler_.let_go();
         return {.status = FERRY_ERROR_LIMIT};
     }
-    const std::uint64_t largest = devices_[copy.device].has_watchdog
-                                      ? std::min(options_.largest_launch, largest_watched_launch)
-                                      : options_.largest_launch;
+    bool is_watched = devices_[copy.device].has_watchdog;
+    for (std::uint32_t i = 0; i < copy.helper_count; ++i)
+        is_watched |= devices_[copy.helpers[i].device].has_watchdog;
+    const std::uint64_t largest =
+        is_watched ? std::min(options_.largest_launch, largest_watched_launch) : options_.largest_launch;
     std::optional<staging> box;
     staged_box with_pages = copy.box;
     with_pages.is_host_new = !copy.box.to_device && !copy.is_captured && ask_for_destination(copy);

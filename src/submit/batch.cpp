@@ -81,8 +81,11 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
     if (request.is_empty()) return {};
     launch_site site = {request.context.wanted, stream, is_captured};
     site.is_waited_for = form == copy_form::synchronous;
-    broadcast_sets sets(instance.allocator);
-    if (!is_captured)
+    // Where the program's threads do the work, the one that waits must help, which broadcasts do not provide for.
+    const bool may_wait_alone = site.is_waited_for && instance.report.program_threads;
+    broadcast_sets &sets = request.broadcasts;
+    sets.clear();
+    if (!is_captured && !may_wait_alone)
         if (error failed = sets.find(instance, input)) return failed;
     if (!sets.empty())
         return form == copy_form::asynchronous ? run_with_broadcasts(instance, sets, site, request.bad_index)
@@ -102,7 +105,8 @@ error explain(ferry_instance &instance, const batch_input &input, CUstream strea
     if (error failed = plan(instance, input, stream, request, scope, is_captured)) return failed;
     if (request.is_empty()) return {};
     const launch_site site = {request.context.wanted, stream, is_captured};
-    broadcast_sets sets(instance.allocator);
+    broadcast_sets &sets = request.broadcasts;
+    sets.clear();
     if (!is_captured)
         if (error failed = sets.find(instance, input)) return failed;
     error failed;

@@ -14,6 +14,7 @@
 #include "plan/kernel_pieces.h"
 #include "plan/staged_list.h"
 #include "submit/batch.h"
+#include "submit/broadcast_sets.h"
 
 namespace ferry {
 
@@ -30,7 +31,7 @@ struct batch_request {
     explicit batch_request(const allocator &memory) noexcept
         : ranges(memory), arrays(memory), pieces(memory), boxes(memory), own_views(memory), spans(memory),
           array_views(memory), lines(memory),
-          operations(memory), pageable{pageable_copies(memory), pageable_copies(memory)} {}
+          operations(memory), pageable{pageable_copies(memory), pageable_copies(memory)}, broadcasts(memory) {}
 
     // The context the batch runs in. Set first.
     context_choice context;
@@ -52,6 +53,8 @@ struct batch_request {
     line_batch lines; // of the groups that batch calls take, group after group
     growing<CUDA_MEMCPY3D_BATCH_OP> operations;
     pageable_copies pageable[2]; // to the device, from the device
+
+    broadcast_sets broadcasts; // these copies are made first, and the others by another request
 
     batch_request *previous = nullptr, *next = nullptr; // in the free list
 

@@ -251,11 +251,25 @@ private:
         copy_plan plan;
         kernel_views views;
         if (error failed = plan_call(one, facts, views, plan)) return failed;
-        const error failed = run_planned(instance_, {one.shape, facts, plan, views}, site());
+        const error failed = run_call({one.shape, facts, plan, views});
         // From here on the stream's earlier work is complete. Later work belongs to this batch, whose copies have no
         // order among themselves.
         is_earlier_work_done_ |= facts.is_stream_idle || (!failed && plan.wait_before);
         return failed;
+    }
+
+    // Where the program's threads do the work, the one that waits for the batch helps.
+    error run_call(const planned_copy &call) noexcept {
+        const bool is_helped = site_.is_waited_for && instance_.report.program_threads && !site_.is_captured &&
+                               call.plan.route == route_kind::staged;
+        if (!is_helped) return run_planned(instance_, call, site());
+        staged_progress progress;
+        error failed = run_planned(instance_, call, site(), &progress);
+        const error helped = instance_.staging.help(progress); // nobody writes to it any more when this is over
+        if (failed.status == FERRY_ERROR_LIMIT && call.facts.preferences.forced == route_kind::none)
+            failed = run_planned(instance_,
+                                 {call.shape, call.facts, plan_for_driver(call.shape, call.facts), call.views}, site());
+        return failed ? failed : helped;
     }
 
     // A copy that was planned as a driver call stays one, except for pageable memory.

@@ -49,7 +49,7 @@ error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &
 
 // ---- Finding them
 
-error broadcast_sets::find_large(ferry_instance &instance, const batch_input &input) noexcept {
+bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &input) noexcept {
     const auto add = [&](std::uint64_t index, std::uint64_t destination, std::uint64_t source,
                          std::uint64_t size) noexcept {
         return size < smallest_broadcast || members_.append({source, size, destination, index, -1});
@@ -62,9 +62,9 @@ error broadcast_sets::find_large(ferry_instance &instance, const batch_input &in
                    copy.width >= smallest_broadcast && is_plain_line(copy, instance.limits)) {
             has_room = add(i, copy.destination.address, copy.source.address, copy.width);
         }
-        if (!has_room) return no_memory;
+        if (!has_room) return false;
     }
-    return {};
+    return true;
 }
 
 namespace {
@@ -86,7 +86,7 @@ error broadcast_sets::find(ferry_instance &instance, const batch_input &input) n
     if (instance.limits.device_count < 2 || input.count < 2 || !instance.lanes.may_serve() ||
         wanted.forced != route_kind::none || wanted.source_read || wanted.is_urgent)
         return {};
-    if (error failed = find_large(instance, input)) return failed;
+    if (!find_large(instance, input)) return clear(), ok;
     const auto is_before = [](const broadcast_member &one, const broadcast_member &other) noexcept {
         if (one.source != other.source) return one.source < other.source;
         if (one.size != other.size) return one.size < other.size;
@@ -120,16 +120,25 @@ error broadcast_sets::find(ferry_instance &instance, const batch_input &input) n
         if (kept - begun < 2)
             kept = begun;
         else if (!sets_.append({begun, kept - begun}))
-            return no_memory;
+            return clear(), ok;
     }
-    if (!members_.resize(kept)) return no_memory;
-    return sets_.size() ? keep_rest(input) : ok;
+    const bool has_room = members_.resize(kept) && (sets_.size() == 0 || keep_rest(input));
+    if (!has_room) clear();
+    return {};
 }
 
-error broadcast_sets::keep_rest(const batch_input &input) noexcept {
+void broadcast_sets::clear() noexcept {
+    members_.clear();
+    sets_.clear();
+    rest_copies_.clear();
+    rest_addresses_.clear();
+    rest_index_.clear();
+}
+
+bool broadcast_sets::keep_rest(const batch_input &input) noexcept {
     flags_ = input.flags & ~std::uint32_t{FERRY_BATCH_CHECK_OVERLAP}; // the whole batch has been checked
     growing<std::uint64_t> &taken = rest_addresses_;
-    if (!taken.reserve(std::max<std::size_t>(members_.size(), 3 * input.count))) return no_memory;
+    if (!taken.reserve(std::max<std::size_t>(members_.size(), 3 * input.count))) return false;
     for (const broadcast_member &one : members_)
         taken.append_reserved(one.index);
     std::sort(taken.begin(), taken.end());
@@ -138,18 +147,18 @@ error broadcast_sets::keep_rest(const batch_input &input) noexcept {
         if (next < taken.size() && taken[next] == i)
             ++next;
         else if (!rest_index_.append(i))
-            return no_memory;
+            return false;
     }
     rest_addresses_.clear();
     if (input.copies) {
         for (const std::uint64_t i : rest_index_)
-            if (!rest_copies_.append(input.copies[i])) return no_memory;
-        return {};
+            if (!rest_copies_.append(input.copies[i])) return false;
+        return true;
     }
     for (const std::uint64_t *const from : {input.destinations, input.sources, input.sizes})
         for (const std::uint64_t i : rest_index_)
             rest_addresses_.append_reserved(from[i]);
-    return {};
+    return true;
 }
 
 batch_input broadcast_sets::rest() const noexcept {
@@ -390,7 +399,8 @@ private:
             for (unsigned other = 0; other < count; ++other)
                 if (!writes(one, *all_[of[other]].member)) return false;
             if (i == 0) continue;
-            to.helpers[to.helper_count++] = {one.context, (*feeding_[of[i]])->stream, one.member->destination};
+            to.helpers[to.helper_count++] = {one.context, (*feeding_[of[i]])->stream, one.member->destination,
+                                             one.member->device};
             std::swap(of[to.helper_count], of[i]);
         }
         for (; to.count < count; ++to.count)
@@ -496,6 +506,8 @@ private:
         const taken_lane &lane = *by;
         context_scope scope(cu_);
         if (error failed = scope.enter(lane->context())) return failed;
+        if (to.device != device_of_lane)
+            lane->reached.fetch_or(std::uint64_t{1} << to.device, std::memory_order_relaxed);
         return copy_line(instance_, to, from, device_of_lane, {lane->context(), lane->stream}, is_idle);
     }
     error order(const std::optional<taken_lane> &earlier, const std::optional<taken_lane> &later) noexcept {

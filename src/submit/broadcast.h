@@ -2,53 +2,10 @@
 // links of all these devices, or from one device, and then travel between them.
 #pragma once
 
-#include "base/growing.h"
 #include "submit/batch.h"
 #include "submit/batch_request.h"
 
 namespace ferry {
-
-// A line of the batch.
-struct broadcast_member {
-    std::uint64_t source, size, destination;
-    std::uint64_t index; // in the batch
-    int device;          // of the destination
-};
-
-// The broadcasts in a batch, and all other copies.
-class broadcast_sets {
-public:
-    explicit broadcast_sets(const allocator &memory) noexcept
-        : members_(memory), sets_(memory), rest_copies_(memory), rest_addresses_(memory), rest_index_(memory) {}
-
-    // Finds the broadcasts of a validated batch. The context of the batch must be current.
-    error find(ferry_instance &instance, const batch_input &input) noexcept;
-    bool empty() const noexcept { return sets_.size() == 0; }
-
-    batch_input rest() const noexcept;
-    std::uint64_t index_of_rest(std::uint64_t index) const noexcept {
-        return index < rest_index_.size() ? rest_index_[index] : 0;
-    }
-    std::size_t size() const noexcept { return sets_.size(); }
-    const broadcast_member *begin(std::size_t set) const noexcept { return members_.begin() + sets_[set].first; }
-    std::size_t count(std::size_t set) const noexcept { return sets_[set].count; }
-    std::uint64_t copies() const noexcept;
-    std::uint64_t bytes() const noexcept; // that the sources hold
-
-private:
-    struct range {
-        std::size_t first, count;
-    };
-    error find_large(ferry_instance &instance, const batch_input &input) noexcept;
-    error keep_rest(const batch_input &input) noexcept;
-
-    growing<broadcast_member> members_; // of the sets, one after the other
-    growing<range> sets_;
-    growing<ferry_copy_desc> rest_copies_;
-    growing<std::uint64_t> rest_addresses_; // destinations, sources and sizes of pieces
-    growing<std::uint64_t> rest_index_;
-    std::uint32_t flags_ = 0;
-};
 
 // Enqueues one broadcast: the stream is ordered before and after all of it. Where a device cannot take its part because
 // its context is dead, the others get theirs, and the status and index of that part are returned. If nothing else is

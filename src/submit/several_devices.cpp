@@ -110,6 +110,15 @@ std::int32_t status_of_devices(ferry_instance &instance, std::uint64_t devices) 
     return FERRY_SUCCESS;
 }
 
+std::int32_t status_of_contexts(ferry_instance &instance, const context_name *contexts, std::uint32_t count) noexcept {
+    for (const context_name *one = contexts; one != contexts + count; ++one) {
+        const std::int32_t status =
+            may_live(instance.cu, *one) ? context_status(instance.cu, one->handle) : FERRY_SUCCESS;
+        if (means_dead_context(status)) return status;
+    }
+    return FERRY_SUCCESS;
+}
+
 std::uint64_t devices_of_relay(const shape &shape, int context_device) noexcept {
     std::uint64_t devices = 0;
     for (const shape_end *const end : {&shape.source, &shape.destination})
@@ -162,7 +171,7 @@ void helpers_of_copy::take(const planned_copy &copy, const copy_site &site) noex
         if (scope.enter(way.context) || lanes_[count_].take(way.context, user, true)) continue;
         const CUstream behind = lanes_[count_]->stream;
         if (instance_.lanes.join(*own_, site.stream, behind)) return;
-        helpers_[count_] = {way.context, behind, is_host(shape.source.kind) ? way.destination : way.source};
+        helpers_[count_] = {way.context, behind, is_host(shape.source.kind) ? way.destination : way.source, way.device};
         ++count_;
     }
 }

@@ -47,7 +47,9 @@ private:
 std::uint64_t devices_at_work(ferry_instance &instance, CUcontext context, CUstream stream) noexcept;
 // Once the stream has passed: the status of a context that has died on one of these devices, or success.
 std::int32_t status_of_devices(ferry_instance &instance, std::uint64_t devices) noexcept;
-// Those of a relayed copy, but the context's own.
+// Likewise, of these contexts. One that has been destroyed counts as alive: the program may have had no more use for it.
+std::int32_t status_of_contexts(ferry_instance &instance, const context_name *contexts, std::uint32_t count) noexcept;
+// The devices of a relayed copy, but the context's own.
 std::uint64_t devices_of_relay(const shape &shape, int context_device) noexcept;
 // Waits for the legacy stream, and for what these devices have had to do with its work.
 error wait_for_devices(ferry_instance &instance, CUcontext context, CUstream stream) noexcept;

@@ -1,6 +1,8 @@
 #include "submit/ticket.h"
 
 #include <algorithm>
+#include <bit>
+#include <iterator>
 #include <memory>
 #include <new>
 
@@ -39,12 +41,23 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
     return status;
 }
 
+// Names the contexts now, because the program may adopt others later. There are 8 GPUs in a machine at most.
+void note_others(ferry_ticket &ticket, std::uint64_t devices) noexcept {
+    std::uint32_t count = 0;
+    for (; devices != 0 && count < std::size(ticket.others); devices &= devices - 1) {
+        CUcontext context = nullptr;
+        if (ticket.instance.contexts.is_in_use(std::countr_zero(devices), context))
+            ticket.others[count++] = name_context(ticket.instance.cu, context);
+    }
+    ticket.other_count.store(count, std::memory_order_relaxed);
+}
+
 // Once the stream has passed the work.
 std::int32_t ask_others(ferry_ticket &ticket) noexcept {
-    if (const std::uint64_t others = ticket.others.load(std::memory_order_acquire)) {
-        const std::int32_t status = status_of_devices(ticket.instance, others);
+    if (const std::uint32_t count = ticket.other_count.load(std::memory_order_acquire)) {
+        const std::int32_t status = status_of_contexts(ticket.instance, ticket.others, count);
         ticket.status_of_others.store(noted(ticket.instance, status), std::memory_order_relaxed);
-        ticket.others.store(0, std::memory_order_release);
+        ticket.other_count.store(0, std::memory_order_release);
     }
     return ticket.status_of_others.load(std::memory_order_relaxed);
 }
@@ -79,7 +92,7 @@ error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) 
     }
     if (failed) return failed;
     if (ticket.route == FERRY_ROUTE_RELAYED) // other copies have no part of the stream's earlier work
-        ticket.others.store(devices_of_relay(shape, prepared.facts.context_device), std::memory_order_relaxed);
+        note_others(ticket, devices_of_relay(shape, prepared.facts.context_device));
     return to_error(instance.cu.cuEventRecord(ticket.passed, stream));
 }
 
@@ -155,7 +168,7 @@ error make_ticket(ferry_instance &instance, CUstream stream, ferry_ticket *&tick
         if (error failed = enter_any(instance, stream, scope)) return failed;
         if (error failed = refuse_events_under_capture(instance.cu, stream)) return failed;
         if (error failed = make_event(made)) return failed;
-        made.others.store(devices_at_work(instance, made.owner.handle, stream), std::memory_order_relaxed);
+        note_others(made, devices_at_work(instance, made.owner.handle, stream));
         return to_error(instance.cu.cuEventRecord(made.passed, stream));
     });
 }

@@ -19,9 +19,10 @@ struct ferry_ticket {
     std::atomic<std::uint64_t> bytes_done_at_query = 0; // bytes that had arrived at the last query
     std::int32_t route = FERRY_ROUTE_NONE;
     std::uint64_t total = 0; // bytes
-    // Devices, as bits, whose streams had a part in the work, until they have been looked at after its end: the stream
-    // passes also if the context of one has died and left bytes behind. Then `status_of_others`.
-    std::atomic<std::uint64_t> others = 0;
+    // Contexts of other devices that had a part in the work, until they have been looked at after its end: the stream
+    // passes also if one of them has died and left bytes behind. Then `status_of_others`.
+    ferry::context_name others[8];
+    std::atomic<std::uint32_t> other_count = 0;
     std::atomic<std::int32_t> status_of_others = FERRY_SUCCESS;
     ferry_ticket *previous = nullptr, *next = nullptr;
 };

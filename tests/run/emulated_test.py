@@ -44,6 +44,6 @@ assert "libferry-run.so" in output and "plugin 0" in output, output
 output, report = run_beneath(every_call, FERRY_RUN_ALL="1")
 assert output == run(every_call) and report["served"]["calls"] > 40, (output, report)
 for name in ("result-without-waiting", "source-rewritten", "errors", "batches", "per-thread-streams"):
-    output, report = run_beneath(traps, name)
+    output, report = run_beneath(traps, name, FERRY_RUN_ALL="1")
     assert output == run(traps, name) and report["copies"]["calls"] > 0, (name, output, report)
     assert report["served"]["calls"] > 0 or name == "errors", (name, report)
