@@ -329,6 +329,7 @@ TEST_F(broadcasts, batches_of_large_copies_allocate_nothing_once_warm) {
         for (int round = 0; round < 4; ++round) {
             ASSERT_OK(ferry_copy_pieces_async(instance.get(), to, from, sizes, 2, 0, stream, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
+            ASSERT_OK(ferry_copy_pieces(instance.get(), to, from, sizes, 2, 0, nullptr));
             if (round == 1) warm = memory.calls;
         }
         EXPECT_EQ(memory.calls, warm) << apart;
@@ -343,7 +344,7 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other) {
     options.submit_user = &own;
     const instance_owner instance = open_or_fail(options);
     for_each_pair([&](int device, int peer) { ferry_peer_enable(instance.get(), device, peer); });
-    const std::uint64_t size = 8 * megabyte;
+    const std::uint64_t size = 32 * megabyte; // large enough to be staged
     const bytes sent = random_bytes(size, 23);
     const pinned_memory pinned(size);
     for (const bool is_held : {false, true}) {
@@ -360,6 +361,17 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other) {
         const std::uint64_t ends[] = {to[0], to[0] + parts}, starts[] = {at(sent), at(pinned)}, each[] = {parts, parts};
         std::memcpy(pinned.address, sent.data() + parts, parts);
         ASSERT_OK(ferry_copy_pieces(instance.get(), ends, starts, each, 2, 0, nullptr));
+        EXPECT_TRUE(stations[0].read() == sent);
+        // One with flags of its own
+        stations[0].write(bytes(size));
+        ferry_copy_desc described[2] = {};
+        for (std::size_t i = 0; i < 2; ++i) {
+            described[i].source.address = starts[i];
+            described[i].destination.address = ends[i];
+            described[i].width = parts;
+        }
+        described[0].flags = 4u << FERRY_COPY_MAX_SMS_SHIFT;
+        ASSERT_OK(ferry_copy_batch(instance.get(), described, 2, 0, nullptr));
         EXPECT_TRUE(stations[0].read() == sent);
     }
     own.hold(false);

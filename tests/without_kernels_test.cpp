@@ -165,6 +165,29 @@ TEST_F(without_kernels, copies_without_a_slot_go_another_way) {
 }
 
 // The driver reads a short row of pinned memory inside the call if the stream is idle. Here the stream waits.
+TEST_F(without_kernels, copies_of_too_many_chunks_are_left_to_the_driver) {
+    ferry_options options = driver.options();
+    options.staging_bytes = 1 << 20;
+    const instance_owner instance = open_or_fail(options);
+    const bytes sent = random_bytes(100 << 20, 9);
+    const device_memory device(sent.size());
+    const ferry_copy_desc copy = line(device, at(sent), sent.size(), FERRY_COPY_NO_KERNELS);
+    for (const bool has_ticket : {false, true}) {
+        ASSERT_OK(raw().cuMemsetD8(device, 0, sent.size()));
+        ASSERT_OK(raw().cuCtxSynchronize());
+        ferry_ticket *ticket = nullptr;
+        ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, has_ticket ? &ticket : nullptr, nullptr));
+        if (has_ticket) {
+            EXPECT_OK(ferry_ticket_wait(ticket));
+            EXPECT_OK(ferry_ticket_release(ticket));
+        }
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(read_back(device, sent.size()) == sent) << has_ticket;
+    }
+    const ferry_copy_desc forced = line(device, at(sent), sent.size(), by_copies);
+    EXPECT_EQ(ferry_copy_async(instance.get(), &forced, stream, nullptr, nullptr), FERRY_ERROR_LIMIT);
+}
+
 TEST_F(without_kernels, a_short_last_chunk_is_not_read_before_it_is_filled) {
     ferry_options options = driver.options();
     options.staging_threads = 1; // stuck in the first chunk

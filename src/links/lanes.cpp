@@ -90,7 +90,7 @@ lane *lane_set::find(const context_name &here, const stream_key &user, bool as_h
     return idle;
 }
 
-std::uint64_t lane_set::devices_at_work(const stream_key &user) noexcept {
+std::uint64_t lane_set::devices_at_work(const stream_key &user, int device_of_user) noexcept {
     static_assert(device_contexts::max_devices <= 64);
     const relaxed_capture_mode relaxed(cu_);
     std::uint64_t devices = 0;
@@ -111,7 +111,7 @@ std::uint64_t lane_set::devices_at_work(const stream_key &user) noexcept {
                        may_live(cu_, one->owner);
             if (is_users) result = cu_.cuEventQuery(one->last);
         }
-        if (result) devices |= one->reached.load(std::memory_order_relaxed);
+        if (result) devices |= one->reached.load(std::memory_order_relaxed) & ~(std::uint64_t{1} << device_of_user);
         if (result && is_elsewhere) devices |= std::uint64_t{1} << one->device.load(std::memory_order_relaxed);
         if (!is_mine) continue;
         if (result && result != CUDA_ERROR_NOT_READY && is_elsewhere) one->is_used = false;

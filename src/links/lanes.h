@@ -26,6 +26,7 @@ struct lane {
     std::atomic<std::uint64_t> reached = 0;
 
     CUcontext context() const noexcept { return owner.handle; }
+    void reach(int other) noexcept { reached.fetch_or(std::uint64_t{1} << other, std::memory_order_relaxed); }
 
 private:
     friend class lane_set;
@@ -78,7 +79,7 @@ public:
     // The devices, as bits, whose lanes are at work on bytes that the stream `user` waits for, and those that they reach.
     // The stream's own context does not count, since the stream shares its fate. The lanes of another context that has
     // died count once. Those that another thread is using for that stream count too.
-    std::uint64_t devices_at_work(const stream_key &user) noexcept;
+    std::uint64_t devices_at_work(const stream_key &user, int device_of_user) noexcept;
     bool empty() const noexcept { return !all_[0].load(std::memory_order_acquire); }
 
     // Waits for the helpers of copies in other contexts than this one, until `is_over`.

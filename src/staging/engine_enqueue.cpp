@@ -72,7 +72,7 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
     if (copy.is_captured) progress = nullptr; // the copy may run any number of times
     staging_launch *next = nullptr;
     const bool is_too_long = copy.box.by_copies && launches > 1;
-    error failed = is_too_long ? no_memory : take_launches(copy, launches, next);
+    error failed = is_too_long ? error{.status = FERRY_ERROR_LIMIT} : take_launches(copy, launches, next);
     if (next) {
         if (progress) progress->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
         launch_work all = work_of_all(copy, *context, *of, progress);

@@ -51,12 +51,14 @@ error run_with_broadcasts(ferry_instance &instance, const broadcast_sets &sets, 
 
 // Devices pass chunks on, so one whose context dies meanwhile leaves the others without bytes. Those broadcasts are made
 // again without it.
-error run_with_broadcasts_and_wait(ferry_instance &instance, const broadcast_sets &sets, const launch_site &site,
+error run_with_broadcasts_and_wait(ferry_instance &instance, batch_request &request, const launch_site &site,
                                    std::uint64_t &bad_index) noexcept {
+    const broadcast_sets &sets = request.broadcasts;
     const auto dead_of = [&](std::size_t set) noexcept {
         return count_dead(instance, sets.begin(set), sets.count(set), site);
     };
-    growing<std::size_t> dead(instance.allocator);
+    growing<std::size_t> &dead = request.dead;
+    dead.clear();
     for (std::size_t set = 0; set < sets.size(); ++set)
         if (!dead.append(dead_of(set))) return no_memory;
     error failed = run_with_broadcasts(instance, sets, site, bad_index);
@@ -81,15 +83,16 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
     if (request.is_empty()) return {};
     launch_site site = {request.context.wanted, stream, is_captured};
     site.is_waited_for = form == copy_form::synchronous;
-    // Where the program's threads do the work, the one that waits must help, which broadcasts do not provide for.
+    // Where the program's threads stage, the one that waits must help, which broadcasts do not provide for.
     const bool may_wait_alone = site.is_waited_for && instance.report.program_threads;
     broadcast_sets &sets = request.broadcasts;
     sets.clear();
-    if (!is_captured && !may_wait_alone)
-        if (error failed = sets.find(instance, input)) return failed;
+    if (!is_captured)
+        if (error failed = sets.find(instance, input, !may_wait_alone)) return failed;
     if (!sets.empty())
-        return form == copy_form::asynchronous ? run_with_broadcasts(instance, sets, site, request.bad_index)
-                                               : run_with_broadcasts_and_wait(instance, sets, site, request.bad_index);
+        return form == copy_form::asynchronous
+                   ? run_with_broadcasts(instance, sets, site, request.bad_index)
+                   : run_with_broadcasts_and_wait(instance, request, site, request.bad_index);
     if (form == copy_form::asynchronous || is_single_call(request)) return submit_batch(instance, request, form, site);
     const error failed = submit_batch(instance, request, copy_form::asynchronous, site);
     const error passed = wait_for_devices(instance, site.context, stream); // also for work enqueued before a failure
@@ -108,7 +111,7 @@ error explain(ferry_instance &instance, const batch_input &input, CUstream strea
     broadcast_sets &sets = request.broadcasts;
     sets.clear();
     if (!is_captured)
-        if (error failed = sets.find(instance, input)) return failed;
+        if (error failed = sets.find(instance, input, true)) return failed;
     error failed;
     if (sets.empty()) {
         failed = explain_submission(instance, request, site, found);

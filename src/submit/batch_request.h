@@ -31,7 +31,8 @@ struct batch_request {
     explicit batch_request(const allocator &memory) noexcept
         : ranges(memory), arrays(memory), pieces(memory), boxes(memory), own_views(memory), spans(memory),
           array_views(memory), lines(memory),
-          operations(memory), pageable{pageable_copies(memory), pageable_copies(memory)}, broadcasts(memory) {}
+          operations(memory), pageable{pageable_copies(memory), pageable_copies(memory)}, broadcasts(memory),
+          dead(memory) {}
 
     // The context the batch runs in. Set first.
     context_choice context;
@@ -55,6 +56,7 @@ struct batch_request {
     pageable_copies pageable[2]; // to the device, from the device
 
     broadcast_sets broadcasts; // these copies are made first, and the others by another request
+    growing<std::size_t> dead; // of each broadcast: how many devices' contexts are
 
     batch_request *previous = nullptr, *next = nullptr; // in the free list
 

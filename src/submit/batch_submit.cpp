@@ -197,7 +197,7 @@ private:
     error run_own(const batch_box &box) noexcept {
         plan_facts facts = this->facts();
         facts.preferences = box.preferences;
-        return run_planned(instance_, {box.shape, facts, box.plan, request_.own_views[box.to]}, site());
+        return run_call({box.shape, facts, box.plan, request_.own_views[box.to]});
     }
 
     // A copy of the batch that takes a call of its own.
@@ -266,7 +266,7 @@ private:
         staged_progress progress;
         error failed = run_planned(instance_, call, site(), &progress);
         const error helped = instance_.staging.help(progress); // nobody writes to it any more when this is over
-        if (failed.status == FERRY_ERROR_LIMIT && call.facts.preferences.forced == route_kind::none)
+        if (lacks_memory(failed) && call.facts.preferences.forced == route_kind::none)
             failed = run_planned(instance_,
                                  {call.shape, call.facts, plan_for_driver(call.shape, call.facts), call.views}, site());
         return failed ? failed : helped;

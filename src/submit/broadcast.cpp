@@ -81,7 +81,7 @@ error look_up_one(const ferry_instance &instance, std::uint64_t address, std::ui
 
 } // namespace
 
-error broadcast_sets::find(ferry_instance &instance, const batch_input &input) noexcept {
+error broadcast_sets::find(ferry_instance &instance, const batch_input &input, bool of_pageable) noexcept {
     const copy_preferences wanted = preferences_of(instance.copy_flags);
     if (instance.limits.device_count < 2 || input.count < 2 || !instance.lanes.may_serve() ||
         wanted.forced != route_kind::none || wanted.source_read || wanted.is_urgent)
@@ -105,6 +105,7 @@ error broadcast_sets::find(ferry_instance &instance, const batch_input &input) n
         // Managed memory may be anywhere. Devices differ in how they copy memory of a host pool.
         if (!is_one || source.kind == memory_kind::managed || (source.kind == memory_kind::pinned && source.pool))
             continue;
+        if (source.kind == memory_kind::pageable && !of_pageable) continue;
         for (std::size_t i = first; i < end; ++i) {
             address_facts to;
             if (error failed = look_up_one(instance, members_[i].destination, of.size, to, is_one)) return failed;
@@ -357,7 +358,7 @@ private:
         for (unsigned i = 1; i < count; ++i)
             if (all_[of[i]].context == site_.context) std::swap(of[0], of[i]);
         const shape_end first = part_of(of[0], 0, size_);
-        const lane &own = **feeding_[of[0]];
+        lane &own = **feeding_[of[0]];
         bad_index = all_[of[0]].member->index;
         context_scope scope(cu_);
         if (error failed = scope.enter(own.context())) return failed;
@@ -367,6 +368,8 @@ private:
             if (copy.plan.route != route_kind::staged || copy.plan.by_copies || !are_ready(of, count) ||
                 !find_helpers(of, count, to))
                 return {};
+            for (unsigned i = 1; i < count; ++i)
+                own.reach(all_[of[i]].member->device);
             const error failed = run_staged_broadcast(instance_, copy, site, to, was_idle_);
             is_made = !lacks_memory(failed);
             if (!is_made && failed.status != FERRY_ERROR_LIMIT) is_idle_ = false; // a part may have been enqueued
@@ -506,8 +509,7 @@ private:
         const taken_lane &lane = *by;
         context_scope scope(cu_);
         if (error failed = scope.enter(lane->context())) return failed;
-        if (to.device != device_of_lane)
-            lane->reached.fetch_or(std::uint64_t{1} << to.device, std::memory_order_relaxed);
+        if (to.device != device_of_lane) lane->reach(to.device);
         return copy_line(instance_, to, from, device_of_lane, {lane->context(), lane->stream}, is_idle);
     }
     error order(const std::optional<taken_lane> &earlier, const std::optional<taken_lane> &later) noexcept {

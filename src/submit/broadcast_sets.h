@@ -20,7 +20,7 @@ public:
         : members_(memory), sets_(memory), rest_copies_(memory), rest_addresses_(memory), rest_index_(memory) {}
 
     // Finds the broadcasts of a validated batch, none where memory runs out. The context of the batch must be current.
-    error find(ferry_instance &instance, const batch_input &input) noexcept;
+    error find(ferry_instance &instance, const batch_input &input, bool of_pageable) noexcept;
     void clear() noexcept;
     bool empty() const noexcept { return sets_.size() == 0; }
 

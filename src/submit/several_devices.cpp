@@ -96,8 +96,11 @@ error look_at_links(ferry_instance &instance, const shape &shape, CUcontext cont
 
 std::uint64_t devices_at_work(ferry_instance &instance, CUcontext context, CUstream stream) noexcept {
     stream_key user = {};
-    if (instance.lanes.empty() || name_stream(instance.cu, context, stream, user)) return 0;
-    return instance.lanes.devices_at_work(user);
+    int device = 0;
+    if (instance.lanes.empty() || name_stream(instance.cu, context, stream, user) ||
+        instance.contexts.device_of_current(context, device))
+        return 0;
+    return instance.lanes.devices_at_work(user, device);
 }
 
 std::int32_t status_of_devices(ferry_instance &instance, std::uint64_t devices) noexcept {

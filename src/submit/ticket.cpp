@@ -41,7 +41,7 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
     return status;
 }
 
-// Names the contexts now, because the program may adopt others later. There are 8 GPUs in a machine at most.
+// Names the contexts now, because the program may adopt others later.
 void note_others(ferry_ticket &ticket, std::uint64_t devices) noexcept {
     std::uint32_t count = 0;
     for (; devices != 0 && count < std::size(ticket.others); devices &= devices - 1) {
@@ -49,13 +49,15 @@ void note_others(ferry_ticket &ticket, std::uint64_t devices) noexcept {
         if (ticket.instance.contexts.is_in_use(std::countr_zero(devices), context))
             ticket.others[count++] = name_context(ticket.instance.cu, context);
     }
+    ticket.unnamed = devices;
     ticket.other_count.store(count, std::memory_order_relaxed);
 }
 
 // Once the stream has passed the work.
 std::int32_t ask_others(ferry_ticket &ticket) noexcept {
     if (const std::uint32_t count = ticket.other_count.load(std::memory_order_acquire)) {
-        const std::int32_t status = status_of_contexts(ticket.instance, ticket.others, count);
+        std::int32_t status = status_of_contexts(ticket.instance, ticket.others, count);
+        if (status == FERRY_SUCCESS) status = status_of_devices(ticket.instance, ticket.unnamed);
         ticket.status_of_others.store(noted(ticket.instance, status), std::memory_order_relaxed);
         ticket.other_count.store(0, std::memory_order_release);
     }

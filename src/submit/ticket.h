@@ -22,6 +22,7 @@ struct ferry_ticket {
     // Contexts of other devices that had a part in the work, until they have been looked at after its end: the stream
     // passes also if one of them has died and left bytes behind. Then `status_of_others`.
     ferry::context_name others[8];
+    std::uint64_t unnamed = 0; // devices, as bits, for whose contexts there was no room
     std::atomic<std::uint32_t> other_count = 0;
     std::atomic<std::int32_t> status_of_others = FERRY_SUCCESS;
     ferry_ticket *previous = nullptr, *next = nullptr;

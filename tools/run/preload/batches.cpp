@@ -167,13 +167,18 @@ struct boxes {
         return are_described;
     }
 
+    static std::uint64_t known_element(const CUDA_MEMCPY3D_BATCH_OP &one) noexcept {
+        const copying_instance ferry;
+        return ferry.get() ? std::max(element_of_both(ferry.get(), one), std::uint64_t{1}) : 1;
+    }
+
     std::uint64_t bytes() const noexcept {
         const inside_ferry inside;
-        const copying_instance ferry;
         std::uint64_t sum = 0;
         for (size_t i = 0; all && i < count; ++i) {
-            const std::uint64_t element =
-                ferry.get() ? std::max(element_of_both(ferry.get(), all[i]), std::uint64_t{1}) : 1;
+            const bool has_array =
+                all[i].src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY || all[i].dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY;
+            const std::uint64_t element = has_array && the_driver() ? known_element(all[i]) : 1;
             sum += element * all[i].extent.width * all[i].extent.height * all[i].extent.depth;
         }
         return sum;
