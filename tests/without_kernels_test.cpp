@@ -164,7 +164,6 @@ TEST_F(without_kernels, copies_without_a_slot_go_another_way) {
     EXPECT_TRUE(to == from);
 }
 
-// The driver reads a short row of pinned memory inside the call if the stream is idle. Here the stream waits.
 TEST_F(without_kernels, copies_of_too_many_chunks_are_left_to_the_driver) {
     ferry_options options = driver.options();
     options.staging_bytes = 1 << 20;
@@ -188,6 +187,7 @@ TEST_F(without_kernels, copies_of_too_many_chunks_are_left_to_the_driver) {
     EXPECT_EQ(ferry_copy_async(instance.get(), &forced, stream, nullptr, nullptr), FERRY_ERROR_LIMIT);
 }
 
+// The driver reads a short row of pinned memory inside the call if the stream is idle. Here the stream waits.
 TEST_F(without_kernels, a_short_last_chunk_is_not_read_before_it_is_filled) {
     ferry_options options = driver.options();
     options.staging_threads = 1; // stuck in the first chunk
