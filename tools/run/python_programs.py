@@ -135,6 +135,11 @@ def run_rounds(options, prefixes):
     processes = [subprocess.Popen(prefix + one, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                  for prefix in prefixes.values()]
 
+    def give_up(why):
+        for process in processes:
+            process.kill()
+        sys.exit(why)
+
     def answer(process, line):
         try:
             if line:
@@ -142,14 +147,12 @@ def run_rounds(options, prefixes):
                 process.stdin.flush()
             return json.loads(process.stdout.readline())
         except (BrokenPipeError, ValueError):
-            for started in processes:
-                started.kill()
-            sys.exit(f"{list(prefixes)[processes.index(process)]}: the programs failed")
+            give_up(f"{list(prefixes)[processes.index(process)]}: the programs failed")
 
     line = None
     while (name := (names := [answer(process, line) for process in processes])[0]) is not None:
         if names.count(name) != len(names):
-            sys.exit("the processes run different programs")
+            give_up("the processes run different programs")
         times = [[] for _ in processes]
         for turn in range(options.rounds):
             order = list(zip(processes, times))
@@ -190,7 +193,8 @@ def main():
     for other in others:
         other.start()
     comparisons = [f"plain / {name}" for name in list(prefixes)[1:]]
-    print(f"{'':40}" + "".join(f"{name + ', ms':>19}" for name in prefixes) + "".join(f"{name:>21}" for name in comparisons))
+    print(f"{'':40}" + "".join(f"{name + ', ms':>19}" for name in prefixes) +
+          "".join(f"{name:>21}" for name in comparisons))
     for name, times in run_rounds(options, prefixes):
         plain, *seconds = map(statistics.median, times)
         ratios = [plain / second for second in seconds]
