@@ -82,7 +82,7 @@ def report_of(*command, options=(), **environment):
 OPTIONS = ([], ["--all"], ["--report-only"])
 # These change less, so fewer programs show it.
 OTHER_OPTIONS = (["--report-only", "--all"], ["--pinned", "driver"], ["--counts-only"])
-only_on_gpus = ("reset", "between-devices", "green-context")
+may_make_no_copies = ("reset", "between-devices", "green-context")
 names = run(traps).stdout.split()
 check("result-without-waiting" in names and len(names) > 10, names)
 served_by_default, served_of_all = 0, {}
@@ -92,7 +92,7 @@ for name in names:
     for options in OPTIONS + OTHER_OPTIONS * (name in ("result-without-waiting", "pinned-memory", "errors", "batches")):
         done, report, _ = report_of(traps, name, options=options)
         check((done.returncode, done.stdout) == (0, plain.stdout), name, options, done, plain.stdout)
-        check(report["copies"]["calls"] > 0 or name in only_on_gpus, name, report)
+        check(report["copies"]["calls"] > 0 or name in may_make_no_copies, name, report)
         check(report["mode"] == ("report-only" if "--report-only" in options else "serve"), report)
         check("--report-only" not in options or report["served"]["calls"] == 0, name, report)
         if options == []:
@@ -100,7 +100,7 @@ for name in names:
         if options == ["--all"]:
             served_of_all[name] = report["served"]["calls"]
 check(served_by_default >= 20, served_by_default)
-check(all(served_of_all[name] for name in names if name not in (*only_on_gpus, "errors")), served_of_all)
+check(all(served_of_all[name] for name in names if name not in (*may_make_no_copies, "errors")), served_of_all)
 _, report, _ = report_of(traps, "result-without-waiting", options=["--report-only"])
 check(report["would_serve"]["calls"] == 4, report)
 check(is_software or report["would_serve"]["predicted_saving_ns"] > 0, report)
