@@ -411,11 +411,12 @@ typedef struct ferry_place {
  *              other than BY_STAGING.
  * BY_DRIVER, BY_KERNEL, BY_STAGING, BY_RELAY  Forces that route; a copy that it cannot take fails with
  *              FERRY_ERROR_ROUTE. Two of these, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. NO_KERNELS
- *              with BY_STAGING stages without a kernel; while the staging buffer has no free slot, the copy fails with
- *              FERRY_ERROR_LIMIT and is not enqueued. So does BY_RELAY while ferry's streams are all in use. For a fill
- *              BY_DRIVER only excludes kernels, and BY_STAGING and BY_RELAY have no effect. URGENT has no effect beside
- *              BY_DRIVER. Beside NO_KERNELS it takes no kernel, but pageable memory is staged without a prediction, and
- *              no copy is relayed or broadcast.
+ *              with BY_STAGING stages without a kernel; the copy fails with FERRY_ERROR_LIMIT and is not enqueued while
+ *              the staging buffer has no free slot, or if it takes more than 512 chunks, as many long rows do. So does
+ *              BY_RELAY while ferry's streams are all in use. For a fill BY_DRIVER only excludes kernels, and
+ *              BY_STAGING and BY_RELAY have no effect. URGENT has no effect beside BY_DRIVER. Beside NO_KERNELS it
+ *              takes no kernel, but pageable memory is staged without a prediction, and no copy is relayed or
+ *              broadcast.
  *
  * The upper 16 bits hold the maximum number of SMs a kernel may use: flags | number << 16. 0: as many as are useful,
  * which are few where a host link is the limit.
@@ -670,7 +671,8 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  * Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on streams of
  * ferry's own. Devices with access to each other's memory, proven by ferry_peer_enable or ferry_peer_probe, pass
  * chunks on to each other (docs/devices.md). If the context of one dies meanwhile, the call makes the broadcast again
- * without it, and returns its status and the index of its copy.
+ * without it, and returns its status and the index of its copy. With ferry_options.submit this call makes no broadcasts
+ * of pageable memory: the calling thread helps to stage each copy instead.
  *
  * NULL:          `copies`.
  * Values:        `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.

@@ -2170,7 +2170,9 @@ extern "C" {
     /// Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on
     /// streams of ferry's own. Devices with access to each other's memory, proven by ferry_peer_enable or
     /// ferry_peer_probe, pass chunks on to each other (docs/devices.md). If the context of one dies meanwhile, the
-    /// call makes the broadcast again without it, and returns its status and the index of its copy.
+    /// call makes the broadcast again without it, and returns its status and the index of its copy. With
+    /// ferry_options.submit this call makes no broadcasts of pageable memory: the calling thread helps to stage
+    /// each copy instead.
     ///
     /// * NULL: `copies`, `error`.
     /// * Values: `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.

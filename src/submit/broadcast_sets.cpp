@@ -1,0 +1,146 @@
+#include "submit/broadcast_sets.h"
+
+#include <algorithm>
+
+namespace ferry {
+
+namespace {
+
+// For less, the links between the devices would gain nothing over the host's.
+constexpr std::uint64_t smallest_broadcast = std::uint64_t{4} << 20;
+
+// Looks up memory, and whether all of it is of one kind and in one allocation or registration, as chunks of it must be.
+error look_up_one(const ferry_instance &instance, std::uint64_t address, std::uint64_t size, address_facts &facts,
+                  bool &is_one) noexcept {
+    if (error failed = look_up_address(instance.cu, address, address_query::everything, facts)) return failed;
+    is_one = facts.kind == memory_kind::pageable
+                 ? instance.pinned.ranges().next_registration(address) - address >= size
+                 : facts.range_size != 0 && address + (size - 1) - facts.range_start < facts.range_size;
+    return {};
+}
+
+} // namespace
+
+bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &input) noexcept {
+    const auto add = [&](std::uint64_t index, std::uint64_t destination, std::uint64_t source,
+                         std::uint64_t size) noexcept {
+        return size < smallest_broadcast || members_.append({source, size, destination, index, -1});
+    };
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        bool has_room = true;
+        if (!input.copies) {
+            has_room = add(i, input.destinations[i], input.sources[i], input.sizes[i]);
+        } else if (const ferry_copy_desc &copy = input.copies[i];
+                   copy.width >= smallest_broadcast && is_plain_line(copy, instance.limits)) {
+            has_room = add(i, copy.destination.address, copy.source.address, copy.width);
+        }
+        if (!has_room) return false;
+    }
+    return true;
+}
+
+error broadcast_sets::find(ferry_instance &instance, const batch_input &input, bool of_pageable) noexcept {
+    const copy_preferences wanted = preferences_of(instance.copy_flags);
+    if (instance.limits.device_count < 2 || input.count < 2 || !instance.lanes.may_serve() ||
+        wanted.forced != route_kind::none || wanted.source_read || wanted.is_urgent)
+        return {};
+    if (!find_large(instance, input)) return clear(), ok;
+    const auto is_before = [](const broadcast_member &one, const broadcast_member &other) noexcept {
+        if (one.source != other.source) return one.source < other.source;
+        if (one.size != other.size) return one.size < other.size;
+        return one.device != other.device ? one.device < other.device : one.index < other.index;
+    };
+    std::sort(members_.begin(), members_.end(), is_before);
+    std::size_t kept = 0;
+    for (std::size_t first = 0, end = 0; first < members_.size(); first = end) {
+        const broadcast_member &of = members_[first];
+        while (end < members_.size() && members_[end].source == of.source && members_[end].size == of.size)
+            ++end;
+        if (end - first < 2) continue;
+        address_facts source;
+        bool is_one = false;
+        if (error failed = look_up_one(instance, of.source, of.size, source, is_one)) return failed;
+        // Managed memory may be anywhere. Devices differ in how they copy memory of a host pool.
+        if (!is_one || source.kind == memory_kind::managed || (source.kind == memory_kind::pinned && source.pool))
+            continue;
+        if (source.kind == memory_kind::pageable && !of_pageable) continue;
+        for (std::size_t i = first; i < end; ++i) {
+            address_facts to;
+            if (error failed = look_up_one(instance, members_[i].destination, of.size, to, is_one)) return failed;
+            const bool goes_elsewhere = to.kind == memory_kind::device && to.device != source.device;
+            members_[i].device = goes_elsewhere && is_one ? to.device : -1;
+        }
+        std::sort(members_.begin() + first, members_.begin() + end, is_before);
+        // Of several destinations on a device the first one counts.
+        const std::size_t begun = kept;
+        for (std::size_t i = first; i < end; ++i)
+            if (members_[i].device >= 0 && (kept == begun || members_[kept - 1].device != members_[i].device))
+                members_[kept++] = members_[i];
+        if (kept - begun < 2)
+            kept = begun;
+        else if (!sets_.append({begun, kept - begun}))
+            return clear(), ok;
+    }
+    const bool has_room = members_.resize(kept) && (sets_.size() == 0 || keep_rest(input));
+    if (!has_room) clear();
+    return {};
+}
+
+void broadcast_sets::clear() noexcept {
+    members_.clear();
+    sets_.clear();
+    rest_copies_.clear();
+    rest_addresses_.clear();
+    rest_index_.clear();
+}
+
+bool broadcast_sets::keep_rest(const batch_input &input) noexcept {
+    flags_ = input.flags & ~std::uint32_t{FERRY_BATCH_CHECK_OVERLAP}; // the whole batch has been checked
+    growing<std::uint64_t> &taken = rest_addresses_;
+    if (!taken.reserve(std::max<std::size_t>(members_.size(), 3 * input.count))) return false;
+    for (const broadcast_member &one : members_)
+        taken.append_reserved(one.index);
+    std::sort(taken.begin(), taken.end());
+    std::size_t next = 0;
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        if (next < taken.size() && taken[next] == i)
+            ++next;
+        else if (!rest_index_.append(i))
+            return false;
+    }
+    rest_addresses_.clear();
+    if (input.copies) {
+        for (const std::uint64_t i : rest_index_)
+            if (!rest_copies_.append(input.copies[i])) return false;
+        return true;
+    }
+    for (const std::uint64_t *const from : {input.destinations, input.sources, input.sizes})
+        for (const std::uint64_t i : rest_index_)
+            rest_addresses_.append_reserved(from[i]);
+    return true;
+}
+
+batch_input broadcast_sets::rest() const noexcept {
+    batch_input input;
+    input.count = rest_index_.size();
+    input.flags = flags_;
+    if (rest_copies_.size()) {
+        input.copies = rest_copies_.begin();
+    } else {
+        input.destinations = rest_addresses_.begin();
+        input.sources = input.destinations + input.count;
+        input.sizes = input.sources + input.count;
+    }
+    return input;
+}
+
+std::uint64_t broadcast_sets::copies() const noexcept { return members_.size(); }
+
+std::uint64_t broadcast_sets::bytes() const noexcept {
+    std::uint64_t all = 0;
+    for (const range &set : sets_)
+        all += members_[set.first].size;
+    return all;
+}
+
+} // namespace ferry
