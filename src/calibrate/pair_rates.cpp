@@ -37,6 +37,7 @@ public:
 
     // Measures without access first: a context's access is best ended by ending the context.
     error measure(pair_rates &found) noexcept {
+        if (is_software()) size_ = 2 * min_pair_bytes; // longer lines would only take longer
         if (error failed = prepare()) return failed;
         watch_.start(stream_, 0, 0); // no rates: the copies keep to a budget of their own
         if (error failed = choose_size()) return failed;
@@ -47,7 +48,7 @@ public:
         if (CUresult result = cu_.cuCtxEnablePeerAccess(far_, 0)) return to_error(result);
         if (error failed = measure(way::driver, size_, found.direct_fixed_ns, found.direct_rate)) return failed;
         if (!ground_.kernels.may_serve() || ground_.kernels.load()) return {};
-        std::uint64_t line = std::min(size_, max_link_bytes);
+        std::uint64_t line = std::min(size_, is_software() ? MiB : max_link_bytes);
         const int node = ground_.devices[ground_.device].info.numa_node;
         if (error failed = host_.allocate(cu_, ground_.pinned, line, MiB, node)) return failed;
         line = std::min(line, host_.block.size);
@@ -135,6 +136,7 @@ private:
         line.destination.device = ground_.peer;
         return line;
     }
+    bool is_software() const noexcept { return ground_.devices[ground_.device].info.is_software != 0; }
     std::uint64_t short_line() const noexcept { return size_ / 8; }
 
     static constexpr int runs = 5;
