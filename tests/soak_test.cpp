@@ -187,7 +187,9 @@ struct lane_progress {
 class lane {
 public:
     lane(soak_run &of, lane_progress &seen, unsigned form, std::uint64_t seed) : of_(of), seen_(seen), random_(seed) {
-        device_ = device_count() > 1 && form != arrays && random_.one_in(4);
+        const int devices = device_count();
+        if (devices > 1 && form != arrays && random_.one_in(4))
+            device_ = static_cast<int>(1 + random_.up_to(devices - 2));
         EXPECT_OK(raw().cuDevicePrimaryCtxRetain(&context_, device_));
         const made_current scope(context_);
         for (std::size_t i = 0; i < std::size(own_); ++i)
@@ -768,7 +770,7 @@ private:
 auto other_work(soak_run &run) {
     return [&run, random = dice(run.seed + 1)]() mutable {
         CUcontext context = nullptr;
-        EXPECT_OK(ferry_context_push(run.ferry, static_cast<int>(random.up_to(1)) % device_count(), nullptr));
+        EXPECT_OK(ferry_context_push(run.ferry, static_cast<int>(random.up_to(device_count() - 1)), nullptr));
         if (random.one_in(2)) {
             const device_memory device(random.size(1 << 20));
             EXPECT_OK(raw().cuMemsetD8Async(device, 1, 1, CU_STREAM_PER_THREAD));
