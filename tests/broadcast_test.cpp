@@ -346,6 +346,8 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other) {
     for_each_pair([&](int device, int peer) { ferry_peer_enable(instance.get(), device, peer); });
     const std::uint64_t size = 32 * megabyte; // large enough to be staged
     const bytes sent = random_bytes(size, 23);
+    bytes begun = sent;
+    ASSERT_OK(ferry_host_register(instance.get(), begun.data(), megabyte, 0, nullptr));
     const pinned_memory pinned(size);
     for (const bool is_held : {false, true}) {
         own.hold(is_held);
@@ -373,8 +375,14 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other) {
         described[0].flags = 4u << FERRY_COPY_MAX_SMS_SHIFT;
         ASSERT_OK(ferry_copy_batch(instance.get(), described, 2, 0, nullptr));
         EXPECT_TRUE(stations[0].read() == sent);
+        // One that begins in registered memory and goes on into pageable memory
+        stations[0].write(bytes(size));
+        described[0].source.address = at(begun);
+        ASSERT_OK(ferry_copy_batch(instance.get(), described, 2, 0, nullptr));
+        EXPECT_TRUE(stations[0].read() == sent);
     }
     own.hold(false);
+    EXPECT_OK(ferry_host_unregister(instance.get(), begun.data()));
     for_each_pair([&](int device, int peer) { EXPECT_OK(ferry_peer_disable(instance.get(), device, peer)); });
 }
 

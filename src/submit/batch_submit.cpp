@@ -260,16 +260,19 @@ private:
 
     // Where the program's threads do the work, the one that waits for the batch helps.
     error run_call(const planned_copy &call) noexcept {
-        const bool is_helped = site_.is_waited_for && instance_.report.program_threads && !site_.is_captured &&
-                               call.plan.route == route_kind::staged;
+        const bool is_helped = site_.is_waited_for && instance_.report.program_threads && !site_.is_captured;
         if (!is_helped) return run_planned(instance_, call, site());
+        return for_each_planned_call(instance_, call, site(),
+                                     [&](const planned_copy &part) noexcept { return run_helped(part); });
+    }
+    error run_helped(const planned_copy &part) noexcept {
+        if (part.plan.route != route_kind::staged) return run_planned(instance_, part, site());
         staged_progress progress;
-        error failed = run_planned(instance_, call, site(), &progress);
+        const error failed = run_planned(instance_, part, site(), &progress);
         const error helped = instance_.staging.help(progress); // nobody writes to it any more when this is over
-        if (lacks_memory(failed) && call.facts.preferences.forced == route_kind::none)
-            failed = run_planned(instance_,
-                                 {call.shape, call.facts, plan_for_driver(call.shape, call.facts), call.views}, site());
-        return failed ? failed : helped;
+        if (!lacks_memory(failed) || part.facts.preferences.forced != route_kind::none) return failed ? failed : helped;
+        const copy_plan by_driver = plan_for_driver(part.shape, part.facts);
+        return run_planned(instance_, {part.shape, part.facts, by_driver, part.views}, site());
     }
 
     // A copy that was planned as a driver call stays one, except for pageable memory.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "memory/address.h"
+#include "submit/instance.h"
+
 namespace ferry {
 
 namespace {
