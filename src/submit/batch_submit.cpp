@@ -268,11 +268,12 @@ private:
     error run_helped(const planned_copy &part) noexcept {
         if (part.plan.route != route_kind::staged) return run_planned(instance_, part, site());
         staged_progress progress;
-        const error failed = run_planned(instance_, part, site(), &progress);
+        error failed = run_planned(instance_, part, site(), &progress);
         const error helped = instance_.staging.help(progress); // nobody writes to it any more when this is over
-        if (!lacks_memory(failed) || part.facts.preferences.forced != route_kind::none) return failed ? failed : helped;
-        const copy_plan by_driver = plan_for_driver(part.shape, part.facts);
-        return run_planned(instance_, {part.shape, part.facts, by_driver, part.views}, site());
+        if (lacks_memory(failed) && part.facts.preferences.forced == route_kind::none)
+            failed = run_planned(instance_,
+                                 {part.shape, part.facts, plan_for_driver(part.shape, part.facts), part.views}, site());
+        return failed ? failed : helped;
     }
 
     // A copy that was planned as a driver call stays one, except for pageable memory.
