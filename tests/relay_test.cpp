@@ -125,7 +125,7 @@ TEST_F(relayed, a_synchronous_copy_that_the_driver_refuses_in_part_leaves_nothin
 
 // Where the stream cannot be ordered behind a relay, the host waits for it: no chunk may come late.
 TEST_F(relayed, work_behind_a_copy_comes_last_although_the_driver_refuses_a_call) {
-    const std::uint64_t size = 20 * megabyte;
+    const std::uint64_t size = 48 * megabyte;
     const station near(context, size), far(there, size);
     near.write(bytes(size, std::byte{0x5a}));
     const ferry_copy_desc copy = line(far, near, size);
