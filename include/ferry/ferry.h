@@ -412,8 +412,8 @@ typedef struct ferry_place {
  * BY_DRIVER, BY_KERNEL, BY_STAGING, BY_RELAY  Forces that route; a copy that it cannot take fails with
  *              FERRY_ERROR_ROUTE. Two of these, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. NO_KERNELS
  *              with BY_STAGING stages without a kernel; the copy fails with FERRY_ERROR_LIMIT and is not enqueued while
- *              the staging buffer has no free slot, or if it takes more than 512 chunks, as many long rows do. So does
- *              BY_RELAY while ferry's streams are all in use. For a fill BY_DRIVER only excludes kernels, and
+ *              the staging buffer has no free slot, or if it takes more than 512 chunks. A copy with BY_RELAY fails in
+ *              the same way while ferry's streams are all in use. For a fill BY_DRIVER only excludes kernels, and
  *              BY_STAGING and BY_RELAY have no effect. URGENT has no effect beside BY_DRIVER. Beside NO_KERNELS it
  *              takes no kernel, but pageable memory is staged without a prediction, and no copy is relayed or
  *              broadcast.
