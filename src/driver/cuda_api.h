@@ -486,6 +486,7 @@ enum CUmemPool_attribute : int {
 
 enum CUmemcpySrcAccessOrder : int {
     CU_MEMCPY_SRC_ACCESS_ORDER_STREAM = 1,
+    CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL = 2,
     CU_MEMCPY_SRC_ACCESS_ORDER_ANY = 3,
 };
 
