@@ -62,12 +62,23 @@ void fill(CUdeviceptr address, unsigned char value, size_t size) {
     EXPECT_OK(raw().cuCtxSynchronize());
 }
 
+// An importer checks what a handle states against this range.
+void expect_range(CUdeviceptr opened, size_t size) {
+    CUdeviceptr start = 0;
+    size_t length = 0;
+    EXPECT_OK(raw().cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, opened));
+    EXPECT_OK(raw().cuPointerGetAttribute(&length, CU_POINTER_ATTRIBUTE_RANGE_SIZE, opened));
+    EXPECT_LE(start, opened);
+    EXPECT_GE(start + length, opened + size);
+}
+
 FERRY_SECOND_PROCESS(reads_and_writes_imported_memory) {
     const auto handle = channel.receive<CUipcMemHandle>();
     const auto size = channel.receive<size_t>();
     CUdeviceptr address = 0;
     EXPECT_OK(raw().cuIpcOpenMemHandle(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
     EXPECT_EQ(bytes(size, std::byte{1}), read_back(address, size));
+    expect_range(address, size);
     unsigned type = 0;
     EXPECT_OK(raw().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
     EXPECT_EQ(static_cast<unsigned>(CU_MEMORYTYPE_DEVICE), type);
@@ -504,6 +515,7 @@ FERRY_SECOND_PROCESS(uses_memory_of_an_imported_pool) {
         made_current there(second);
         EXPECT_EQ(bytes(100'000, std::byte{2}), read_back(address, 100'000));
     }
+    expect_range(address, 100'000);
     CUdeviceptr again = 0;
     EXPECT_OK(raw().cuMemPoolImportPointer(&again, pool, &data));
     EXPECT_EQ(address, again);

@@ -1105,6 +1105,118 @@ TEST_F(ipc_between_processes, an_event_made_without_ferry_can_be_shared_too) {
     EXPECT_EQ(other.wait(), 0);
 }
 
+// ---- Forged handles of memory that is imported already
+
+FERRY_SECOND_PROCESS(exports_two_allocations) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const bool from_a_pool = channel.receive<bool>();
+    std::unique_ptr<shared_pool> pool;
+    if (from_a_pool) {
+        pool = std::make_unique<shared_pool>(ferry.get());
+        channel.send(pool->handle);
+        channel.send_descriptor(pool->descriptor);
+    }
+    std::uint64_t addresses[2] = {};
+    for (int i = 0; i < 2; ++i) {
+        if (pool)
+            addresses[i] = pool->allocate(small);
+        else
+            EXPECT_OK(ferry_device_alloc(ferry.get(), 0, small, &addresses[i], nullptr));
+        fill(addresses[i], static_cast<unsigned char>(i + 1), small);
+        channel.send(export_memory(ferry.get(), addresses[i]));
+    }
+    channel.await();
+    for (const std::uint64_t address : addresses)
+        EXPECT_OK(ferry_device_free(ferry.get(), address));
+    return 0;
+}
+
+// Expects every forgery to be refused, and the genuine imports to be open, counted and closed as if it had not come.
+void expect_only_what_is_mapped(ferry_instance *instance, bool from_a_pool) {
+    second_process other("exports_two_allocations");
+    other->send(from_a_pool);
+    CUmemPoolHandle_st *const pool = from_a_pool ? receive_pool(*other.operator->(), instance) : nullptr;
+    const auto first = other->receive<ferry_ipc_handle>(), second = other->receive<ferry_ipc_handle>();
+    test_stream stream;
+    std::uint64_t base = 0;
+    const int on_the_stack = 0;
+    const std::uint64_t host = reinterpret_cast<std::uintptr_t>(&on_the_stack);
+    const auto refuses = [&](std::uint64_t offset, std::uint64_t size, std::uint64_t allocation_size) {
+        const ferry_ipc_handle forged = forge(first, [&](handle_contents &contents) {
+            contents.offset = offset;
+            contents.size = size;
+            contents.allocation_size = allocation_size;
+            contents.original = 0; // may be anything, and large sizes must not wrap
+        });
+        const ferry_ipc_handle same_name = forge(first, [&](handle_contents &contents) {
+            contents.offset = offset;
+            contents.size = size;
+            contents.allocation_size = allocation_size;
+        });
+        for (const ferry_ipc_handle &one : {forged, same_name}) {
+            std::uint64_t address = 7;
+            ferry_error_info error = new_error();
+            expect_refusal(ferry_ipc_import_memory(instance, &one, &address, &error), error, FERRY_ERROR_HANDLE,
+                           FERRY_SIDE_NONE, FERRY_FIELD_HANDLE);
+            EXPECT_EQ(address, 0u);
+        }
+    };
+    const auto refuses_all = [&] {
+        constexpr std::uint64_t far = std::uint64_t{1} << 40;
+        refuses(0, far, far);
+        refuses(far, 1, far + 1);
+        // The address that the importer would compute is a variable of its own.
+        const std::uint64_t distance = host > base ? host - base : far;
+        refuses(distance, sizeof on_the_stack, distance + sizeof on_the_stack);
+    };
+    refuses_all(); // nothing is mapped yet
+    base = import_memory(instance, first);
+    EXPECT_TRUE(holds(base, 1, small));
+    refuses_all();
+
+    // A forged name of the first allocation, in a handle that opens the second.
+    EXPECT_OK(ferry_ipc_close_memory(instance, base, stream));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    handle_contents of_second;
+    ASSERT_OK(decode(second, of_second).status);
+    const std::uint64_t wrong_name =
+        import_memory(instance, forge(first, [&](handle_contents &contents) {
+                          std::memcpy(contents.payload, of_second.payload, sizeof contents.payload);
+                          contents.allocation_size = contents.size = 100;
+                      }));
+    base = import_memory(instance, first);
+    EXPECT_TRUE(holds(base, 1, small)) << "the genuine handle names the first allocation";
+    EXPECT_TRUE(holds(wrong_name, 2, 100));
+    EXPECT_OK(ferry_ipc_close_memory(instance, wrong_name, stream));
+
+    // A handle that states less than is mapped does not make a later, genuine one invalid.
+    const std::uint64_t part = import_memory(
+        instance, forge(second, [](handle_contents &contents) { contents.allocation_size = contents.size = 100; }));
+    const std::uint64_t whole = import_memory(instance, second);
+    EXPECT_EQ(part, whole);
+    EXPECT_TRUE(holds(whole, 2, small));
+    for (const std::uint64_t address : {whole + small - 1, part, base})
+        EXPECT_OK(ferry_ipc_close_memory(instance, address, stream));
+    for (const std::uint64_t address : {whole, base})
+        EXPECT_EQ(ferry_ipc_close_memory(instance, address, stream), FERRY_ERROR_ADDRESS);
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(raw().cuCtxSynchronize());
+    if (pool) {
+        EXPECT_OK(ferry_ipc_close_pool(instance, pool)) << "no refused import is left in the pool";
+    }
+    other->arrive();
+    EXPECT_EQ(other.wait(), 0);
+}
+
+TEST_F(ipc_between_processes, a_forged_handle_reaches_nothing_beyond_imported_memory) {
+    expect_only_what_is_mapped(basic.get(), false);
+}
+
+TEST_F(ipc_between_processes, a_forged_handle_reaches_nothing_beyond_imported_pool_memory) {
+    if (!has_pools(basic.get())) GTEST_SKIP() << "the driver cannot share pools";
+    expect_only_what_is_mapped(basic.get(), true);
+}
+
 // ---- Failures
 
 FERRY_SECOND_PROCESS(imports_while_calls_fail) {

@@ -2640,11 +2640,11 @@ FERRY_API int32_t ferry_ipc_export_event(ferry_instance *instance, struct CUeven
  * Blocking:      while the driver maps the memory, tens of microseconds.
  * Ownership:     *address is the caller's until ferry_ipc_close_memory; it must not be freed.
  * Errors:        FERRY_ERROR_KIND for the handle of a pool or event; _HANDLE for bytes that are no handle, for a handle
- *                of a later version, and for an object that no longer exists (not always detected: only the exporter
- *                knows which memory of a pool exists); _MACHINE for a handle made on another machine; _DEVICE
- *                for a device that this process does not see; _POOL if the pool was not imported. Nothing has been
- *                mapped.
- * Driver:        cuIpcOpenMemHandle or cuMemPoolImportPointer.
+ *                of a later version, for an offset or size beyond the memory that the driver has mapped, and for an
+ *                object that no longer exists (not always detected: only the exporter knows which memory of a pool
+ *                exists); _MACHINE for a handle made on another machine; _DEVICE for a device that this process does not
+ *                see; _POOL if the pool was not imported. Nothing has been mapped.
+ * Driver:        cuIpcOpenMemHandle or cuMemPoolImportPointer; cuPointerGetAttributes.
  */
 FERRY_API int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_ipc_handle *handle, uint64_t *address,
                                           ferry_error_info *error);

@@ -22,6 +22,13 @@ error look_up_buffer(const driver_table &cu, std::uint64_t address, std::uint64_
     return to_error(result);
 }
 
+// Compares everything that may tell allocations apart. The numbers come from the exporter, who may state those of another
+// process's memory, so the driver's own handle must be the same too.
+bool names_same_allocation(const handle_contents &one, const handle_contents &other) noexcept {
+    return one.kind == other.kind && one.original == other.original && one.buffer_id == other.buffer_id &&
+           is_same(one.exporter, other.exporter) && std::memcmp(one.payload, other.payload, sizeof one.payload) == 0;
+}
+
 constexpr bool lies_within(std::uint64_t address, std::uint64_t start, std::uint64_t size) noexcept {
     return address >= start && address - start < size;
 }
@@ -104,11 +111,19 @@ error ipc_memory::import_memory(const ferry_ipc_handle &handle, std::uint64_t &a
 ipc_memory::imported_memory *ipc_memory::find_import(const handle_contents &contents, CUcontext context,
                                                      CUmemoryPool pool) noexcept {
     for (imported_memory &known : imported_memory_)
-        if (known.original == contents.original && known.buffer_id == contents.buffer_id &&
-            is_same(known.exporter, contents.exporter) && known.context == context && known.pool == pool &&
+        if (names_same_allocation(known.handle, contents) && known.context == context && known.pool == pool &&
             !known.is_closing)
             return &known;
     return nullptr;
+}
+
+// A later handle is trusted no more than the first: it must fit into the memory that is mapped.
+error ipc_memory::import_again(imported_memory &known, const handle_contents &contents,
+                               std::uint64_t &address) noexcept {
+    if (contents.allocation_size > known.size) return bad_handle(FERRY_ERROR_HANDLE);
+    ++known.count;
+    address = known.address;
+    return {};
 }
 
 error ipc_memory::import_own(const handle_contents &contents, std::uint64_t &address) noexcept {
@@ -122,20 +137,22 @@ error ipc_memory::import_own(const handle_contents &contents, std::uint64_t &add
         return bad_handle(FERRY_ERROR_HANDLE);
     const lock_guard lock(mutex_);
     if (imported_memory *known = find_import(contents, nullptr, nullptr))
-        ++known->count;
-    else if (!imported_memory_.append({contents.exporter, contents.original, contents.buffer_id, contents.original,
-                                       contents.allocation_size, facts.device, nullptr, nullptr, 1, false}))
+        return import_again(*known, contents, address);
+    if (!imported_memory_.append(
+            {contents, contents.original, contents.allocation_size, facts.device, nullptr, nullptr, 1, false}))
         return no_memory;
     address = contents.original;
     return {};
 }
 
-// The handle is not trusted: the allocation that it states must fit into the memory that the driver has mapped.
-error ipc_memory::check_opened(CUdeviceptr opened, const handle_contents &contents) const noexcept {
+// Finds how much memory the driver has mapped from `opened` on. The handle is not trusted: the allocation that it states
+// must fit, and so must its offset and size, which `decode` has compared with the allocation.
+error ipc_memory::measure_opened(CUdeviceptr opened, const handle_contents &contents,
+                                 std::uint64_t &size) const noexcept {
     address_facts facts;
     if (error failed = look_up_address(cu_, opened, address_query::everything, facts)) return failed;
-    const bool is_less = facts.range_size && facts.range_size < contents.allocation_size;
-    return is_less ? bad_handle(FERRY_ERROR_HANDLE) : ok;
+    size = facts.range_size ? facts.range_start + facts.range_size - opened : 0;
+    return size < contents.allocation_size ? bad_handle(FERRY_ERROR_HANDLE) : ok;
 }
 
 error ipc_memory::open_memory(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
@@ -144,11 +161,8 @@ error ipc_memory::open_memory(const handle_contents &contents, int device, std::
     CUcontext context = nullptr;
     if (error failed = process_.enter(device, scope, context)) return failed;
     const lock_guard lock(mutex_);
-    if (imported_memory *known = find_import(contents, context, nullptr)) {
-        ++known->count;
-        address = known->address;
-        return {};
-    }
+    if (imported_memory *known = find_import(contents, context, nullptr))
+        return import_again(*known, contents, address);
     if (!imported_memory_.reserve(imported_memory_.size() + 1)) return no_memory;
     CUipcMemHandle payload;
     std::memcpy(&payload, contents.payload, sizeof payload);
@@ -157,12 +171,12 @@ error ipc_memory::open_memory(const handle_contents &contents, int device, std::
             call_relaxed(cu_, cu_.cuIpcOpenMemHandle, &opened, payload,
                          unsigned{CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS})) // the only flag, and required
         return import_failure(status);
-    if (error failed = check_opened(opened, contents)) {
+    std::uint64_t size = 0;
+    if (error failed = measure_opened(opened, contents, size)) {
         call_relaxed(cu_, cu_.cuIpcCloseMemHandle, opened);
         return failed;
     }
-    (void)imported_memory_.append({contents.exporter, contents.original, contents.buffer_id, opened,
-                                   contents.allocation_size, device, context, nullptr, 1, false});
+    (void)imported_memory_.append({contents, opened, size, device, context, nullptr, 1, false});
     address = opened;
     return {};
 }
@@ -179,27 +193,19 @@ error ipc_memory::import_from_pool(const handle_contents &contents, int device, 
     for (const imported_pool &known : imported_pools_)
         if (!known.is_own && known.name == name && !known.is_closing) pool = known.pool;
     if (!pool) return refuse(FERRY_ERROR_POOL, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
-    if (imported_memory *known = find_import(contents, nullptr, pool)) {
-        ++known->count;
-        address = known->address;
-        return {};
-    }
+    if (imported_memory *known = find_import(contents, nullptr, pool)) return import_again(*known, contents, address);
     if (!imported_memory_.reserve(imported_memory_.size() + 1)) return no_memory;
     CUmemPoolPtrExportData payload;
     std::memcpy(&payload, contents.payload, sizeof payload);
     CUdeviceptr opened = 0;
     if (const std::int32_t status = call_relaxed(cu_, cu_.cuMemPoolImportPointer, &opened, pool, &payload))
         return import_failure(status);
-    imported_memory imported = {contents.exporter,
-                                contents.original,
-                                contents.buffer_id,
-                                opened,
-                                contents.allocation_size,
-                                device,
-                                nullptr,
-                                pool,
-                                1,
-                                false};
+    std::uint64_t size = 0;
+    if (error failed = measure_opened(opened, contents, size)) {
+        free_unless_known(pool, opened);
+        return failed;
+    }
+    imported_memory imported = {contents, opened, size, device, nullptr, pool, 1, false};
     // A match means that the exporter has freed an allocation that is still open here, and reused its address.
     for (imported_memory &known : imported_memory_)
         if (known.pool == pool && known.address == opened) {
@@ -211,6 +217,15 @@ error ipc_memory::import_from_pool(const handle_contents &contents, int device, 
     (void)imported_memory_.append(imported);
     address = opened;
     return {};
+}
+
+// Ends the import of a refused handle. The driver does not count imports, so an import that has a record must stay. No
+// work uses the memory yet, so any stream will do. If the thread captures its own stream, the memory stays mapped.
+void ipc_memory::free_unless_known(CUmemoryPool pool, CUdeviceptr opened) noexcept {
+    for (const imported_memory &known : imported_memory_)
+        if (known.pool == pool && known.address == opened) return;
+    if (!is_being_captured(cu_, CU_STREAM_PER_THREAD))
+        call_relaxed(cu_, cu_.cuMemFreeAsync, opened, CU_STREAM_PER_THREAD);
 }
 
 ipc_memory::imported_memory *ipc_memory::find_address(std::uint64_t address) noexcept {

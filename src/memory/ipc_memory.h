@@ -58,11 +58,9 @@ private:
         bool is_closing;
     };
     struct imported_memory {
-        process_identity exporter; // identifies the allocation, together with the next two
-        std::uint64_t original;
-        std::uint64_t buffer_id;
-        std::uint64_t address; // of the whole allocation, in this process
-        std::uint64_t size;
+        handle_contents handle; // identifies the allocation
+        std::uint64_t address;  // of the whole allocation, in this process
+        std::uint64_t size;     // mapped from `address` on, as this process's driver reports it
         int device;
         CUcontext context; // of cuIpcOpenMemHandle; null: not opened by that call
         CUmemoryPool pool; // through which it was imported; pool and context both null: memory of this process
@@ -73,10 +71,12 @@ private:
     // ipc_memory.cpp
     error export_pool_memory(handle_contents &contents, CUmemoryPool pool) noexcept;
     error import_own(const handle_contents &contents, std::uint64_t &address) noexcept;
-    error check_opened(CUdeviceptr opened, const handle_contents &contents) const noexcept;
+    error measure_opened(CUdeviceptr opened, const handle_contents &contents, std::uint64_t &size) const noexcept;
     error open_memory(const handle_contents &contents, int device, std::uint64_t &address) noexcept;
     error import_from_pool(const handle_contents &contents, int device, std::uint64_t &address) noexcept;
     imported_memory *find_import(const handle_contents &contents, CUcontext context, CUmemoryPool pool) noexcept;
+    error import_again(imported_memory &known, const handle_contents &contents, std::uint64_t &address) noexcept;
+    void free_unless_known(CUmemoryPool pool, CUdeviceptr opened) noexcept;
     imported_memory *find_address(std::uint64_t address) noexcept;
 
     // ipc_pools.cpp

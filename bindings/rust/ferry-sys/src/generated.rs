@@ -3584,11 +3584,11 @@ extern "C" {
     /// * Blocking: while the driver maps the memory, tens of microseconds.
     /// * Ownership: *address is the caller's until ferry_ipc_close_memory; it must not be freed.
     /// * Errors: the common errors; FERRY_ERROR_KIND for the handle of a pool or event; _HANDLE for bytes that are
-    ///   no handle, for a handle of a later version, and for an object that no longer exists (not always detected:
-    ///   only the exporter knows which memory of a pool exists); _MACHINE for a handle made on another machine;
-    ///   _DEVICE for a device that this process does not see; _POOL if the pool was not imported. Nothing has been
-    ///   mapped.
-    /// * Driver: cuIpcOpenMemHandle or cuMemPoolImportPointer.
+    ///   no handle, for a handle of a later version, for an offset or size beyond the memory that the driver has
+    ///   mapped, and for an object that no longer exists (not always detected: only the exporter knows which memory
+    ///   of a pool exists); _MACHINE for a handle made on another machine; _DEVICE for a device that this process
+    ///   does not see; _POOL if the pool was not imported. Nothing has been mapped.
+    /// * Driver: cuIpcOpenMemHandle or cuMemPoolImportPointer; cuPointerGetAttributes.
     pub fn ferry_ipc_import_memory(instance: *mut ferry_instance, handle: *const ferry_ipc_handle, address: *mut u64, error: *mut ferry_error_info) -> Status;
 
     /// Imports a pool of another process, from its handle and the os_handle that was sent with it. An imported pool
