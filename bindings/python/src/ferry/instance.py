@@ -16,10 +16,10 @@ from . import native
 from .errors import ArgumentError, ClosedError, Error, failed, may_have_enqueued, new_error_info
 from .memory import DeviceArray, PinnedArray
 from .plans import Plan, Plans, joined
-from .shapes import boxes
+from .shapes import boxes_of_fill
 from .streams import LEGACY, PER_THREAD, Event, Stream, handle_of
 from .tickets import Ticket, Tickets, route_name
-from .views import HOST, View, keyed, numbers, view
+from .views import HOST, keyed, numbers, view
 
 
 class _PerThread(threading.local):
@@ -59,7 +59,7 @@ class Explanation:
 def _fills(destination: Any, pattern: int | bytes) -> Iterator[native.ferry_fill_desc]:
     given = bytes([pattern]) if isinstance(pattern, int) else bytes(pattern)
     one = view(destination)
-    for box in boxes(View(one.address, one.shape, one.strides, one.dtype, one.itemsize, one.device), one):
+    for box in boxes_of_fill(one):
         filled = native.ferry_fill_desc(width=box.width, height=box.height, depth=box.depth, pattern_size=len(given))
         filled.destination.kind = native.FERRY_KIND_HOST if one.device == HOST else native.FERRY_KIND_ANY
         filled.destination.address = box.destination

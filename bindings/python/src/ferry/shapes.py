@@ -4,8 +4,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from . import dtypes
+from . import dtypes, native
 from .errors import ArgumentError
+from .overlap import overlap, span
 from .views import View
 
 MAX_PITCH: Final = (1 << 31) - 1  # the driver's limit
@@ -13,7 +14,7 @@ MAX_BOXES: Final = 1 << 22
 
 
 class Box(NamedTuple):
-    """`height` rows of `width` bytes in `depth` slices. Slice heights count rows."""
+    """`height` rows of `width` bytes in `depth` slices. Slice heights count rows. Pitch 0: there is one row."""
     source: int
     destination: int
     width: int
@@ -109,11 +110,37 @@ def _take(axes: list[_Axis], fits: Callable[[_Axis], bool]) -> _Axis | None:
     return None
 
 
+def _check_addresses(view: View, side: str) -> None:
+    first, end = span(view)
+    if first < 0 or end > 1 << 64:
+        raise ArgumentError(f"the {side} has bytes from address {first:#x} to {end:#x}, which must be from 0 to "
+                            f"{1 << 64:#x}", side=side, field="address", value=first, limit=1 << 64)
+
+
 def boxes(source: View, destination: View) -> list[Box]:
-    """The boxes of a copy. Empty for empty arrays. What cannot be written is an ArgumentError that names the axis."""
+    """The boxes of a copy. Empty for empty arrays. What cannot be written is an ArgumentError that names the axis. Boxes
+    have no order, so a source that shares bytes with its destination is one too."""
     source, destination = same_shape(source, destination)
-    if 0 in source.shape:
+    if not source.nbytes:
         return []
+    _check_addresses(source, "source")
+    shared = overlap(source, destination)
+    if shared is not False:
+        raise ArgumentError("source and destination share bytes (FERRY_ERROR_OVERLAP)" if shared else
+                            "source and destination interleave in too many ways to rule out that they share bytes "
+                            "(FERRY_ERROR_OVERLAP)",
+                            status=native.Status.OVERLAP, side="destination", field="address")
+    return _boxes(source, destination)
+
+
+def boxes_of_fill(destination: View) -> list[Box]:
+    """Boxes whose destinations are those of a fill."""
+    source, destination = same_shape(destination, destination)
+    return _boxes(source, destination) if destination.nbytes else []
+
+
+def _boxes(source: View, destination: View) -> list[Box]:
+    _check_addresses(destination, "destination")
     size = source.itemsize
     at, to, axes = _axes(source, destination)
     axes = _merged(axes)
@@ -121,7 +148,7 @@ def boxes(source: View, destination: View) -> list[Box]:
     if axes and axes[-1].source == axes[-1].destination == size:
         width *= axes.pop().length
     rows = _take(axes, lambda axis: width <= axis.source <= MAX_PITCH and axis.destination <= MAX_PITCH)
-    height, pitch, to_pitch = (rows.length, rows.source, rows.destination) if rows else (1, width, width)
+    height, pitch, to_pitch = (rows.length, rows.source, rows.destination) if rows else (1, 0, 0)
     slices = _take(axes, lambda axis: rows is not None and axis.source % pitch == axis.destination % to_pitch == 0 and
                    axis.source >= height * pitch and axis.destination >= height * to_pitch)
     depth, rows_apart, to_rows_apart = 1, height, height
