@@ -154,6 +154,8 @@ def calls_of(gpu):
         def copy(source, destination):
             with gpu.batch(stream, **options) as collected:
                 collected.copy(source, destination)
+            if collected.ticket:
+                collected.ticket.wait()
         return copy
 
     stream = gpu.stream()
