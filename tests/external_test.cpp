@@ -1,5 +1,6 @@
 // Imports of memory and semaphores. The software driver imports files in the roles of memory and semaphores, so these
 // tests need no graphics API; vulkan_test.cpp has one.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -16,6 +17,8 @@
 #include "ferry/ferry.hpp"
 #include "support/fault_driver.h"
 #include "support/raw_objects.h"
+#include "support/second_process.h"
+#include "system/handles.h"
 
 namespace ferry::test {
 namespace {
@@ -903,6 +906,104 @@ TEST_F(files, a_failing_import_leaves_the_descriptor_open) {
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_TRUE(is_open(semaphore_file.descriptor()));
     close(semaphore_file.descriptor());
+}
+
+// ---- Descriptors that are kept from one call to another
+
+// A file of the program. Its bytes must stay.
+struct own_file {
+    own_file() : descriptor(memfd_create("the program's own", MFD_CLOEXEC)) {
+        EXPECT_EQ(::write(descriptor, full.data(), full.size()), static_cast<ssize_t>(full.size()));
+    }
+    bool is_untouched() const {
+        bytes found(full.size());
+        return pread(descriptor, found.data(), found.size(), 0) == static_cast<ssize_t>(full.size()) && found == full;
+    }
+    void move_to(int number) {
+        EXPECT_EQ(dup2(descriptor, number), number);
+        close(std::exchange(descriptor, number));
+    }
+    const bytes full = random_bytes(1 << 20, 3);
+    int descriptor;
+};
+
+TEST(kept_descriptor, a_number_that_names_another_file_is_neither_used_nor_closed) {
+    int number = -1;
+    {
+        kept_descriptor kept;
+        EXPECT_EQ(kept.get(), -1);
+        kept = kept_descriptor(memfd_create("kept", MFD_CLOEXEC));
+        number = kept.get();
+        ASSERT_GE(number, 0);
+        EXPECT_EQ(close(number), 0); // as a program does that closes all it does not know
+        EXPECT_EQ(kept.get(), -1);
+        const own_file own;
+        EXPECT_EQ(own.descriptor, number) << "the lowest free number";
+        EXPECT_EQ(kept.get(), -1);
+    }
+    EXPECT_TRUE(is_open(number));
+    EXPECT_EQ(close(number), 0);
+    {
+        kept_descriptor kept(memfd_create("kept", MFD_CLOEXEC));
+        number = kept.number();
+        EXPECT_EQ(kept.get(), number);
+    }
+    EXPECT_FALSE(is_open(number));
+}
+
+// Returns the descriptors that ferry and the software driver have opened.
+std::vector<int> descriptors_of_ferry() {
+    std::vector<int> found;
+    for (const auto &entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        const std::string target = std::filesystem::read_symlink(entry.path(), gone);
+        for (const char *const part : {"/maps", "ferry software", "memfd:external"})
+            if (target.find(part) != std::string::npos) found.push_back(std::stoi(entry.path().filename()));
+    }
+    return found;
+}
+
+FERRY_SECOND_PROCESS(closes_every_descriptor_that_it_does_not_know) {
+    instance_owner ferry = open_or_fail(options_under_test());
+    CUextMemory_st *imported = nullptr;
+    if (on_software_driver()) {
+        const file exported(64 << 10);
+        ferry_external_memory_desc desc = {};
+        desc.struct_size = sizeof desc;
+        desc.handle_type = FERRY_EXTERNAL_OPAQUE_FD;
+        desc.handle = exported.descriptor();
+        desc.size = exported.size();
+        EXPECT_OK(ferry_external_memory_import(ferry.get(), &desc, &imported, nullptr));
+    }
+    std::uint64_t memory = 0;
+    EXPECT_OK(ferry_device_alloc(ferry.get(), 0, 4 << 20, &memory, nullptr));
+    std::vector<std::unique_ptr<own_file>> own;
+    const std::vector<int> known = descriptors_of_ferry();
+    EXPECT_FALSE(on_software_driver() && known.empty());
+    for (const int number : known) {
+        EXPECT_EQ(close(number), 0);
+        own.push_back(std::make_unique<own_file>());
+        if (own.back()->descriptor != number) own.back()->move_to(number);
+    }
+    const bytes sent = random_bytes(4 << 20, 1);
+    bytes got(sent.size());
+    EXPECT_OK(
+        ferry_copy_bytes(ferry.get(), memory, reinterpret_cast<std::uintptr_t>(sent.data()), sent.size(), nullptr));
+    EXPECT_OK(ferry_copy_bytes(ferry.get(), reinterpret_cast<std::uintptr_t>(got.data()), memory, got.size(), nullptr));
+    EXPECT_EQ(got, sent);
+    EXPECT_OK(ferry_device_free(ferry.get(), memory));
+    if (imported) {
+        EXPECT_OK(ferry_external_memory_release(ferry.get(), imported));
+    }
+    ferry.reset();
+    for (const auto &one : own)
+        EXPECT_TRUE(is_open(one->descriptor) && one->is_untouched()) << one->descriptor;
+    return 0;
+}
+
+TEST_F(external, files_of_the_program_with_numbers_of_closed_descriptors_stay_open) {
+    second_process other("closes_every_descriptor_that_it_does_not_know");
+    EXPECT_EQ(other.wait(), 0);
 }
 
 #endif

@@ -26,7 +26,5 @@ external_file::external_file(int descriptor) noexcept : descriptor_(descriptor) 
     size_ = file_size - begin_;
 }
 
-external_file::~external_file() { ::close(descriptor_); }
-
 } // namespace ferry::softdriver
 #endif

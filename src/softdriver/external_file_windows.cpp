@@ -5,7 +5,6 @@
 namespace ferry::softdriver {
 
 external_file::external_file(int descriptor) noexcept : descriptor_(descriptor) {}
-external_file::~external_file() = default;
 
 } // namespace ferry::softdriver
 #endif

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "system/handles.h"
+
 namespace ferry::softdriver {
 
 // Zeroed memory for the host and the devices; null where the machine has none. `is_lazy`: only as it is written, where the
@@ -30,7 +32,7 @@ public:
     std::uintptr_t end() const { return begin_ + 2 * bytes_; }
     // What to add to a device's address to access its memory.
     std::ptrdiff_t distance() const { return static_cast<std::ptrdiff_t>(memory_ - begin_); }
-    int file() const { return file_; } // -1: the system has none
+    int file() const { return file_.get(); } // -1: the system has none, or the program has closed it
 
     // Must be called before memory is used that was not in use, for device addresses. False if the machine has no more.
     bool provide(std::uintptr_t address, std::size_t bytes);
@@ -45,7 +47,7 @@ private:
     std::size_t bytes_, reserved_bytes_;
     void *reserved_ = nullptr;
     std::uintptr_t begin_ = 0, memory_ = 0;
-    int file_ = -1;
+    kept_descriptor file_;
 };
 
 } // namespace ferry::softdriver

@@ -47,13 +47,13 @@ bool are_mapped(std::uintptr_t address, std::size_t bytes) {
 
 device_pages::device_pages(std::size_t bytes, std::size_t alignment)
     : bytes_(bytes), reserved_bytes_(2 * bytes + alignment) {
-    file_ = memfd_create("ferry software device memory", MFD_CLOEXEC);
-    const bool is_sized = file_ >= 0 && ftruncate(file_, static_cast<off_t>(bytes)) == 0;
+    file_ = kept_descriptor(memfd_create("ferry software device memory", MFD_CLOEXEC));
+    const bool is_sized = ftruncate(file_.number(), static_cast<off_t>(bytes)) == 0;
     reserved_ = map(reserved_bytes_, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
     void *const memory = map(2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
     memory_ = reinterpret_cast<std::uintptr_t>(memory);
     if (!is_sized || !reserved_ || !memory ||
-        mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_, 0) == MAP_FAILED) {
+        mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file(), 0) == MAP_FAILED) {
         unmap();
         throw std::bad_alloc();
     }
@@ -66,13 +66,12 @@ device_pages::~device_pages() { unmap(); }
 void device_pages::unmap() {
     if (reserved_) munmap(reserved_, reserved_bytes_);
     if (memory_) munmap(reinterpret_cast<void *>(memory_), 2 * bytes_);
-    if (file_ >= 0) ::close(file_);
 }
 
 bool device_pages::provide(std::uintptr_t, std::size_t) { return true; }
 
 void device_pages::discard(std::uintptr_t address, std::size_t bytes) {
-    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(address - begin_),
+    fallocate(file(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(address - begin_),
               static_cast<off_t>(bytes));
 }
 

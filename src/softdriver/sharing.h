@@ -12,6 +12,8 @@
 #include <memory>
 #include <optional>
 
+#include "system/handles.h"
+
 namespace ferry::softdriver {
 
 // Whether the system has what sharing between processes is built on here.
@@ -100,7 +102,7 @@ public:
     bool is_own() const { return is_own_; }
     bool is_named_by(const shared_name &name) const { return nonce_ == name.nonce; }
     bool is_same_file(const shared_name &name) const;
-    int file() const { return file_; }
+    int file() const { return is_own_ ? file_ : opened_.get(); }
     std::size_t memory_size() const { return page_at_; }
     std::uint32_t participant() const { return participant_; }
     // Returns whether the process with this participant number still runs this driver. The owner takes part first.
@@ -122,6 +124,7 @@ private:
 
     bool is_own_ = false;
     int file_ = -1;
+    kept_descriptor opened_; // the file of another process
     std::size_t page_at_ = 0;
     shared_page *page_ = nullptr;
     std::uint64_t nonce_ = 0;

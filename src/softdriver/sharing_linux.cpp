@@ -96,7 +96,8 @@ std::shared_ptr<shared_process> shared_process::make_own(int file, std::size_t p
 std::shared_ptr<shared_process> shared_process::open(const shared_name &name) {
     if (!is_memory_of_a_driver(name)) return nullptr;
     std::shared_ptr<shared_process> opened(new shared_process);
-    opened->file_ = ::open(path_of(name), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    opened->opened_ = kept_descriptor(::open(path_of(name), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+    opened->file_ = opened->opened_.number();
     struct stat found {};
     if (opened->file_ < 0 || fstat(opened->file_, &found) != 0) return nullptr;
     if (found.st_size < static_cast<off_t>(sizeof(shared_page))) return nullptr;
@@ -114,7 +115,6 @@ std::shared_ptr<shared_process> shared_process::open(const shared_name &name) {
 
 shared_process::~shared_process() {
     if (page_) munmap(page_, sizeof *page_);
-    if (!is_own_ && file_ >= 0) ::close(file_);
 }
 
 void shared_process::take_part() {

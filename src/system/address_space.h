@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "system/handles.h"
+
 namespace ferry {
 
 struct host_mapping {
@@ -16,11 +18,6 @@ struct host_mapping {
 
 class address_space {
 public:
-    address_space() noexcept = default;
-    ~address_space();
-    address_space(const address_space &) = delete;
-    address_space &operator=(const address_space &) = delete;
-
     // Opens what the system reports mappings through. In the child of a fork an object still reports those of its
     // parent.
     void open() noexcept;
@@ -30,7 +27,7 @@ public:
     bool find_readable(std::uint64_t address, host_mapping &found) const noexcept;
 
 private:
-    int file_ = -1;
+    kept_descriptor file_;
 };
 
 } // namespace ferry

@@ -27,28 +27,21 @@ constexpr std::uint64_t readable = 1, writable = 2, shared = 8;
 
 } // namespace
 
-address_space::~address_space() {
-    if (file_ >= 0) close(file_);
-}
-
 void address_space::open() noexcept {
     const int kept = errno;
-    file_ = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    kept_descriptor opened(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
     mapping_query query;
     query.address = reinterpret_cast<std::uintptr_t>(&query);
-    if (file_ >= 0 && ioctl(file_, query_mapping, &query) != 0) {
-        close(file_);
-        file_ = -1;
-    }
+    if (ioctl(opened.number(), query_mapping, &query) == 0) file_ = std::move(opened);
     errno = kept;
 }
 
 bool address_space::find_readable(std::uint64_t address, host_mapping &found) const noexcept {
-    if (file_ < 0) return false;
+    if (file_.number() < 0) return false;
     mapping_query query;
     query.address = address;
     const int kept = errno;
-    const bool is_mapped = ioctl(file_, query_mapping, &query) == 0;
+    const bool is_mapped = ioctl(file_.number(), query_mapping, &query) == 0;
     errno = kept;
     if (!is_mapped || !(query.access & readable)) return false;
     found = {query.first, query.end, query.inode == 0 && (query.access & (writable | shared)) == writable};

@@ -4,8 +4,7 @@
 namespace ferry {
 
 // Which regions CUDA makes on Windows is not known, so none is reported.
-address_space::~address_space() = default;
-void address_space::open() noexcept { file_ = -1; }
+void address_space::open() noexcept {}
 bool address_space::find_readable(std::uint64_t, host_mapping &) const noexcept { return false; }
 
 } // namespace ferry

@@ -49,5 +49,25 @@ void close_duplicate(int duplicate, int descriptor) noexcept {
     if (answer == 1) close(duplicate);
 }
 
+kept_descriptor::kept_descriptor(int descriptor) noexcept : number_(descriptor) {
+    struct stat found {};
+    if (fstat(descriptor, &found) != 0) number_ = -1;
+    device_ = found.st_dev;
+    inode_ = found.st_ino;
+}
+
+kept_descriptor::~kept_descriptor() {
+    if (get() >= 0) close(number_);
+}
+
+int kept_descriptor::get() const noexcept {
+    const int kept = errno;
+    struct stat found {};
+    const bool is_same =
+        number_ >= 0 && fstat(number_, &found) == 0 && found.st_dev == device_ && found.st_ino == inode_;
+    errno = kept;
+    return is_same ? number_ : -1;
+}
+
 } // namespace ferry
 #endif

@@ -25,5 +25,9 @@ int duplicate_descriptor(int) noexcept { return -1; }
 void close_descriptor(int) noexcept {}
 void close_duplicate(int, int) noexcept {}
 
+kept_descriptor::kept_descriptor(int) noexcept {}
+kept_descriptor::~kept_descriptor() = default;
+int kept_descriptor::get() const noexcept { return -1; }
+
 } // namespace ferry
 #endif
