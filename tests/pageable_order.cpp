@@ -343,16 +343,16 @@ void judge(const box &b, const unsigned char *at, std::size_t row, std::size_t r
     for (std::size_t z = 0; z < b.depth; ++z)
         for (std::size_t y = 0; y < b.height; ++y) {
             const unsigned char *line = at + (z * rows + y) * row;
-            const auto old = static_cast<std::size_t>(std::count(line, line + b.width, before));
-            const auto fresh = static_cast<std::size_t>(std::count(line, line + b.width, after));
-            o.old += old;
-            o.lost += b.width - old - fresh;
-            if (is_prefix) o.prefix += static_cast<std::size_t>(std::find(line, line + b.width, after) - line);
-            is_prefix = is_prefix && fresh == 0;
+            for (std::size_t x = 0; x < b.width; ++x) { // once, because the bytes may be changing
+                const unsigned char byte = line[x];
+                is_prefix = is_prefix && byte == before;
+                o.prefix += is_prefix;
+                o.old += byte == before;
+                o.lost += byte != before && byte != after;
+                o.last_old = byte == before;
+                if (x == 0 && y == 0 && z == 0) o.first_old = o.last_old;
+            }
         }
-    const unsigned char *last = at + ((b.depth - 1) * rows + b.height - 1) * row + b.width - 1;
-    o.first_old = at[0] == before;
-    o.last_old = *last == before;
 }
 
 // Where the uploaded bytes are read back to, in pinned memory: as at the device, or tight from an array.
@@ -765,6 +765,83 @@ void print_downloads(const std::vector<named_stream> &streams) {
     }
 }
 
+// Copies behind a gate on one stream that leave no room for others, then one more copy on that stream or another.
+void print_room_taken(const std::vector<named_stream> &streams) {
+    std::printf(
+        "\nA copy behind others that wait on the blocking stream, whose source the gate overwrites\n"
+        "| before it | the copy | its stream | bytes | call us | waits |\n| --- | --- | --- | --- | --- | --- |\n");
+    struct room {
+        std::size_t count, each, last;
+        bool elsewhere; // on the non-blocking stream, which is idle
+    };
+    for (const room &one : std::initializer_list<room>{{2, MiB, 64 * KiB, false},
+                                                       {2, MiB, 128 * KiB, false},
+                                                       {2, MiB, 4 * MiB, false},
+                                                       {1, MiB, MiB, false},
+                                                       {1, MiB, 2 * MiB, false},
+                                                       {1, 128 * KiB, 2 * MiB, false},
+                                                       {1, 2 * MiB, 128 * KiB, true},
+                                                       {2, MiB, 64 * KiB, true},
+                                                       {2, MiB, 128 * KiB, true},
+                                                       {2, MiB, 2 * MiB, true},
+                                                       {2, MiB, 4 * MiB, true}}) {
+        const named_stream &held = streams[1], &on = one.elsewhere ? streams[2] : held;
+        std::memset(pageable, before, 16 * MiB);
+        opening of;
+        of.patience_us = 30000;
+        of.overwrite = pageable, of.bytes = 16 * MiB;
+        std::thread none;
+        close_gate(gate::host_function, held.stream, of, none);
+        for (std::size_t i = 0; i < one.count; ++i)
+            CHECK(cu.cuMemcpyHtoDAsync(device + i * one.each, pageable + i * one.each, one.each, held.stream));
+        const auto begin = steady_clock::now();
+        CHECK(cu.cuMemcpyHtoDAsync(device + 64 * MiB, pageable + 8 * MiB, one.last, on.stream));
+        outcome o;
+        o.call_us = since(begin);
+        o.waited = of.opened;
+        of.returned = true;
+        CHECK(cu.cuStreamSynchronize(on.stream));
+        CHECK(cu.cuStreamSynchronize(held.stream));
+        CHECK(cu.cuMemcpyDtoH(read_back, device + 64 * MiB, one.last));
+        const plan p{.size = {one.last}};
+        judge(p.size, read_back, one.last, 1, o);
+        std::printf("| %zu of %s | %s | %s | %s | %.0f | %s |\n", one.count, in_units(one.each).c_str(),
+                    in_units(one.last).c_str(), on.name, bytes_seen(p, o).c_str(), o.call_us, o.waited ? "yes" : "no");
+        std::fflush(stdout);
+    }
+}
+
+// Batch calls with one row of each kind, and to managed memory.
+void print_batch_rows(const named_stream &on) {
+    print_head("Batch calls with one row");
+    for (const form call : {form::batch, form::box_batch})
+        for (const CUmemcpySrcAccessOrder order : orders) {
+            for (const gate behind : {gate::host_function, gate::idle})
+                for (const std::size_t size : {8 * KiB, 2 * MiB})
+                    print({.call = call,
+                           .upload = false,
+                           .size = {size},
+                           .behind = behind,
+                           .stream_name = on.name,
+                           .stream = on.stream,
+                           .order = order});
+            for (const std::size_t size : {KiB, 64 * KiB, 128 * KiB, 2 * MiB})
+                print({.call = call,
+                       .to = target::managed,
+                       .size = {size},
+                       .stream_name = on.name,
+                       .stream = on.stream,
+                       .order = order});
+            for (const std::size_t size : {128 * KiB, 2 * MiB, 16 * MiB})
+                print({.call = call,
+                       .size = {size},
+                       .behind = gate::idle,
+                       .stream_name = on.name,
+                       .stream = on.stream,
+                       .order = order});
+        }
+}
+
 // A source that an earlier copy of the same stream writes.
 void print_round_trip(const named_stream &on) {
     std::printf("\nA copy to pageable memory behind a host function, then a copy from it\n"
@@ -795,18 +872,23 @@ void print_round_trip(const named_stream &on) {
 
 } // namespace
 
-int main() {
+// `pageable-order more` measures the rest alone.
+int main(int count, char **) {
     const auto begin = steady_clock::now();
     open_driver();
     std::vector<named_stream> streams{{"legacy", nullptr}, {"blocking", nullptr}, {"non-blocking", nullptr}};
     CHECK(cu.cuStreamCreateWithPriority(&streams[1].stream, 0, 0));
     CHECK(cu.cuStreamCreateWithPriority(&streams[2].stream, 1, 0)); // CU_STREAM_NON_BLOCKING
-    print_lines(streams);
-    print_forms(streams[1]);
-    print_downloads(streams);
-    print_round_trip(streams[1]);
+    if (count == 1) {
+        print_lines(streams);
+        print_forms(streams[1]);
+        print_downloads(streams);
+        print_round_trip(streams[1]);
+        print_borders(streams[1]);
+    }
     print_room(streams[1]);
-    print_borders(streams[1]);
+    print_room_taken(streams);
+    if (managed) print_batch_rows(streams[1]);
     std::printf("\n%.1f s\n", since(begin) / 1e6);
     return 0;
 }
