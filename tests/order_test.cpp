@@ -296,34 +296,134 @@ struct host_pool_memory {
     std::uint64_t address = 0;
 };
 
-TEST_F(order, copies_are_right_and_complete_when_only_another_device_reaches_the_host_pool) {
+// Copies between memory of device 0 and memory of a host pool that only one of the two devices reaches.
+struct host_pool_copies {
+    host_pool_copies(ferry_instance *instance, int reaching_device, std::uint64_t size)
+        : host(instance, reaching_device, size), device(size) {
+        ferry_place_any(&up.source, host.address);
+        ferry_place_device(&up.destination, 0, device);
+        ferry_place_device(&down.source, 0, device);
+        ferry_place_host(&down.destination, reinterpret_cast<void *>(host.address));
+        up.width = down.width = size;
+    }
+    const host_pool_memory host;
+    const device_memory device;
+    ferry_copy_desc up = {}, down = {};
+};
+
+TEST_F(order, a_synchronous_copy_is_complete_when_only_one_of_two_devices_reaches_the_host_pool) {
     if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
     constexpr std::uint64_t size = 60'000;
-    const host_pool_memory host(counted.get(), 1, size);
-    if (!host.pool) GTEST_SKIP() << "the driver has no host memory pools";
     const other_device far;
-    device_memory device(size);
-    ferry_copy_desc up = {}, down = {};
-    ferry_place_any(&up.source, host.address);
-    ferry_place_device(&up.destination, 0, device);
-    ferry_place_device(&down.source, 0, device);
-    ferry_place_host(&down.destination, reinterpret_cast<void *>(host.address));
-    up.width = down.width = size;
-    for (const CUcontext current : {static_cast<CUcontext>(nullptr), context, static_cast<CUcontext>(far)})
-        for (int i = 1; i <= 40; ++i) {
-            const auto value = static_cast<std::byte>(i);
-            host.fill(i);
-            const made_current one(current);
-            ASSERT_OK(ferry_copy(counted.get(), &up, nullptr));
-            {
-                const made_current near(context);
-                expect_there(stream, device, value, size);
+    for (const int reaching : {0, 1}) {
+        const host_pool_copies copies(counted.get(), reaching, size);
+        const host_pool_memory &host = copies.host;
+        if (!host.pool) GTEST_SKIP() << "the driver has no host memory pools";
+        for (const CUcontext current : {static_cast<CUcontext>(nullptr), context, static_cast<CUcontext>(far)})
+            for (int i = 1; i <= 60; ++i) {
+                const bool in_batch = i % 3 == 0;
+                const auto copy = [&](const ferry_copy_desc &one) {
+                    return in_batch ? ferry_copy_batch(counted.get(), &one, 1, 0, nullptr)
+                                    : ferry_copy(counted.get(), &one, nullptr);
+                };
+                host.fill(i);
+                const made_current one(current);
+                ASSERT_OK(copy(copies.up));
+                {
+                    const made_current near(context);
+                    expect_there(stream, copies.device, static_cast<std::byte>(i), size);
+                }
+                host.fill(0);
+                ASSERT_OK(copy(copies.down));
+                EXPECT_TRUE(host.holds(i)) << "device " << reaching << " reaches the pool";
             }
-            host.fill(0);
-            ASSERT_OK(ferry_copy(counted.get(), &down, nullptr));
-            EXPECT_TRUE(host.holds(i));
+    }
+}
+
+// The copy is on a stream of device 1. The driver's call names a context of device 0, which therefore decides how the
+// driver copies the memory. What the program is promised follows from the context of the stream: to that context the
+// memory of a pool that only device 0 reaches is pageable.
+TEST_F(order, a_copy_waits_as_its_flags_and_explain_say_when_only_one_of_two_devices_reaches_the_host_pool) {
+    if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
+    const other_device far;
+    for (const int reaching : {0, 1})
+        for (const std::uint64_t size : {std::uint64_t{60'000}, std::uint64_t{3} << 20}) {
+            const host_pool_copies copies(counted.get(), reaching, size);
+            const host_pool_memory &host = copies.host;
+            if (!host.pool) GTEST_SKIP() << "the driver has no host memory pools";
+            const made_current there(far);
+            const test_stream of_far;
+            for (const bool is_up : {true, false})
+                for (const std::uint32_t route : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS})
+                    for (const std::uint32_t promise :
+                         {0u, is_up ? FERRY_COPY_SOURCE_READ : FERRY_COPY_DESTINATION_WRITTEN}) {
+                        const std::uint32_t flags = route | promise;
+                        ferry_options options = driver.options();
+                        options.copy_flags = flags;
+                        const instance_owner with_flags = open_or_fail(options); // for pieces, which have none
+                        ferry_copy_desc copy = is_up ? copies.up : copies.down;
+                        copy.flags = flags;
+                        const bool is_buffered = is_up && promise && size <= 1 << 20 && route != FERRY_COPY_BY_DRIVER;
+                        const std::int32_t waits = is_buffered                 ? FERRY_BLOCKS_NO
+                                                   : reaching == 0 && !promise ? FERRY_BLOCKS_NO
+                                                   : reaching == 0 || !is_up   ? FERRY_BLOCKS_UNTIL_DONE
+                                                                               : FERRY_BLOCKS_UNTIL_STAGED;
+                        ferry_explanation told = new_explanation();
+                        {
+                            gate held(of_far);
+                            ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, of_far, &told, nullptr));
+                        }
+                        EXPECT_EQ(told.blocks, waits);
+                        EXPECT_EQ(is_up ? told.source_memory : told.destination_memory, FERRY_MEMORY_PAGEABLE);
+                        for (const form how : forms) {
+                            SCOPED_TRACE(testing::Message()
+                                         << "device " << reaching << " reaches the pool, " << size << " bytes "
+                                         << (is_up ? "to" : "from") << " the device, flags " << flags << ", form "
+                                         << static_cast<int>(how));
+                            enqueued kept;
+                            if (how == form::prepared) {
+                                ASSERT_OK(
+                                    ferry_prepared_create(counted.get(), &copy, 1, 0, of_far, &kept.prepared, nullptr));
+                            }
+                            host.fill(is_up ? 1 : 0);
+                            ASSERT_OK(raw().cuMemsetD8Async(copies.device, is_up ? 0 : 1, size, stream));
+                            ASSERT_OK(raw().cuStreamSynchronize(stream));
+                            {
+                                gate held(of_far);
+                                run_behind(held, driver, [&] {
+                                    ferry_instance *const by = how == form::pieces ? with_flags.get() : counted.get();
+                                    enqueue(by, how, copy, of_far, kept);
+                                });
+                            }
+                            if (is_up && promise) host.fill(2);
+                            EXPECT_TRUE(is_up || !promise || host.holds(1)) << "when the call has returned";
+                            ASSERT_OK(raw().cuStreamSynchronize(of_far));
+                            if (is_up) {
+                                const made_current near(context);
+                                expect_there(stream, copies.device, std::byte{1}, size);
+                            } else {
+                                EXPECT_TRUE(host.holds(1));
+                            }
+                            if (kept.ticket) {
+                                EXPECT_OK(ferry_ticket_release(kept.ticket));
+                            }
+                            if (kept.prepared) {
+                                EXPECT_OK(ferry_prepared_destroy(kept.prepared));
+                            }
+                        }
+                    }
         }
-    // Now on a stream of the device that has access.
+}
+
+TEST_F(order, copies_are_right_when_only_another_device_reaches_the_host_pool) {
+    if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
+    constexpr std::uint64_t size = 60'000;
+    const other_device far;
+    host_pool_copies copies(counted.get(), 1, size);
+    const host_pool_memory &host = copies.host;
+    if (!host.pool) GTEST_SKIP() << "the driver has no host memory pools";
+    ferry_copy_desc &up = copies.up, &down = copies.down;
+    // On a stream of the device that has access.
     const made_current there(far);
     const test_stream of_far;
     for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS})
@@ -382,6 +482,42 @@ TEST_F(order, a_graph_takes_or_refuses_copies_with_a_host_pool_that_only_one_of_
         host.fill(0);
         graph.run();
         EXPECT_EQ(std::memcmp(reinterpret_cast<const void *>(host.address), near.picture().data(), size), 0);
+    }
+}
+
+// The graph reads the source in stream order, because the call is made in a context of the device that reaches the pool.
+TEST_F(order, a_graph_on_another_device_s_stream_takes_copies_with_a_host_pool_that_the_memory_s_device_reaches) {
+    if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
+    constexpr std::uint64_t size = 60'000;
+    const host_pool_copies copies(counted.get(), 0, size);
+    const host_pool_memory &host = copies.host;
+    if (!host.pool) GTEST_SKIP() << "the driver has no host memory pools";
+    const other_device far;
+    const made_current there(far);
+    const test_stream of_far;
+    for (const std::uint32_t flags : {FERRY_COPY_SOURCE_READ, FERRY_COPY_DESTINATION_WRITTEN}) {
+        ferry_copy_desc copy = flags == FERRY_COPY_SOURCE_READ ? copies.up : copies.down;
+        copy.flags = flags;
+        ferry_error_info error = new_error();
+        captured_graph refused(of_far);
+        expect_refusal(ferry_copy_async(counted.get(), &copy, of_far, nullptr, &error), error, FERRY_ERROR_CAPTURE,
+                       FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
+        EXPECT_EQ(ferry_copy_batch_async(counted.get(), &copy, 1, 0, of_far, nullptr), FERRY_ERROR_CAPTURE);
+        refused.end();
+    }
+    const auto fill_1 = [](void *memory) { static_cast<const host_pool_memory *>(memory)->fill(1); };
+    const auto fill_0 = [](void *memory) { static_cast<const host_pool_memory *>(memory)->fill(0); };
+    auto *const memory = const_cast<host_pool_memory *>(&host);
+    captured_graph graph(of_far);
+    ASSERT_OK(raw().cuLaunchHostFunc(of_far, fill_1, memory));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copies.up, of_far, nullptr, nullptr));
+    ASSERT_OK(raw().cuLaunchHostFunc(of_far, fill_0, memory));
+    ASSERT_OK(ferry_copy_batch_async(counted.get(), &copies.down, 1, 0, of_far, nullptr));
+    graph.end();
+    for (int i = 0; i < 2; ++i) {
+        host.fill(7);
+        graph.run();
+        EXPECT_TRUE(host.holds(1));
     }
 }
 

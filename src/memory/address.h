@@ -11,13 +11,14 @@ enum class memory_kind : std::uint8_t {
     host,     // host memory; the driver was not asked whether it is pinned
     pageable, // unknown to the driver
     pinned,
-    host_pool, // memory of a host pool that the context's device can access
+    host_pool,  // memory of a host pool that the context's device can access
+    far_pinned, // the same, but only the device of the copy's other end can access it: pageable to the context
     device,
     managed,
     array,
 };
 
-constexpr bool is_host(memory_kind kind) noexcept { return kind <= memory_kind::host_pool; }
+constexpr bool is_host(memory_kind kind) noexcept { return kind <= memory_kind::far_pinned; }
 constexpr bool is_pinned(memory_kind kind) noexcept {
     return kind == memory_kind::pinned || kind == memory_kind::host_pool;
 }

@@ -73,6 +73,7 @@ bool needs_copies(const plan_facts &facts) noexcept {
 // Why the copy cannot be staged. Pinned memory is staged only for the sake of scattered rows.
 obstacle staged_obstacle(const shape &shape, const plan_facts &facts) noexcept {
     if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
+    if (has_far_end(shape)) return obstacle::other_device;
     if (!is_pageable(shape) && !scatters_rows(shape)) return obstacle::not_pageable;
     if (is_pageable(shape) && facts.reaches_pageable) return obstacle::direct;
     const bool needs_kernel = !can_stage_by_copies(shape, facts);

@@ -108,7 +108,7 @@ struct copy_plan {
     // source.
     bool wait_before = false;
     // The call may return only when the source has been read, or the destination is complete: the caller works on the
-    // staged copy until it is done.
+    // staged copy until it is done, or waits for the stream after the driver's call.
     bool wait_in_the_call = false;
     // A staged copy without a kernel: copies on the stream take its place. `blocks` is 0 if a kernel could not serve.
     bool by_copies = false;
@@ -136,8 +136,10 @@ inline bool leaves_device(const shape &shape, int context_device) noexcept {
 }
 
 // Whether the driver's calls copy the memory as host memory. They copy memory of a host pool as device memory where the
-// device reaches the pool (docs/driver.md).
-constexpr bool is_copied_as_host(memory_kind kind) noexcept { return is_host(kind) && kind != memory_kind::host_pool; }
+// device of the context that the call names has access to the pool (docs/driver.md).
+constexpr bool is_copied_as_host(memory_kind kind) noexcept {
+    return is_host(kind) && kind != memory_kind::host_pool && kind != memory_kind::far_pinned;
+}
 
 // Whether the driver's asynchronous call reads the source before it returns. Between two host addresses the call waits
 // for the stream instead.
@@ -150,13 +152,20 @@ constexpr std::uint64_t largest_buffered = std::uint64_t{1} << 20;
 
 // Whether the source is to be read before the call returns, even if earlier work on the stream is pending.
 inline bool is_read_early(const shape &shape, const plan_facts &facts) noexcept {
-    return facts.preferences.source_read && facts.form == copy_form::asynchronous && is_read_in_the_call(shape);
+    return facts.preferences.source_read && facts.form == copy_form::asynchronous &&
+           (is_read_in_the_call(shape) || shape.source.kind == memory_kind::far_pinned);
 }
 
 // Whether the destination is to be complete before the call returns.
 inline bool is_written_in_the_call(const shape &shape, const plan_facts &facts) noexcept {
+    const memory_kind to = shape.destination.kind;
+    const bool is_pageable = to == memory_kind::pageable && !is_copied_as_host(shape.source.kind);
     return facts.preferences.written && facts.form == copy_form::asynchronous &&
-           shape.destination.kind == memory_kind::pageable && !is_copied_as_host(shape.source.kind);
+           (is_pageable || to == memory_kind::far_pinned);
+}
+
+inline bool has_far_end(const shape &shape) noexcept {
+    return shape.source.kind == memory_kind::far_pinned || shape.destination.kind == memory_kind::far_pinned;
 }
 
 // Whether the calling thread works on the copy if it is staged.
@@ -222,6 +231,8 @@ inline copy_plan plan_for_driver(const shape &shape, const plan_facts &facts) no
     plan.synchronise_after = facts.form == copy_form::synchronous && returns_early;
     plan.wait_before = facts.form == copy_form::asynchronous && !facts.is_captured && !facts.is_stream_idle &&
                        !facts.is_source_final && is_read_in_the_call(shape) && !facts.preferences.source_read;
+    plan.wait_in_the_call = !facts.is_captured && has_far_end(shape) &&
+                            (is_read_early(shape, facts) || is_written_in_the_call(shape, facts));
     return plan;
 }
 

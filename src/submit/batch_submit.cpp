@@ -280,9 +280,9 @@ private:
     error plan_call(single_call &one, plan_facts &facts, kernel_views &views, copy_plan &plan) noexcept {
         if (leaves_device(one.shape, facts.context_device))
             if (error failed = look_up_pool_ends(instance_, facts.context_device, one.shape)) return failed;
-        if (is_pageable(one.shape)) return choose_for_pageable(one, facts, views, plan);
-        plan = plan_for_driver(one.shape, facts);
         facts.preferences = one.preferences;
+        if (is_pageable(one.shape) || has_far_end(one.shape)) return choose_for_pageable(one, facts, views, plan);
+        plan = plan_for_driver(one.shape, facts);
         if (!may_be_relayed(one.shape, facts))
             return one.preferences.forced == route_kind::relayed ? refuse_route(obstacle::not_between_devices) : ok;
         resolved_ends ends;
@@ -294,7 +294,6 @@ private:
     error choose_for_pageable(const single_call &one, plan_facts &facts, kernel_views &views,
                               copy_plan &plan) noexcept {
         const shape &shape = one.shape;
-        facts.preferences = one.preferences;
         if (is_earlier_work_done_)
             facts.is_source_final = true;
         else if (error failed = look_at_stream(instance_, shape, stream_, facts))

@@ -210,6 +210,8 @@ error batch_validator::add_own(std::uint32_t flags, batch_box &box) noexcept {
     box.group = piece_group::apart;
     plan_facts facts = {.context_device = request_.context_device, .form = copy_form::asynchronous};
     box.preferences = facts.preferences = preferences_of(flags);
+    if (leaves_device(box.shape, facts.context_device))
+        if (error failed = look_up_pool_ends(instance_, facts.context_device, box.shape)) return failed;
     if (error failed = look_at_stream(instance_, box.shape, stream_, facts)) return failed;
     kernel_views views;
     resolved_ends ends;

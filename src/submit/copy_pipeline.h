@@ -34,13 +34,14 @@ struct prepared_copy {
 
 // Looks up the memory at both ends. The kind of host memory decides how the driver's call must be ordered and waited
 // for, and whether the copy is staged. It may stay unknown only for the destination of an asynchronous copy from device
-// memory where nothing is staged. For a plain line, nothing beyond the kind is asked. Where kernels may serve
+// memory where nothing is staged and the call need not wait. For a plain line, nothing beyond the kind is asked. Where kernels may serve
 // (`query_everything`), the one query of an end returns everything that they need.
 [[gnu::always_inline]] inline error look_up_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
                                                  const shape &shape, copy_form form, std::uint32_t flags,
                                                  CUstream stream, bool query_everything, resolved_ends &ends) noexcept {
     const bool is_source_on_device = copy.source.kind == FERRY_KIND_DEVICE || copy.source.kind == FERRY_KIND_ARRAY;
-    const bool need_destination = form == copy_form::synchronous || may_stage(instance, flags) || !is_source_on_device;
+    const bool need_destination = form == copy_form::synchronous || may_stage(instance, flags) ||
+                                  !is_source_on_device || (flags & FERRY_COPY_DESTINATION_WRITTEN);
     const auto look_up = [&](const ferry_place &place, const shape_end &end, bool need_kind,
                              resolved_place &resolved) noexcept {
         return resolve_place(instance.cu, place, end.span,

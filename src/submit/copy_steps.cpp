@@ -35,12 +35,20 @@ error look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy, resolv
 
 error look_up_pool_ends(ferry_instance &instance, int context_device, shape &shape) noexcept {
     const auto look_up = [&](shape_end &end, const shape_end &other) noexcept -> error {
-        if (end.kind != memory_kind::host_pool || !is_elsewhere(other, context_device)) return {};
+        if (end.kind != memory_kind::pageable && end.kind != memory_kind::host_pool) return {};
+        if (!is_elsewhere(other, context_device)) return {};
         CUcontext there = nullptr;
         if (error failed = instance.contexts.get(other.device, there)) return failed;
         context_scope scope(instance.cu);
         if (error failed = scope.enter(there)) return failed;
-        if (!is_within_reach(instance.cu, end.span.first)) end.kind = memory_kind::pageable;
+        address_facts facts;
+        if (error failed = look_up_address(instance.cu, end.span.first, address_query::kind_and_reach, facts))
+            return failed;
+        const bool is_pageable_there = kind_to_context(facts) == memory_kind::pageable;
+        if (is_pageable_there)
+            end.kind = memory_kind::pageable;
+        else if (end.kind == memory_kind::pageable)
+            end.kind = memory_kind::far_pinned;
         return {};
     };
     if (error failed = look_up(shape.source, shape.destination)) return failed;
@@ -68,7 +76,10 @@ error enter_for_graph(ferry_instance &instance, const shape &shape, const plan_f
     const auto is_served = [&](const shape_end &end, const shape_end &other, int device) noexcept {
         if (end.kind == memory_kind::device)
             return can_driver_copy(instance.cu, end.span.first, end.device < 0 || end.device == device);
-        if (end.kind != memory_kind::pageable || !is_elsewhere(other, device)) return true;
+        if (!is_elsewhere(other, device)) return true;
+        // In other contexts than that of the other end the memory is pageable, and a graph would read it too early.
+        if (end.kind == memory_kind::far_pinned) return &end == &shape.destination;
+        if (end.kind != memory_kind::pageable) return true;
         resolved_place here = {};
         memory_kind kind = end.kind; // see look_up_pool_ends
         return !know_kind(instance.cu, end, here, kind) && kind != memory_kind::host_pool;
@@ -272,6 +283,8 @@ error for_each_planned_copy(ferry_instance &instance, const shape &whole, const 
         if (is_host(part.destination.kind))
             if (error failed = know_kind(instance.cu, part.destination, ends.destination, part.destination.kind))
                 return failed;
+        if (leaves_device(part, facts.context_device))
+            if (error failed = look_up_pool_ends(instance, facts.context_device, part)) return failed;
         plan_facts of_part = facts;
         kernel_views views;
         copy_plan plan;
@@ -308,7 +321,8 @@ error run_by_driver(ferry_instance &instance, const shape &shape, const plan_fac
         if (error failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
     if (plan.wait_before)
         if (error failed = pass_earlier_work(instance.cu, site.stream, copies_in_flight::are_any())) return failed;
-    return run_driver_route(instance.cu, shape, plan, facts.form, contexts, site.stream);
+    const error failed = run_driver_route(instance.cu, shape, plan, facts.form, contexts, site.stream);
+    return failed || !plan.wait_in_the_call ? failed : pass_earlier_work(instance.cu, site.stream, false);
 }
 
 void pack_rows(const shape &shape, std::byte *packed) noexcept {

@@ -66,19 +66,28 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
         if (error failed = know_kind(instance.cu, shape.source, known_ends.source, source)) return failed;
         if (error failed = know_kind(instance.cu, shape.destination, known_ends.destination, destination))
             return failed;
+        ferry::shape known = shape;
+        if (is_host(known.source.kind)) known.source.kind = source;
+        if (is_host(known.destination.kind)) known.destination.kind = destination;
+        if (leaves_device(known, facts.context_device)) {
+            if (error failed = look_up_pool_ends(instance, facts.context_device, known)) return failed;
+            if (is_host(known.source.kind)) source = known.source.kind;
+            if (is_host(known.destination.kind)) destination = known.destination.kind;
+        }
         const bool is_synchronous = form == copy_form::synchronous;
         bool by_kernel = false;
         const auto add_call = [&](memory_kind source, memory_kind destination, const planned_copy &call) noexcept {
             const copy_plan &plan = call.plan;
             const bool by_driver = plan.route == route_kind::driver;
-            const blocking waits = by_driver                ? blocking_of(source, destination, form)
-                                   : is_synchronous         ? blocking::until_done
-                                   : !plan.wait_in_the_call ? blocking::no
+            const blocking waits = is_synchronous                       ? blocking::until_done
+                                   : by_driver && plan.wait_in_the_call ? blocking::until_done
+                                   : by_driver                          ? blocking_of(source, destination, form)
+                                   : !plan.wait_in_the_call             ? blocking::no
                                    : call.shape.destination.kind == memory_kind::pageable ? blocking::until_done
                                                                                           : blocking::until_staged;
             const bool is_staged = plan.route == route_kind::staged;
             found.blocks = std::max(found.blocks, static_cast<std::int32_t>(waits));
-            found.synchronises |= plan.synchronise_after || plan.wait_before;
+            found.synchronises |= plan.synchronise_after || plan.wait_before || (by_driver && plan.wait_in_the_call);
             if (static_cast<std::int32_t>(plan.route) >= found.route) {
                 found.route = static_cast<std::int32_t>(plan.route);
                 found.reason = plan.reason;
@@ -103,9 +112,6 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
             if (is_staged) found.threads = instance.staging_threads + (helps ? 1u : 0u);
             ++found.calls;
         };
-        ferry::shape known = shape;
-        if (known.source.kind == memory_kind::host) known.source.kind = source;
-        if (known.destination.kind == memory_kind::host) known.destination.kind = destination;
         if (error failed = forecast(instance, known, prepared, known_ends, found)) return failed;
         const copy_site site = prepared.site(stream);
         const auto add = [&](const planned_copy &call) noexcept -> error {
