@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "support/fault_driver.h"
+#include "support/ferry_array.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -282,6 +283,104 @@ TEST_F(bad_input, full_checks_find_wrong_kinds_and_devices) {
     copy = good();
     copy.destination.device = 1;
     expect_refused(full.get(), copy, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE);
+}
+
+// Arrays of device 0 that ferry made: one of every kind, and a plane of a planar one.
+struct made_arrays {
+    explicit made_arrays(ferry_instance *instance) : instance(instance) {
+        for (const array_kind &kind : array_kinds)
+            whole.push_back(std::make_unique<ferry_array>(instance, kind, texels[2], 0));
+        for (const std::unique_ptr<ferry_array> &one : whole)
+            all.push_back(one->array());
+        const ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_NV12, 3, FERRY_ARRAY_VIDEO, 64, 32, 0};
+        EXPECT_OK(ferry_array_create(instance, 0, &desc, &planar, nullptr));
+        for (const std::uint32_t index : {0u, 1u}) {
+            CUarray plane = nullptr;
+            EXPECT_OK(ferry_array_get_plane(instance, planar, index, &plane));
+            all.push_back(plane);
+        }
+    }
+    ~made_arrays() { EXPECT_OK(ferry_array_destroy(instance, planar)); }
+    made_arrays(const made_arrays &) = delete;
+
+    ferry_instance *instance;
+    std::vector<std::unique_ptr<ferry_array>> whole;
+    CUarray planar = nullptr;
+    std::vector<CUarray> all;
+};
+
+TEST_F(bad_input, an_array_that_ferry_made_is_refused_on_another_device_than_its_own) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    for (ferry_instance *const instance : {basic.get(), full.get()}) {
+        const made_arrays made(instance);
+        for (const CUarray array : made.all)
+            for (const std::int32_t side : {FERRY_SIDE_SOURCE, FERRY_SIDE_DESTINATION}) {
+                ferry_copy_desc copy = {};
+                copy.width = 8;
+                ferry_place &end = side == FERRY_SIDE_SOURCE ? copy.source : copy.destination;
+                (side == FERRY_SIDE_SOURCE ? copy.destination : copy.source) = host->describe(statement::stated);
+                for (const std::int32_t right : {0, FERRY_DEVICE_UNKNOWN}) {
+                    ferry_place_array(&end, right, array);
+                    EXPECT_OK(ferry_copy(instance, &copy, nullptr));
+                    EXPECT_OK(ferry_copy_batch(instance, &copy, 1, 0, nullptr));
+                }
+                ferry_place_array(&end, 1, array);
+                expect_refused(instance, copy, FERRY_ERROR_DEVICE, side, FERRY_FIELD_DEVICE);
+                ferry_explanation told = new_explanation();
+                EXPECT_EQ(ferry_copy_explain(instance, &copy, &told, nullptr), FERRY_ERROR_DEVICE);
+                const ferry_copy_desc two[] = {good(), copy};
+                ferry_prepared *prepared = nullptr;
+                for (const int form : {0, 1, 2, 3}) {
+                    ferry_error_info error = new_error();
+                    const std::int32_t status =
+                        form == 0   ? ferry_copy_batch(instance, two, 2, 0, &error)
+                        : form == 1 ? ferry_copy_batch_async(instance, two, 2, 0, nullptr, &error)
+                        : form == 2 ? ferry_prepared_create(instance, two, 2, 0, nullptr, &prepared, &error)
+                                    : ferry_copy_async(instance, &copy, nullptr, nullptr, &error);
+                    expect_refusal(status, error, FERRY_ERROR_DEVICE, side, FERRY_FIELD_DEVICE);
+                    EXPECT_EQ(error.limit, 0u);
+                    EXPECT_EQ(error.value, 1u);
+                    EXPECT_EQ(error.index, form == 3 ? 0u : 1u);
+                }
+            }
+    }
+}
+
+TEST_F(bad_input, the_device_of_an_array_that_ferry_made_need_not_be_stated_on_another_device_s_stream) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    const other_device far;
+    const made_current there(far);
+    const test_stream of_far;
+    for (ferry_instance *const instance : {basic.get(), full.get()}) {
+        ferry_array made(instance, array_kinds[0], texels[2], 0);
+        {
+            const made_current here(context);
+            made.fill(5);
+        }
+        ferry_copy_desc copy = {};
+        ferry_place_array(&copy.source, FERRY_DEVICE_UNKNOWN, made.array());
+        copy.destination = host->describe(statement::stated);
+        copy.width = 256;
+        ferry_explanation told = new_explanation();
+        ASSERT_OK(ferry_copy_explain_async(instance, &copy, of_far, &told, nullptr));
+        EXPECT_EQ(told.source_device, 0);
+        EXPECT_EQ(told.context_device, 1);
+        ASSERT_OK(ferry_copy_async(instance, &copy, of_far, nullptr, nullptr));
+        ASSERT_OK(raw().cuStreamSynchronize(of_far));
+        EXPECT_EQ(std::memcmp(reinterpret_cast<const void *>(host->address()), made.picture.data(), 256), 0);
+    }
+}
+
+TEST_F(bad_input, an_array_is_found_on_the_device_where_it_was_made_last) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    for (int i = 0; i < 4; ++i) {
+        ferry_array made(basic.get(), array_kinds[i % 2], texels[2], 0, i % 2);
+        ferry_copy_desc copy = {};
+        ferry_place_array(&copy.source, i % 2, made.array());
+        copy.destination = host->describe(statement::stated);
+        copy.width = 8;
+        EXPECT_OK(ferry_copy(basic.get(), &copy, nullptr)) << "the driver may give the same handle again";
+    }
 }
 
 TEST_F(bad_input, freed_and_foreign_addresses_are_refused_where_the_driver_reports_them) {

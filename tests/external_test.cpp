@@ -387,6 +387,10 @@ TEST_F(files, arrays_of_several_levels_lie_in_the_memory) {
             ferry_place_host(&copy.destination, back.data());
             ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr));
             EXPECT_EQ(back, data);
+            if (device_count() > 1) {
+                ferry_place_array(&copy.source, 1, array);
+                EXPECT_EQ(ferry_copy(basic.get(), &copy, nullptr), FERRY_ERROR_DEVICE) << "it is on device 0";
+            }
         }
         CUarray_st *none = nullptr;
         EXPECT_NE(ferry_mipmapped_array_get_level(basic.get(), whole, 3, &none), FERRY_SUCCESS);

@@ -38,7 +38,7 @@ namespace Ferry
         Flags = -5,
         /// <summary>unknown kind; full checks: not the kind stated; a fill of pageable memory</summary>
         Kind = -6,
-        /// <summary>no such device; full checks: the memory is not on the stated device</summary>
+        /// <summary>no such device; not the array's device; full checks: not the memory's device</summary>
         Device = -7,
         /// <summary>null address or array; full checks: a freed or foreign address</summary>
         Address = -8,
@@ -776,9 +776,11 @@ namespace Ferry
     /// from one slice to the next, at least y + height: the allocation's height, not the copy's. 0: slices are tight,
     /// height rows apart; y must then be 0 unless the copy is in the first slice. Not read for arrays. address Not read
     /// for ARRAY; `array` is read only for ARRAY. device Not read for ANY and HOST. Managed memory may be HOST, ANY, or
-    /// DEVICE on any device. array Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar
-    /// array takes no copy (the driver's -1001); its planes do. Only full checks refuse a wrong address. With basic
-    /// checks the driver may refuse it or the process may crash, as with the driver's own calls.
+    /// DEVICE on any device. For an array that the instance made, a level or a plane of it, another device is refused
+    /// (FERRY_ERROR_DEVICE). The device of any other array is not checked, because the driver does not report it. array
+    /// Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy (the
+    /// driver's -1001); its planes do. Only full checks refuse a wrong address. With basic checks the driver may refuse
+    /// it or the process may crash, as with the driver's own calls.
     /// </summary>
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct NativePlace
@@ -1793,22 +1795,22 @@ namespace Ferry
         /// copy is complete. A small upload waits up to 30 us for one of ferry's just before it on the stream, and a
         /// staged copy on an idle stream up to 0.1 ms until the device has started a kernel, some 10 us if it is idle.
         /// ferry_copy_explain_async reports what applies. Memory of a host pool does not count as host memory here if
-        /// the device has access to the pool. The first copy by a kernel in a context may wait while the kernel is
-        /// loaded; the first staged, buffered or relayed copy, while threads start, streams are created or memory is
-        /// pinned (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's lock
-        /// while another thread frees (see Memory). Ownership: `copy` is read before return. The memory must live until
-        /// the stream has passed the copy, and the source must not change until then, except a pageable source with
-        /// FERRY_COPY_SOURCE_READ: until the return. Memory that is unmapped while a copy runs cannot be made safe.
-        /// *ticket is the caller's until ferry_ticket_release, which must come before ferry_close. Errors: the common
-        /// errors; as ferry_copy; nothing was enqueued, except the parts of a split copy, the launches of a staged one
-        /// above 1 GiB, or the chunks of a relayed one, before the one that fails. FERRY_ERROR_CAPTURE on a stream that
-        /// is being captured, for three kinds of copy: between memory from pools of two devices, neither of which has
-        /// access to the other's pool; from pageable memory to a device without staging, because the driver would read
-        /// the source at the launch, before the graph's earlier nodes have run; and of pageable memory with
-        /// FERRY_COPY_SOURCE_READ or _DESTINATION_WRITTEN. With a ticket also _OUT_OF_MEMORY, _UNSUPPORTED, and
-        /// _CAPTURE under any capture, because the copy may run any number of times. If the driver refuses only the
-        /// event behind the copy, the copy is in flight all the same. A later call that synchronises reports later
-        /// failures.
+        /// the device of the copy's other end has access to the pool, or between host memory the stream's device. The
+        /// first copy by a kernel in a context may wait while the kernel is loaded; the first staged, buffered or
+        /// relayed copy, while threads start, streams are created or memory is pinned (ferry_options.kernels and
+        /// staging). Like every call that enqueues, it waits for the driver's lock while another thread frees (see
+        /// Memory). Ownership: `copy` is read before return. The memory must live until the stream has passed the copy,
+        /// and the source must not change until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the
+        /// return. Memory that is unmapped while a copy runs cannot be made safe. *ticket is the caller's until
+        /// ferry_ticket_release, which must come before ferry_close. Errors: the common errors; as ferry_copy; nothing
+        /// was enqueued, except the parts of a split copy, the launches of a staged one above 1 GiB, or the chunks of a
+        /// relayed one, before the one that fails. FERRY_ERROR_CAPTURE on a stream that is being captured, for three
+        /// kinds of copy: between memory from pools of two devices, neither of which has access to the other's pool;
+        /// from pageable memory to a device without staging, because the driver would read the source at the launch,
+        /// before the graph's earlier nodes have run; and of pageable memory with FERRY_COPY_SOURCE_READ or
+        /// _DESTINATION_WRITTEN. With a ticket also _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture,
+        /// because the copy may run any number of times. If the driver refuses only the event behind the copy, the copy
+        /// is in flight all the same. A later call that synchronises reports later failures.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_copy_async(IntPtr instance, NativeCopy* copy, IntPtr stream, IntPtr* ticket,
@@ -2593,21 +2595,23 @@ namespace Ferry
         /// <summary>
         /// Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a
         /// host pool is pinned for devices that have access to the pool, and pageable for the others. The call reports
-        /// the kind for the current context's device, else for device 0.
+        /// the kind for the current context's device, else for device 0. In a copy between such memory and another
+        /// device's memory, SOURCE_READ and DESTINATION_WRITTEN apply unless both that device and the copy's own have
+        /// access.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_address_get_info(IntPtr instance, ulong address, AddressInfo* info);
 
         /// <summary>
-        /// Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. Copies take any other CUarray too. With
-        /// FERRY_ARRAY_SURFACE and a format of plain texels (neither compressed nor video), ferry's kernels can read
-        /// the array in the context it was made in: whole arrays reach the device's memory up to 1.8 times as fast
-        /// (H200). From the first copy by a kernel on, ferry keeps a surface of such an array and identifies it by the
-        /// array's handle. So destroy the array with ferry_array_destroy (a mipmapped one with
+        /// Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. Copies take any other CUarray too. ferry
+        /// identifies the array by its handle. Destroy it with ferry_array_destroy (a mipmapped one with
         /// ferry_mipmapped_array_destroy) on the instance that made it. The driver's own call or another instance may
         /// destroy it only after this instance is closed: otherwise a later array with the same handle would be read
-        /// wrongly. An array given to ferry_array_destroy_async is reused for an equal description on the same device,
-        /// once its stream has passed. Its contents are undefined, as in a new array.
+        /// wrongly, or be refused on its device. With FERRY_ARRAY_SURFACE and a format of plain texels (neither
+        /// compressed nor video), ferry's kernels can read the array in the context it was made in: whole arrays reach
+        /// the device's memory up to 1.8 times as fast (H200). From the first copy by a kernel on, ferry keeps a
+        /// surface of such an array. An array given to ferry_array_destroy_async is reused for an equal description on
+        /// the same device, once its stream has passed. Its contents are undefined, as in a new array.
         /// </summary>
         /// <remarks>
         /// Blocking: may wait for the device, as ferry_device_alloc; never if an array is reused. Ownership: *array, a

@@ -21,7 +21,7 @@ const (
 	ErrorReserved        Status = -4  // a reserved field is not zero
 	ErrorFlags           Status = -5  // an unknown flag is set
 	ErrorKind            Status = -6  // unknown kind; full checks: not the kind stated; a fill of pageable memory
-	ErrorDevice          Status = -7  // no such device; full checks: the memory is not on the stated device
+	ErrorDevice          Status = -7  // no such device; not the array's device; full checks: not the memory's device
 	ErrorAddress         Status = -8  // null address or array; full checks: a freed or foreign address
 	ErrorPitch           Status = -9  // row pitch below x + width or above the device's limit, slice height below y + height
 	ErrorOverflow        Status = -10 // offsets and extent do not fit 64 bits

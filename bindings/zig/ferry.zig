@@ -11,7 +11,7 @@ pub const FERRY_ERROR_ABI_MISMATCH: i32 = -3; // struct_size is out of range, or
 pub const FERRY_ERROR_RESERVED: i32 = -4; // a reserved field is not zero
 pub const FERRY_ERROR_FLAGS: i32 = -5; // an unknown flag is set
 pub const FERRY_ERROR_KIND: i32 = -6; // unknown kind; full checks: not the kind stated; a fill of pageable memory
-pub const FERRY_ERROR_DEVICE: i32 = -7; // no such device; full checks: the memory is not on the stated device
+pub const FERRY_ERROR_DEVICE: i32 = -7; // no such device; not the array's device; full checks: not the memory's device
 pub const FERRY_ERROR_ADDRESS: i32 = -8; // null address or array; full checks: a freed or foreign address
 pub const FERRY_ERROR_PITCH: i32 = -9; // row pitch below x + width or above the device's limit, slice height below y + height
 pub const FERRY_ERROR_OVERFLOW: i32 = -10; // offsets and extent do not fit 64 bits
@@ -404,7 +404,9 @@ pub const ferry_error_info = extern struct {
 ///               slices are tight, height rows apart; y must then be 0 unless the copy is in the first slice. Not read
 ///               for arrays.
 /// address       Not read for ARRAY; `array` is read only for ARRAY.
-/// device        Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device.
+/// device        Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device. For an array that
+///               the instance made, a level or a plane of it, another device is refused (FERRY_ERROR_DEVICE). The
+///               device of any other array is not checked, because the driver does not report it.
 /// array         Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
 ///               (the driver's -1001); its planes do.
 ///
@@ -1159,12 +1161,14 @@ pub extern fn ferry_host_register(instance: *ferry_instance, address: *anyopaque
 /// Undoes ferry_host_register; `address` is the one given there.
 pub extern fn ferry_host_unregister(instance: *ferry_instance, address: *anyopaque) i32;
 
-/// Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a host pool is pinned for devices that have access to the pool, and pageable for the others. The call reports the kind for the current context's device, else for device 0.
+/// Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a host pool is pinned for devices that have access to the pool, and pageable for the others. The call reports the kind for the current context's device, else for device 0. In a copy between such memory and another device's memory, SOURCE_READ and DESTINATION_WRITTEN apply unless both that device and the copy's own have access.
 pub extern fn ferry_address_get_info(instance: *ferry_instance, address: u64, info: *ferry_address_info) i32;
 
 /// Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. Copies take any other CUarray too.
 ///
-/// With FERRY_ARRAY_SURFACE and a format of plain texels (neither compressed nor video), ferry's kernels can read the array in the context it was made in: whole arrays reach the device's memory up to 1.8 times as fast (H200). From the first copy by a kernel on, ferry keeps a surface of such an array and identifies it by the array's handle. So destroy the array with ferry_array_destroy (a mipmapped one with ferry_mipmapped_array_destroy) on the instance that made it. The driver's own call or another instance may destroy it only after this instance is closed: otherwise a later array with the same handle would be read wrongly.
+/// ferry identifies the array by its handle. Destroy it with ferry_array_destroy (a mipmapped one with ferry_mipmapped_array_destroy) on the instance that made it. The driver's own call or another instance may destroy it only after this instance is closed: otherwise a later array with the same handle would be read wrongly, or be refused on its device.
+///
+/// With FERRY_ARRAY_SURFACE and a format of plain texels (neither compressed nor video), ferry's kernels can read the array in the context it was made in: whole arrays reach the device's memory up to 1.8 times as fast (H200). From the first copy by a kernel on, ferry keeps a surface of such an array.
 ///
 /// An array given to ferry_array_destroy_async is reused for an equal description on the same device, once its stream has passed. Its contents are undefined, as in a new array.
 pub extern fn ferry_array_create(instance: *ferry_instance, device: i32, desc: *const ferry_array_desc, array: *?*CUarray_st, @"error": ?*ferry_error_info) i32;

@@ -120,7 +120,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_RESERVED (-4)         /* a reserved field is not zero */
 #define FERRY_ERROR_FLAGS (-5)            /* an unknown flag is set */
 #define FERRY_ERROR_KIND (-6)    /* unknown kind; full checks: not the kind stated; a fill of pageable memory */
-#define FERRY_ERROR_DEVICE (-7)  /* no such device; full checks: the memory is not on the stated device */
+#define FERRY_ERROR_DEVICE (-7)  /* no such device; not the array's device; full checks: not the memory's device */
 #define FERRY_ERROR_ADDRESS (-8) /* null address or array; full checks: a freed or foreign address */
 #define FERRY_ERROR_PITCH                                                                                              \
     (-9) /* row pitch below x + width or above the device's limit, slice height below y + height */
@@ -347,7 +347,8 @@ FERRY_API void ferry_close(ferry_instance *instance);
 #define FERRY_KIND_DEVICE 2 /* `address` is device (or managed) memory on `device` */
 #define FERRY_KIND_ARRAY 3  /* `array` is a CUDA array on `device` */
 
-/* For kind DEVICE ferry asks the driver; for kind ARRAY it is the device of the stream or of the other place. */
+/* For kind DEVICE ferry queries the driver. For kind ARRAY it is the device on which the instance made the array; for
+ * other arrays, it is the device of the stream or of the other place. */
 #define FERRY_DEVICE_UNKNOWN (-1)
 
 /*
@@ -359,7 +360,9 @@ FERRY_API void ferry_close(ferry_instance *instance);
  *               slices are tight, height rows apart; y must then be 0 unless the copy is in the first slice. Not read
  *               for arrays.
  * address       Not read for ARRAY; `array` is read only for ARRAY.
- * device        Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device.
+ * device        Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device. For an array that
+ *               the instance made, a level or a plane of it, another device is refused (FERRY_ERROR_DEVICE). The
+ *               device of any other array is not checked, because the driver does not report it.
  * array         Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
  *               (the driver's -1001); its planes do.
  *
@@ -515,10 +518,11 @@ typedef struct ferry_ticket ferry_ticket;
  *                destination, until the copy is complete. A small upload waits up to 30 us for one of ferry's just
  *                before it on the stream, and a staged copy on an idle stream up to 0.1 ms until the device has started
  *                a kernel, some 10 us if it is idle. ferry_copy_explain_async reports what applies. Memory of a host
- *                pool does not count as host memory here if the device has access to the pool. The first copy by a
- *                kernel in a context may wait while the kernel is loaded; the first staged, buffered or relayed copy,
- *                while threads start, streams are created or memory is pinned (ferry_options.kernels and staging).
- *                Like every call that enqueues, it waits for the driver's lock while another thread frees (see Memory).
+ *                pool does not count as host memory here if the device of the copy's other end has access to the pool,
+ *                or between host memory the stream's device. The first copy by a kernel in a context may wait while the
+ *                kernel is loaded; the first staged, buffered or relayed copy, while threads start, streams are created
+ *                or memory is pinned (ferry_options.kernels and staging). Like every call that enqueues, it waits for
+ *                the driver's lock while another thread frees (see Memory).
  * Ownership:     `copy` is read before return. The memory must live until the stream has passed the copy, and the
  *                source must not change until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the
  *                return. Memory that is unmapped while a copy runs cannot be made safe.
@@ -1943,7 +1947,8 @@ typedef struct ferry_address_info {
 /*
  * Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a host pool
  * is pinned for devices that have access to the pool, and pageable for the others. The call reports the kind for the
- * current context's device, else for device 0.
+ * current context's device, else for device 0. In a copy between such memory and another device's memory, SOURCE_READ
+ * and DESTINATION_WRITTEN apply unless both that device and the copy's own have access.
  *
  * Driver:        cuPointerGetAttributes.
  */
@@ -2032,12 +2037,14 @@ typedef struct ferry_array_desc {
 /*
  * Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. Copies take any other CUarray too.
  *
+ * ferry identifies the array by its handle. Destroy it with ferry_array_destroy (a mipmapped one with
+ * ferry_mipmapped_array_destroy) on the instance that made it. The driver's own call or another instance may destroy it
+ * only after this instance is closed: otherwise a later array with the same handle would be read wrongly, or be refused
+ * on its device.
+ *
  * With FERRY_ARRAY_SURFACE and a format of plain texels (neither compressed nor video), ferry's kernels can read the
  * array in the context it was made in: whole arrays reach the device's memory up to 1.8 times as fast (H200). From the
- * first copy by a kernel on, ferry keeps a surface of such an array and identifies it by the array's handle. So
- * destroy the array with ferry_array_destroy (a mipmapped one with ferry_mipmapped_array_destroy) on the instance that
- * made it. The driver's own call or another instance may destroy it only after this instance is closed: otherwise a
- * later array with the same handle would be read wrongly.
+ * first copy by a kernel on, ferry keeps a surface of such an array.
  *
  * An array given to ferry_array_destroy_async is reused for an equal description on the same device, once its stream
  * has passed. Its contents are undefined, as in a new array.

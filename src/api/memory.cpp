@@ -245,7 +245,7 @@ int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, CUmipmappedArr
     context_scope scope(instance->cu);
     if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
     const int32_t status = call_optional(instance->cu.cuMipmappedArrayGetLevel, array, mipmapped, level);
-    if (status == FERRY_SUCCESS) instance->surfaces.note_level(mipmapped, *array);
+    if (status == FERRY_SUCCESS) instance->surfaces.note_part(mipmapped, *array);
     return status;
 }
 
@@ -268,7 +268,9 @@ int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint3
     if (!instance || !array || !plane_array) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
     if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return call_optional(instance->cu.cuArrayGetPlane, plane_array, array, plane);
+    const int32_t status = call_optional(instance->cu.cuArrayGetPlane, plane_array, array, plane);
+    if (status == FERRY_SUCCESS) instance->surfaces.note_part(array, *plane_array);
+    return status;
 }
 
 int32_t ferry_array_get_info(ferry_instance *instance, CUarray_st *array, ferry_array_desc *desc,

@@ -5,8 +5,9 @@
 
 namespace ferry {
 
-void known_arrays::begin(const driver_table &cu) noexcept {
+void known_arrays::begin(const driver_table &cu, const array_surfaces &made) noexcept {
     cu_ = &cu;
+    made_ = &made;
     arrays_.clear();
     sorted_.clear();
     last_ = 0;
@@ -22,7 +23,7 @@ void known_arrays::begin(const driver_table &cu) noexcept {
         return {};
     }
     known_array added = {.array = place.array, .facts = {}};
-    if (error failed = look_up_array(*cu_, place, added.facts)) return failed;
+    if (error failed = look_up_array(*cu_, *made_, place, added.facts)) return failed;
     const auto position = static_cast<std::size_t>(at - sorted_.begin());
     const std::uint32_t index = size();
     if (!arrays_.append(added) || !sorted_.insert(position, {place.array, index})) return no_memory;

@@ -17,7 +17,7 @@ public:
     explicit known_arrays(const allocator &memory) noexcept : arrays_(memory), sorted_(memory) {}
 
     // Clears the cache for a call in the context that is current from now on.
-    void begin(const driver_table &cu) noexcept;
+    void begin(const driver_table &cu, const array_surfaces &made) noexcept;
 
     const known_array &operator[](std::uint32_t index) const noexcept { return arrays_[index]; }
     std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(arrays_.size()); }
@@ -39,6 +39,7 @@ private:
     };
 
     const driver_table *cu_ = nullptr;
+    const array_surfaces *made_ = nullptr;
     growing<known_array> arrays_;
     growing<place_of> sorted_; // by handle
     std::uint32_t last_ = 0;   // the last array found: copies of one array often follow each other

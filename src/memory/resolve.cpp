@@ -43,6 +43,12 @@ error check_host_span(const driver_table &cu, const address_span &span, const ho
     }
 }
 
+error check_device(const ferry_place &place, int device) noexcept {
+    if (place.device == FERRY_DEVICE_UNKNOWN || place.device == device) return {};
+    return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(device),
+                  static_cast<std::uint64_t>(place.device));
+}
+
 } // namespace
 
 error check_statement(const ferry_place &place, memory_kind kind, int device) noexcept {
@@ -50,11 +56,7 @@ error check_statement(const ferry_place &place, memory_kind kind, int device) no
     if (place.kind == FERRY_KIND_HOST && kind == memory_kind::device) return wrong_kind;
     if (place.kind == FERRY_KIND_DEVICE && kind == memory_kind::pageable) return wrong_address;
     if (place.kind == FERRY_KIND_DEVICE && !is_device_side) return wrong_kind;
-    if (place.kind == FERRY_KIND_DEVICE && kind == memory_kind::device && place.device != FERRY_DEVICE_UNKNOWN &&
-        place.device != device)
-        return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(device),
-                      static_cast<std::uint64_t>(place.device));
-    return {};
+    return place.kind == FERRY_KIND_DEVICE && kind == memory_kind::device ? check_device(place, device) : ok;
 }
 
 error query_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
@@ -86,7 +88,8 @@ error query_driver(const driver_table &cu, const ferry_place &place, const addre
     return check_host_span(cu, span, *options.ranges, !options.needs_registered);
 }
 
-error look_up_array(const driver_table &cu, const ferry_place &place, array_facts &facts) noexcept {
+error look_up_array(const driver_table &cu, const array_surfaces &made, const ferry_place &place,
+                    array_facts &facts) noexcept {
     CUDA_ARRAY3D_DESCRIPTOR desc = {};
     const CUresult result = cu.cuArray3DGetDescriptor(&desc, place.array);
     if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE)
@@ -98,8 +101,16 @@ error look_up_array(const driver_table &cu, const ferry_place &place, array_fact
              elements.down,
              elements.deep,
              (desc.Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0,
-             desc.Height != 0};
+             desc.Height != 0,
+             made.device_of(place.array)};
     return {};
+}
+
+error resolve_array_device(const ferry_place &place, const array_facts &facts, int &device) noexcept {
+    device = place.device;
+    if (facts.device < 0) return {};
+    device = facts.device;
+    return check_device(place, facts.device);
 }
 
 } // namespace ferry

@@ -6,6 +6,7 @@
 #include "base/address_span.h"
 #include "memory/address.h"
 #include "memory/host_ranges.h"
+#include "memory/surfaces.h"
 
 namespace ferry {
 
@@ -16,6 +17,7 @@ struct array_facts {
     std::uint64_t depth;        // slices or layers
     bool is_layered;            // has layers or faces, which a copy sees as slices; filled for every array
     bool has_rows;              // false for 1D arrays and for layered 1D arrays; filled for every array
+    int device = -1;            // -1: unknown, because ferry did not make the array
 };
 
 // Filled by resolve_place and look_up_array.
@@ -64,7 +66,12 @@ inline error resolve_place(const driver_table &cu, const ferry_place &place, con
     return {};
 }
 
-// Looks up the format and extent of an array. Unlike addresses, arrays can be queried only while a context is current.
-[[gnu::noinline]] error look_up_array(const driver_table &cu, const ferry_place &place, array_facts &facts) noexcept;
+// Looks up the format, extent and device of an array. Unlike addresses, arrays can be queried only while a context is
+// current. The driver has no query for the device, so only arrays that ferry made have a known device.
+[[gnu::noinline]] error look_up_array(const driver_table &cu, const array_surfaces &made, const ferry_place &place,
+                                      array_facts &facts) noexcept;
+
+// Checks the caller's statement about the device of an array, and finds the device: -1 if nobody knows it.
+error resolve_array_device(const ferry_place &place, const array_facts &facts, int &device) noexcept;
 
 } // namespace ferry

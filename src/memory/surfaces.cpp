@@ -73,23 +73,30 @@ void array_surfaces::note(CUmipmappedArray mipmapped, const made_array &as) noex
 bool array_surfaces::describe(const void *whole, made_array &found) const noexcept {
     const lock_guard lock(mutex_);
     const record *const known = const_cast<array_surfaces *>(this)->look_up(whole);
-    if (!known || (known->array && known->whole)) return false; // a level belongs to its mipmapped array
+    if (!known || (known->array && known->whole)) return false; // a level or plane belongs to its whole
     found = known->as;
     return true;
 }
 
-void array_surfaces::note_level(CUmipmappedArray mipmapped, CUarray level) noexcept {
+void array_surfaces::note_part(const void *whole, CUarray part) noexcept {
     record added = {};
     {
         const lock_guard lock(mutex_);
-        const record *const whole = look_up(mipmapped);
-        const record *const known = look_up(level);
-        if (!whole || !whole->may_have_surface || (known && known->whole == mipmapped)) return;
-        added = *whole;
+        const record *const known_whole = look_up(whole);
+        const record *const known = look_up(part);
+        if (!known_whole || (known && known->whole == whole)) return;
+        added = *known_whole;
     }
-    added.array = level;
+    added.array = part;
+    added.whole = whole;
     added.made.surface = 0;
     add(added);
+}
+
+int array_surfaces::device_of(CUarray array) const noexcept {
+    const lock_guard lock(mutex_);
+    const record *const known = const_cast<array_surfaces *>(this)->look_up(array);
+    return known ? known->as.device : -1;
 }
 
 bool array_surfaces::may_serve(CUarray array, CUcontext context) const noexcept {
@@ -154,7 +161,7 @@ template <class Destroy> error array_surfaces::destroy_with(parts gone, const De
 
 // The mutex is not held during the driver call, which waits for the device.
 error array_surfaces::destroy(CUarray array) noexcept {
-    return destroy_with(take([&](const record &one) noexcept { return one.array == array; }),
+    return destroy_with(take([&](const record &one) noexcept { return one.array == array || one.whole == array; }),
                         [&]() noexcept { return to_error(cu_.cuArrayDestroy(array)); });
 }
 

@@ -36,10 +36,14 @@ public:
     // is given up.
     void note(CUarray array, const made_array &as) noexcept;
     void note(CUmipmappedArray mipmapped, const made_array &as) noexcept;
-    void note_level(CUmipmappedArray mipmapped, CUarray level) noexcept;
+    // Record a level of a mipmapped array, or a plane of an array, if `whole` is recorded.
+    void note_part(const void *whole, CUarray part) noexcept;
 
     // Finds how a whole array or mipmapped array was made; false if it is not recorded.
     bool describe(const void *whole, made_array &found) const noexcept;
+
+    // Returns the device of an array, a level or a plane; -1 if it is not recorded.
+    int device_of(CUarray array) const noexcept;
 
     // Returns whether an array may have a surface in this context.
     bool may_serve(CUarray array, CUcontext context) const noexcept;
@@ -54,9 +58,9 @@ public:
 
 private:
     struct record {
-        CUarray array;          // null: this is a whole mipmapped array
-        CUmipmappedArray whole; // of a level; both null: the array is gone, but its surface is not destroyed yet
-        made_array as;          // for a level: that of its mipmapped array
+        CUarray array;     // null: this is a whole mipmapped array
+        const void *whole; // of a level or plane; both null: the array is gone, but its surface is not destroyed yet
+        made_array as;     // for a level or plane: that of the whole
         bool may_have_surface;
         array_surface made;
 

@@ -277,11 +277,11 @@ error batch_validator::resolve(const ferry_place &place, const shape_end &end, r
     resolved.array.element_size = 0;
     if (end.array) {
         resolved.kind = memory_kind::array;
-        resolved.device = place.device;
-        is_for_batches &= place.device < 0 || place.device == request_.context_device;
         if (error failed = request_.arrays.find(place, known)) return failed;
         resolved.array = request_.arrays[known].facts;
-        return {};
+        const error failed = resolve_array_device(place, resolved.array, resolved.device);
+        is_for_batches &= resolved.device < 0 || resolved.device == request_.context_device;
+        return failed;
     }
     const std::uint64_t bytes = end.span.last - end.span.first + 1;
     const int stated = place.kind == FERRY_KIND_DEVICE ? place.device : -1;
@@ -421,7 +421,7 @@ error validate_knowing(ferry_instance &instance, const batch_input &input, bool 
     request.pieces.clear();
     request.boxes.clear();
     request.own_views.clear();
-    request.arrays.begin(instance.cu);
+    request.arrays.begin(instance.cu, instance.surfaces);
     batch_validator validator(instance, stream, merges, request);
     if (!validator.has_room_for(input.count)) return no_memory;
     if (error failed = request.ranges.begin(instance.cu, request.context.wanted, request.context_device, stream,

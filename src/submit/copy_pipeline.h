@@ -56,7 +56,7 @@ struct prepared_copy {
     if (error failed = look_up(copy.source, shape.source, true, ends.source)) return on_side(failed, FERRY_SIDE_SOURCE);
     if (error failed = look_up(copy.destination, shape.destination, need_destination, ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
-    return shape.source.array || shape.destination.array ? look_up_arrays(instance.cu, copy, ends) : ok;
+    return shape.source.array || shape.destination.array ? look_up_arrays(instance, copy, ends) : ok;
 }
 
 enum class purpose { run, explain };

@@ -24,13 +24,14 @@ error find_device_of(const ferry_instance &instance, const ferry_place &place, i
     return {};
 }
 
-error look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy, resolved_ends &ends) noexcept {
-    if (ends.source.kind == memory_kind::array)
-        if (error failed = look_up_array(cu, copy.source, ends.source.array)) return on_side(failed, FERRY_SIDE_SOURCE);
-    if (ends.destination.kind == memory_kind::array)
-        if (error failed = look_up_array(cu, copy.destination, ends.destination.array))
-            return on_side(failed, FERRY_SIDE_DESTINATION);
-    return {};
+error look_up_arrays(const ferry_instance &instance, const ferry_copy_desc &copy, resolved_ends &ends) noexcept {
+    const auto look_up = [&](const ferry_place &place, resolved_place &end) noexcept -> error {
+        if (end.kind != memory_kind::array) return {};
+        if (error failed = look_up_array(instance.cu, instance.surfaces, place, end.array)) return failed;
+        return resolve_array_device(place, end.array, end.device);
+    };
+    if (error failed = look_up(copy.source, ends.source)) return on_side(failed, FERRY_SIDE_SOURCE);
+    return on_side(look_up(copy.destination, ends.destination), FERRY_SIDE_DESTINATION);
 }
 
 error look_up_pool_ends(ferry_instance &instance, int context_device, shape &shape) noexcept {

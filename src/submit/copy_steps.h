@@ -18,12 +18,14 @@ namespace ferry {
                                                   int &device) noexcept;
 
 // Looks up the array ends.
-[[gnu::noinline]] error look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy,
+[[gnu::noinline]] error look_up_arrays(const ferry_instance &instance, const ferry_copy_desc &copy,
                                        resolved_ends &ends) noexcept;
 
-// Marks memory of a host pool as pageable where the other end is on a device without access to the pool. In a context
-// with access, driver 580 takes such a copy for one between the devices and ends the process. Called only for copies
-// that leave their context's device.
+// Decides the kind of host memory whose other end is on another device than the context's. The driver's call names that
+// device's context for both ends, so access from there decides. Without access the memory is pageable, even if the
+// copy's own context has access: in that context, driver 580 takes such a copy for one between the devices and ends the
+// process. With access from there alone, the memory is far_pinned. Called only for copies that leave their context's
+// device.
 [[gnu::cold, gnu::noinline]] error look_up_pool_ends(ferry_instance &instance, int context_device,
                                                      shape &shape) noexcept;
 

@@ -23,7 +23,7 @@ pub const FERRY_ERROR_RESERVED: Status = Status(-4);
 pub const FERRY_ERROR_FLAGS: Status = Status(-5);
 /// unknown kind; full checks: not the kind stated; a fill of pageable memory
 pub const FERRY_ERROR_KIND: Status = Status(-6);
-/// no such device; full checks: the memory is not on the stated device
+/// no such device; not the array's device; full checks: not the memory's device
 pub const FERRY_ERROR_DEVICE: Status = Status(-7);
 /// null address or array; full checks: a freed or foreign address
 pub const FERRY_ERROR_ADDRESS: Status = Status(-8);
@@ -717,7 +717,9 @@ impl Default for ferry_error_info {
 /// slices are tight, height rows apart; y must then be 0 unless the copy is in the first slice. Not read
 /// for arrays.
 /// address  Not read for ARRAY; `array` is read only for ARRAY.
-/// device  Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device.
+/// device  Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device. For an array that
+/// the instance made, a level or a plane of it, another device is refused (FERRY_ERROR_DEVICE). The
+/// device of any other array is not checked, because the driver does not report it.
 /// array  Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
 /// (the driver's -1001); its planes do.
 ///
@@ -2030,10 +2032,11 @@ extern "C" {
     ///   copy is complete. A small upload waits up to 30 us for one of ferry's just before it on the stream, and a
     ///   staged copy on an idle stream up to 0.1 ms until the device has started a kernel, some 10 us if it is
     ///   idle. ferry_copy_explain_async reports what applies. Memory of a host pool does not count as host memory
-    ///   here if the device has access to the pool. The first copy by a kernel in a context may wait while the
-    ///   kernel is loaded; the first staged, buffered or relayed copy, while threads start, streams are created or
-    ///   memory is pinned (ferry_options.kernels and staging). Like every call that enqueues, it waits for the
-    ///   driver's lock while another thread frees (see Memory).
+    ///   here if the device of the copy's other end has access to the pool, or between host memory the stream's
+    ///   device. The first copy by a kernel in a context may wait while the kernel is loaded; the first staged,
+    ///   buffered or relayed copy, while threads start, streams are created or memory is pinned
+    ///   (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's lock while
+    ///   another thread frees (see Memory).
     /// * Ownership: `copy` is read before return. The memory must live until the stream has passed the copy, and
     ///   the source must not change until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the
     ///   return. Memory that is unmapped while a copy runs cannot be made safe. *ticket is the caller's until
@@ -3020,7 +3023,9 @@ extern "C" {
 
     /// Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a
     /// host pool is pinned for devices that have access to the pool, and pageable for the others. The call reports
-    /// the kind for the current context's device, else for device 0.
+    /// the kind for the current context's device, else for device 0. In a copy between such memory and another
+    /// device's memory, SOURCE_READ and DESTINATION_WRITTEN apply unless both that device and the copy's own have
+    /// access.
     ///
     /// * NULL: none.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
@@ -3034,13 +3039,14 @@ extern "C" {
 
     /// Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. Copies take any other CUarray too.
     ///
-    /// With FERRY_ARRAY_SURFACE and a format of plain texels (neither compressed nor video), ferry's kernels can
-    /// read the array in the context it was made in: whole arrays reach the device's memory up to 1.8 times as fast
-    /// (H200). From the first copy by a kernel on, ferry keeps a surface of such an array and identifies it by the
-    /// array's handle. So destroy the array with ferry_array_destroy (a mipmapped one with
+    /// ferry identifies the array by its handle. Destroy it with ferry_array_destroy (a mipmapped one with
     /// ferry_mipmapped_array_destroy) on the instance that made it. The driver's own call or another instance may
     /// destroy it only after this instance is closed: otherwise a later array with the same handle would be read
-    /// wrongly.
+    /// wrongly, or be refused on its device.
+    ///
+    /// With FERRY_ARRAY_SURFACE and a format of plain texels (neither compressed nor video), ferry's kernels can
+    /// read the array in the context it was made in: whole arrays reach the device's memory up to 1.8 times as fast
+    /// (H200). From the first copy by a kernel on, ferry keeps a surface of such an array.
     ///
     /// An array given to ferry_array_destroy_async is reused for an equal description on the same device, once its
     /// stream has passed. Its contents are undefined, as in a new array.
