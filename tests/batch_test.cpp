@@ -354,6 +354,162 @@ TEST_F(batch, a_bad_piece_is_refused_by_its_index_before_anything_is_enqueued) {
     EXPECT_TRUE(host.read() == host.picture());
 }
 
+// ---- Copies that the instance's flags force onto a route that cannot serve them
+
+struct end_of_piece {
+    place_kind kind;
+    int device = 0;
+};
+
+// Two pieces: one that the forced route serves, and one that it does not.
+struct half_refused {
+    static constexpr std::size_t size = 4096;
+    half_refused(const end_of_piece (&served)[2], const end_of_piece (&refused)[2], bool is_refused_first)
+        : sources{{served[0].kind, {.width = size}, served[0].device},
+                  {refused[0].kind, {.width = size}, refused[0].device}},
+          destinations{{served[1].kind, {.width = size}, served[1].device},
+                       {refused[1].kind, {.width = size}, refused[1].device}},
+          refused_index(is_refused_first ? 1 : 2) {
+        for (int i = 0; i < 2; ++i) {
+            sources[i].fill(1 + i);
+            destinations[i].fill(3 + i);
+        }
+        pieces.add(0, 0, 0); // an empty piece, so that no index is 0 by chance
+        for (int i = 0; i < 2; ++i) {
+            const int which = is_refused_first ? 1 - i : i;
+            pieces.add(destinations[which].address(), sources[which].address(), size);
+        }
+        for (std::size_t i = 0; i < pieces.sizes.size(); ++i) {
+            copies.emplace_back();
+            copies.back().source.address = pieces.from[i];
+            copies.back().destination.address = pieces.to[i];
+            copies.back().width = pieces.sizes[i];
+        }
+    }
+    void expect_untouched() const {
+        for (const test_place &one : destinations)
+            EXPECT_TRUE(one.read() == one.picture());
+    }
+
+    test_place sources[2], destinations[2];
+    piece_batch pieces;
+    std::vector<ferry_copy_desc> copies;
+    std::uint64_t refused_index;
+};
+
+// Whether one piece by itself is refused with FERRY_ERROR_ROUTE.
+bool is_route_refused(ferry_instance *instance, CUstream stream, const end_of_piece &from, const end_of_piece &to) {
+    const test_place source(from.kind, {.width = half_refused::size}, from.device);
+    const test_place destination(to.kind, {.width = half_refused::size}, to.device);
+    piece_batch one;
+    one.add(destination.address(), source.address(), half_refused::size);
+    const std::int32_t status = one.copy_async(instance, stream);
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    return status == FERRY_ERROR_ROUTE;
+}
+
+TEST_F(batch, a_batch_with_a_copy_that_its_route_cannot_serve_copies_nothing_and_names_that_copy) {
+    std::vector<end_of_piece> ends = {{place_kind::pageable}, {place_kind::pinned}, {place_kind::device}};
+    if (is_supported(place_kind::managed)) ends.push_back({place_kind::managed});
+    if (device_count() > 1) ends.push_back({place_kind::device, 1});
+    struct pair {
+        end_of_piece ends[2];
+    };
+    for (const std::uint32_t flags :
+         {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS, FERRY_COPY_BY_KERNEL,
+          FERRY_COPY_BY_RELAY, FERRY_COPY_BY_RELAY | FERRY_COPY_NO_KERNELS}) {
+        ferry_options options = options_under_test();
+        options.copy_flags = flags;
+        const instance_owner instance = open_or_fail(options);
+        std::vector<pair> served, refused;
+        for (const end_of_piece &from : ends)
+            for (const end_of_piece &to : ends)
+                (is_route_refused(instance.get(), stream, from, to) ? refused : served).push_back({{from, to}});
+        EXPECT_FALSE(refused.empty());
+        for (const pair &one : served)
+            for (const pair &other : refused)
+                for (const bool is_refused_first : {false, true}) {
+                    SCOPED_TRACE(testing::Message()
+                                 << "flags " << flags << ": " << name_of(one.ends[0].kind) << one.ends[0].device
+                                 << " to " << name_of(one.ends[1].kind) << one.ends[1].device
+                                 << ", and refused: " << name_of(other.ends[0].kind) << other.ends[0].device << " to "
+                                 << name_of(other.ends[1].kind) << other.ends[1].device
+                                 << (is_refused_first ? ", first" : ""));
+                    const half_refused both(one.ends, other.ends, is_refused_first);
+                    const piece_batch &pieces = both.pieces;
+                    ferry_prepared *prepared = nullptr;
+                    ferry_batch_explanation explanation = {};
+                    explanation.struct_size = sizeof explanation;
+                    const std::size_t count = pieces.sizes.size();
+                    ferry_error_info error = new_error();
+                    const auto expect_refused = [&](std::int32_t status) {
+                        EXPECT_EQ(status, FERRY_ERROR_ROUTE) << describe(error);
+                        EXPECT_EQ(error.index, both.refused_index) << describe(error);
+                    };
+                    expect_refused(pieces.copy_async(instance.get(), stream, 0, &error));
+                    expect_refused(pieces.copy(instance.get(), 0, &error));
+                    expect_refused(
+                        ferry_copy_batch_async(instance.get(), both.copies.data(), count, 0, stream, &error));
+                    expect_refused(pieces.prepare(instance.get(), stream, 0, &prepared, &error));
+                    expect_refused(pieces.prepare(instance.get(), stream, FERRY_BATCH_UPDATABLE, &prepared, &error));
+                    expect_refused(ferry_copy_pieces_explain_async(instance.get(), pieces.to.data(), pieces.from.data(),
+                                                                   pieces.sizes.data(), count, 0, stream, &explanation,
+                                                                   &error));
+                    EXPECT_EQ(prepared, nullptr);
+                    wait();
+                    both.expect_untouched();
+                    if (HasFailure()) return;
+                }
+    }
+}
+
+TEST_F(batch, the_index_of_a_refused_copy_counts_merged_pieces) {
+    ferry_options options = options_under_test();
+    options.copy_flags = FERRY_COPY_BY_KERNEL;
+    const instance_owner instance = open_or_fail(options);
+    const test_place device(place_kind::device, {.width = 1000}), pinned(place_kind::pinned, {.width = 1000}),
+        pageable(place_kind::pageable, {.width = 1000});
+    std::vector<ferry_copy_desc> copies;
+    const auto add = [&](const test_place &from, std::uint64_t at, std::uint64_t width, std::uint64_t height) {
+        copies.push_back(describe_copy(from.describe(statement::any), device.describe(statement::any), width, height));
+        for (ferry_place *const place : {&copies.back().source, &copies.back().destination}) {
+            place->address += at;
+            place->row_pitch = place->slice_height = 0;
+        }
+    };
+    for (std::uint64_t i = 0; i < 4; ++i)
+        add(pinned, 50 * i, 50, 1); // merged
+    for (std::uint64_t i = 4; i < 8; ++i)
+        add(pageable, 50 * i, 50, 1); // merged, and refused
+    add(pinned, 500, 50, 4);
+    ferry_error_info error = new_error();
+    EXPECT_EQ(ferry_copy_batch_async(instance.get(), copies.data(), copies.size(), 0, stream, &error),
+              FERRY_ERROR_ROUTE);
+    EXPECT_EQ(error.index, 4u) << describe(error);
+}
+
+TEST_F(batch, forced_staging_of_unreadable_memory_is_refused_before_readable_pieces_are_copied) {
+    if (!raw().cuLibraryLoadData) GTEST_SKIP() << "without kernels nothing is staged";
+    for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS}) {
+        ferry_options options = options_under_test();
+        options.copy_flags = flags;
+        const instance_owner instance = open_or_fail(options);
+        const mapped_memory none(4096, page_access::none);
+        test_place source(place_kind::pageable, {.width = 4096}), destination(place_kind::device, {.width = 2 * 4096});
+        source.fill(1);
+        destination.fill(2);
+        piece_batch pieces;
+        pieces.add(destination.address(), source.address(), 4096);
+        pieces.add(destination.address() + 4096, none.address(), 4096);
+        ferry_prepared *prepared = nullptr;
+        ferry_error_info error = new_error();
+        EXPECT_EQ(pieces.copy_async(instance.get(), stream, 0, &error), FERRY_ERROR_ROUTE);
+        EXPECT_EQ(pieces.prepare(instance.get(), stream, 0, &prepared, &error), FERRY_ERROR_ROUTE);
+        wait();
+        EXPECT_TRUE(destination.read() == destination.picture());
+    }
+}
+
 TEST_F(batch, a_bad_descriptor_is_refused_by_its_index_and_field) {
     const grid shape = {.width = 64, .height = 8, .element_size = 4};
     test_place device(place_kind::device, shape), host(place_kind::pinned, shape), array(place_kind::array_2d, shape);

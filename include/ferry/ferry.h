@@ -709,7 +709,7 @@ FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_de
  * Ownership:     `copies` is read before return. The memory as for ferry_copy_async, until the stream has passed the
  *                batch.
  * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the parts before a part that
- *                the driver refuses or that fails with FERRY_ERROR_LIMIT.
+ *                the driver refuses or that fails with FERRY_ERROR_LIMIT or _OUT_OF_MEMORY.
  * Driver:        as ferry_copy_batch, without the wait; also cuMemcpyBatchAsync and cuMemcpy3DBatchAsync, on streams
  *                other than the legacy one that are not being captured. A launch of more than 169 pieces, or 46 boxes,
  *                keeps them in a table in pinned memory of the instance: cuMemHostAlloc or cuMemHostRegister to grow
@@ -760,7 +760,8 @@ typedef struct ferry_prepared ferry_prepared;
  * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which must come before ferry_close. `copies`
  *                is read before return. For every launch the memory and the context must live, and the memory must stay
  *                of the same kind.
- * Errors:        as ferry_copy_batch.
+ * Errors:        as ferry_copy_batch, including _ROUTE with the index of a copy that the instance's flags force onto a
+ *                route that cannot take it.
  * Driver:        the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
  *                created, waited for and destroyed.
  */

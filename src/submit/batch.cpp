@@ -20,7 +20,23 @@ error plan(ferry_instance &instance, const batch_input &input, CUstream stream, 
     if (error failed = validate_batch(instance, input, true, stream, request)) return failed;
     if (request.is_empty()) return {};
     if (error failed = query_capture(instance.cu, stream, is_captured)) return failed;
-    return choose_batch_routes(instance, takes_batch_calls(stream, is_captured), nullptr, request);
+    return choose_batch_routes(instance, input, takes_batch_calls(stream, is_captured), nullptr, request);
+}
+
+error submit(ferry_instance &instance, const batch_input &input, batch_request &request, copy_form form,
+             const launch_site &site) noexcept {
+    shape refused;
+    const error failed = submit_batch(instance, request, form, site, refused);
+    if (failed) request.bad_index = index_of(instance, input, refused);
+    return failed;
+}
+
+error explain_submission(ferry_instance &instance, const batch_input &input, batch_request &request,
+                         const launch_site &site, ferry_batch_explanation &found) noexcept {
+    shape refused;
+    const error failed = explain_submission(instance, request, site, found, refused);
+    if (failed) request.bad_index = index_of(instance, input, refused);
+    return failed;
 }
 
 // The broadcasts have lanes of their own. They begin before the other copies, which may block the caller.
@@ -44,7 +60,7 @@ error run_with_broadcasts(ferry_instance &instance, const broadcast_sets &sets, 
     context_scope scope(instance.cu);
     bool is_captured = false;
     error refused = plan(instance, sets.rest(), site.stream, others, scope, is_captured);
-    if (!refused && !others.is_empty()) refused = submit_batch(instance, others, copy_form::asynchronous, site);
+    if (!refused && !others.is_empty()) refused = submit(instance, sets.rest(), others, copy_form::asynchronous, site);
     if (refused && !failed) bad_index = sets.index_of_rest(others.bad_index);
     return failed ? failed : refused;
 }
@@ -93,8 +109,8 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
         return form == copy_form::asynchronous
                    ? run_with_broadcasts(instance, sets, site, request.bad_index)
                    : run_with_broadcasts_and_wait(instance, request, site, request.bad_index);
-    if (form == copy_form::asynchronous || is_single_call(request)) return submit_batch(instance, request, form, site);
-    const error failed = submit_batch(instance, request, copy_form::asynchronous, site);
+    if (form == copy_form::asynchronous || is_single_call(request)) return submit(instance, input, request, form, site);
+    const error failed = submit(instance, input, request, copy_form::asynchronous, site);
     const error passed = wait_for_devices(instance, site.context, stream); // also for work enqueued before a failure
     return failed ? failed : passed;
 }
@@ -114,14 +130,15 @@ error explain(ferry_instance &instance, const batch_input &input, CUstream strea
         if (error failed = sets.find(instance, input, true)) return failed;
     error failed;
     if (sets.empty()) {
-        failed = explain_submission(instance, request, site, found);
+        failed = explain_submission(instance, input, request, site, found);
     } else if (sets.rest().count != 0) {
         const borrowed_request rest(instance.requests);
         if (!rest) return no_memory;
         (*rest).context = {};
         context_scope again(instance.cu);
         failed = plan(instance, sets.rest(), stream, *rest, again, is_captured);
-        if (!failed && !(*rest).is_empty()) failed = explain_submission(instance, *rest, site, found);
+        if (!failed && !(*rest).is_empty()) failed = explain_submission(instance, sets.rest(), *rest, site, found);
+        if (failed) request.bad_index = sets.index_of_rest((*rest).bad_index);
     }
     found.broadcasts = {sets.copies(), sets.bytes(), 0};
     found.context_device = request.context_device;

@@ -121,10 +121,18 @@ constexpr bool takes_batch_calls(CUstream stream, bool is_captured) noexcept {
     return stream && stream != CU_STREAM_LEGACY && !is_captured;
 }
 
+// The copy of one piece.
+shape shape_of(const batch_piece &piece, const known_ranges &ranges) noexcept;
+
+// Returns the index of the input copy that a copy of the request begins in, or 0 for an empty shape. Looks at each input copy, so call it only
+// after a failure.
+[[gnu::cold, gnu::noinline]] std::uint64_t index_of(const ferry_instance &instance, const batch_input &input,
+                                                    const shape &part) noexcept;
+
 // Chooses the routes of the validated batch. The context must be current. `ways` are the plans of the groups where those
 // are chosen already, else null.
-error choose_batch_routes(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways,
-                          batch_request &request) noexcept;
+error choose_batch_routes(ferry_instance &instance, const batch_input &input, bool takes_batch_calls,
+                          const batch_plan *ways, batch_request &request) noexcept;
 
 // The table of a group's pieces in device memory, which the kernel reads. An address of 0: there is no table.
 struct piece_table {
@@ -141,14 +149,20 @@ struct launch_site {
     bool is_waited_for = false;          // the call itself waits for the batch before it returns
 };
 
-// Submits the planned request. If the driver refuses one call, the work enqueued before that call stays. The
-// synchronous form is only for requests of a single call.
-error submit_batch(ferry_instance &instance, const batch_request &request, copy_form form,
-                   const launch_site &site) noexcept;
+// Submits the planned request. Copies that ferry refuses are found before any is enqueued: `refused` is then the first
+// of them, for index_of(), and otherwise empty. If the driver refuses one call, the work enqueued before that call stays. The synchronous form
+// is only for requests of a single call.
+error submit_batch(ferry_instance &instance, const batch_request &request, copy_form form, const launch_site &site,
+                   shape &refused) noexcept;
+
+// Checks whether submit_batch would refuse a copy of a batch that was validated without a failure, on a stream of the
+// request's context that is not being captured.
+error check_submission(ferry_instance &instance, const batch_request &request, CUstream stream,
+                       shape &refused) noexcept;
 
 // Reports what submit_batch would do. Sets all but the device.
 error explain_submission(ferry_instance &instance, const batch_request &request, const launch_site &site,
-                         ferry_batch_explanation &found) noexcept;
+                         ferry_batch_explanation &found, shape &refused) noexcept;
 
 // The maximum number of table records that a group needs, and packing them. `packed` has room for the records. Returns
 // false where the counters of the table cannot hold the group.

@@ -79,8 +79,8 @@ obstacle why_apart(const batch_request &request, const batch_piece &piece) noexc
 
 } // namespace
 
-error choose_batch_routes(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways,
-                          batch_request &request) noexcept {
+error choose_batch_routes(ferry_instance &instance, const batch_input &input, bool takes_batch_calls,
+                          const batch_plan *ways, batch_request &request) noexcept {
     if (!request.pieces.sort(request.ranges)) return no_memory;
     batch_site site = {.context_device = request.context_device,
                        .line_calls = batch_call_obstacle(has_line_batches(instance.cu), takes_batch_calls),
@@ -93,10 +93,12 @@ error choose_batch_routes(ferry_instance &instance, bool takes_batch_calls, cons
         plan_with_kernels(instance, request.context.wanted, site,
                           [&]() noexcept { return plan_pieces(site, request.pieces, request.plans); });
     for (int group = 0; group < piece_groups; ++group)
-        if (const obstacle why = request.plans[group].refused; why != obstacle::none)
-            return on_side(
-                refuse_route(why == obstacle::not_known ? why_apart(request, *request.pieces.begin(group)) : why),
-                FERRY_SIDE_OPTIONS); // the flags are the instance's
+        if (const obstacle why = request.plans[group].refused; why != obstacle::none) {
+            const batch_piece &first = *request.pieces.begin(group);
+            request.bad_index = index_of(instance, input, shape_of(first, request.ranges));
+            return on_side(refuse_route(why == obstacle::not_known ? why_apart(request, first) : why),
+                           FERRY_SIDE_OPTIONS); // the flags are the instance's
+        }
     request.lines.clear();
     for (int group = 0; group < piece_groups; ++group)
         if (request.plans[group].way == batch_route::batch_call)

@@ -13,8 +13,6 @@
 
 namespace ferry {
 
-namespace {
-
 shape shape_of(const batch_piece &piece, const known_ranges &ranges) noexcept {
     const auto end_of = [&](std::uint64_t address, std::uint32_t range) noexcept {
         shape_end end = {};
@@ -27,6 +25,11 @@ shape shape_of(const batch_piece &piece, const known_ranges &ranges) noexcept {
     };
     return {end_of(piece.source, piece.from), end_of(piece.destination, piece.to), piece.size, 1, 1};
 }
+
+namespace {
+
+// Outside of graphs, ferry takes any copy whose route is not forced. Only the driver may refuse it.
+bool may_be_refused(const copy_preferences &wanted) noexcept { return wanted.forced > route_kind::driver; }
 
 constexpr error too_large = {.status = FERRY_ERROR_OVERFLOW}; // more bytes than any memory holds
 
@@ -60,20 +63,29 @@ namespace {
 
 class batch_submitter {
 public:
-    batch_submitter(ferry_instance &instance, const batch_request &request, copy_form form,
-                    const launch_site &site) noexcept
-        : instance_(instance), request_(request), form_(form), site_(site), stream_(site.stream),
+    batch_submitter(ferry_instance &instance, const batch_request &request, copy_form form, const launch_site &site,
+                    shape &refused) noexcept
+        : instance_(instance), request_(request), form_(form), site_(site), stream_(site.stream), refused_(refused),
           takes_batches_(takes_batch_calls(site.stream, site.is_captured)),
-          is_at_home_(site.context == request.context.wanted) {}
+          is_at_home_(site.context == request.context.wanted) {
+        refused_.width = 0;
+    }
+
+    // Finds a copy that ferry refuses, before anything is enqueued.
+    error check() noexcept {
+        if (error failed = look_at_pageable()) return failed;
+        const auto try_one = [&](const single_call &one) noexcept {
+            const error failed = site_.is_captured || may_be_refused(one.preferences) ? try_call(one) : ok;
+            if (failed) refused_ = one.shape;
+            return failed;
+        };
+        if (error failed = for_each_call(try_one)) return failed;
+        return site_.is_captured ? try_own() : ok;
+    }
 
     error run() noexcept {
-        if (error failed = look_at_pageable()) return failed;
-        const auto try_one = [&](const single_call &one) noexcept { return try_capture(one); };
+        if (error failed = check()) return failed;
         const auto call_one = [&](const single_call &one) noexcept { return call(one); };
-        if (site_.is_captured) {
-            if (error failed = for_each_call(try_one)) return failed;
-            if (error failed = try_own()) return failed;
-        }
         if (error failed = for_each_call(call_one)) return failed;
         if (error failed = run_boxes()) return failed;
         std::size_t first_line = 0;
@@ -93,7 +105,7 @@ public:
     }
 
     error explain(ferry_batch_explanation &found) noexcept {
-        if (error failed = look_at_pageable()) return failed;
+        if (error failed = check()) return failed;
         for (int group = 0; group < piece_groups; ++group) {
             const batch_plan &plan = request_.plans[group];
             const group_facts &of = request_.pieces.facts(group);
@@ -188,8 +200,10 @@ private:
         for (const batch_box &box : request_.boxes)
             if (is_own_kernel(box))
                 if (error failed =
-                        check_capture(instance_, {box.shape, facts(), box.plan, request_.own_views[box.to]}, site()))
+                        check_capture(instance_, {box.shape, facts(), box.plan, request_.own_views[box.to]}, site())) {
+                    refused_ = box.shape;
                     return failed;
+                }
         return {};
     }
 
@@ -237,8 +251,8 @@ private:
     }
     copy_site site() const noexcept { return {site_.context, stream_}; }
 
-    // Checks whether the graph takes the copy. Every copy is checked before any is enqueued.
-    error try_capture(single_call one) noexcept {
+    // Checks whether ferry refuses the copy, or a graph does.
+    error try_call(single_call one) noexcept {
         plan_facts facts = this->facts();
         copy_plan plan;
         kernel_views views;
@@ -491,6 +505,7 @@ private:
     const copy_form form_;
     const launch_site &site_;
     const CUstream stream_;
+    shape &refused_; // set where check() fails because of one copy
     // These hold for this submission: a prepared request is planned for other streams too. In a context other than that
     // of the request, kernels find neither its memory nor its surfaces.
     const bool takes_batches_, is_at_home_;
@@ -501,15 +516,23 @@ private:
 
 } // namespace
 
-error submit_batch(ferry_instance &instance, const batch_request &request, copy_form form,
-                   const launch_site &site) noexcept {
-    return batch_submitter(instance, request, form, site).run();
+error submit_batch(ferry_instance &instance, const batch_request &request, copy_form form, const launch_site &site,
+                   shape &refused) noexcept {
+    return batch_submitter(instance, request, form, site, refused).run();
+}
+
+error check_submission(ferry_instance &instance, const batch_request &request, CUstream stream,
+                       shape &refused) noexcept {
+    // Copies with flags of their own have been planned already.
+    if (!may_be_refused(preferences_of(instance.copy_flags))) return {};
+    const launch_site site = {request.context.wanted, stream, false};
+    return batch_submitter(instance, request, copy_form::asynchronous, site, refused).check();
 }
 
 error explain_submission(ferry_instance &instance, const batch_request &request, const launch_site &site,
-                         ferry_batch_explanation &found) noexcept {
+                         ferry_batch_explanation &found, shape &refused) noexcept {
     found = {};
-    return batch_submitter(instance, request, copy_form::asynchronous, site).explain(found);
+    return batch_submitter(instance, request, copy_form::asynchronous, site, refused).explain(found);
 }
 
 bool is_single_call(const batch_request &request) noexcept {

@@ -354,19 +354,30 @@ error validate_descriptors(const ferry_instance &instance, const batch_input &in
     return {};
 }
 
-// Runs after all other checks. Lays out the shapes again, because the pieces no longer know their indices.
+// Lays out an input copy again, because the pieces do not know their indices.
+error lay_out(const ferry_instance &instance, const batch_input &input, std::uint64_t index, shape &shape) noexcept {
+    shape = {};
+    if (input.copies) return validate_fields(input.copies[index], instance.limits, shape);
+    shape.width = input.sizes[index];
+    shape.height = shape.depth = 1;
+    shape.destination.span.first = input.destinations[index];
+    shape.source.span.first = input.sources[index];
+    return {};
+}
+
+// How far behind the beginning of a copy's end one of its parts begins. A part of a copy with an array is all of it.
+std::uint64_t distance(const shape_end &part, const shape_end &whole) noexcept {
+    if (part.array != whole.array) return UINT64_MAX;
+    if (!part.array) return part.span.first - whole.span.first;
+    return part.x == whole.x && part.y == whole.y && part.z == whole.z ? 0 : UINT64_MAX;
+}
+
+// Runs after all other checks.
 error validate_overlaps(const ferry_instance &instance, const batch_input &input, batch_request &request) noexcept {
     request.spans.clear();
     for (std::uint64_t i = 0; i < input.count; ++i) {
-        shape shape = {};
-        if (input.copies) {
-            if (error failed = validate_fields(input.copies[i], instance.limits, shape)) return failed;
-        } else {
-            shape.width = input.sizes[i];
-            shape.height = shape.depth = 1;
-            shape.destination.span.first = input.destinations[i];
-            shape.source.span.first = input.sources[i];
-        }
+        shape shape;
+        if (error failed = lay_out(instance, input, i, shape)) return failed;
         if (!shape.empty() && !append_spans(shape, i, request.spans)) return no_memory;
     }
     const shared_bytes shared = find_shared_bytes(request.spans);
@@ -445,6 +456,16 @@ error check_assumptions(const batch_request &request, bool &are_right) noexcept 
 }
 
 } // namespace
+
+std::uint64_t index_of(const ferry_instance &instance, const batch_input &input, const shape &part) noexcept {
+    for (std::uint64_t i = 0; i < input.count && !part.empty(); ++i) {
+        shape whole;
+        if (lay_out(instance, input, i, whole)) continue; // an empty copy may have any addresses
+        const std::uint64_t behind = distance(part.destination, whole.destination);
+        if (behind < whole.width && behind == distance(part.source, whole.source)) return i;
+    }
+    return 0;
+}
 
 error validate_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
                      batch_request &request) noexcept {

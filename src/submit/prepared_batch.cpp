@@ -46,6 +46,16 @@ error note_kinds(ferry_prepared &prepared, const batch_input &input) noexcept {
     return {};
 }
 
+// Plans the batch, and finds a copy that launches would refuse.
+error choose_routes(ferry_instance &instance, const batch_input &input, const batch_plan *ways, CUstream stream,
+                    batch_request &request) noexcept {
+    if (error failed = choose_batch_routes(instance, input, true, ways, request)) return failed;
+    shape refused;
+    const error failed = check_submission(instance, request, stream, refused);
+    if (failed) request.bad_index = index_of(instance, input, refused);
+    return failed;
+}
+
 error prepare(ferry_prepared &prepared, const batch_input &input, CUstream stream) noexcept {
     ferry_instance &instance = prepared.instance;
     batch_request &request = *prepared.request;
@@ -56,7 +66,7 @@ error prepare(ferry_prepared &prepared, const batch_input &input, CUstream strea
     if (error failed = validate_batch(instance, input, !prepared.is_updatable, stream, request)) return failed;
     if (prepared.is_updatable)
         if (error failed = note_kinds(prepared, input)) return failed;
-    if (error failed = choose_batch_routes(instance, true, nullptr, request)) return failed;
+    if (error failed = choose_routes(instance, input, nullptr, stream, request)) return failed;
     return make_table(prepared);
 }
 
@@ -135,7 +145,8 @@ error launch(ferry_prepared &prepared, CUstream stream) noexcept {
     if (error failed = query_capture(instance.cu, stream, site.is_captured)) return failed;
     const bool holds_addresses = !is_at_home(prepared, site.context) || !reads_all_from_table(prepared);
     if (site.is_captured && prepared.is_updatable && holds_addresses) return {.status = FERRY_ERROR_CAPTURE};
-    return submit_batch(instance, *prepared.request, copy_form::asynchronous, site);
+    shape refused;
+    return submit_batch(instance, *prepared.request, copy_form::asynchronous, site, refused);
 }
 
 } // namespace
@@ -182,7 +193,7 @@ error check_and_send(ferry_prepared &prepared, const batch_input &input, CUstrea
         if (error failed = home.enter(request.context.wanted, of_stream)) return failed;
         if (error failed = validate_batch(instance, input, false, stream, request)) return failed;
         if (error failed = compare_with_old(prepared, input, request)) return failed;
-        if (error failed = choose_batch_routes(instance, true, prepared.request->plans, request)) return failed;
+        if (error failed = choose_routes(instance, input, prepared.request->plans, stream, request)) return failed;
     }
     return change_table(prepared, request, stream);
 }
