@@ -34,6 +34,7 @@
 #include "support/ferry_array.h"
 #include "support/gate.h"
 #include "support/huge_pages.h"
+#include "support/piece_batch.h"
 #include "support/program_threads.h"
 #include "support/raw_objects.h"
 #include "support/stuck_pages.h"
@@ -624,6 +625,66 @@ TEST_F(pageable, options_choose_the_threads_and_the_ring_size) {
     }
     counted.reset();
     EXPECT_GT(own.asked, 0);
+}
+
+TEST_F(pageable, every_kind_of_copy_arrives_although_submit_runs_work_itself) {
+    for (const auto is_full : {program_threads::always, program_threads::sometimes})
+        for (const std::uint64_t budget : {std::uint64_t{64} << 10, std::uint64_t{0}}) {
+            program_threads own(1);
+            own.is_full = is_full;
+            ferry_options options = small();
+            options.staging_bytes = budget;
+            options.copy_flags = FERRY_COPY_BY_STAGING;
+            options.submit = program_threads::submit;
+            options.submit_user = &own;
+            open(options);
+            constexpr std::uint64_t pieces = 50, size = 20'000;
+            const bytes from = random_bytes(pieces * size, 1);
+            bytes to(from.size()), on_device;
+            const device_memory device(from.size());
+            piece_batch up, down;
+            for (std::uint64_t i = 0; i < pieces; ++i) {
+                const auto first = from.end() - static_cast<std::ptrdiff_t>((i + 1) * size);
+                on_device.insert(on_device.end(), first, first + static_cast<std::ptrdiff_t>(size));
+                up.add(device + i * size, at(from) + (pieces - 1 - i) * size, size);
+                down.add(at(to) + (pieces - 1 - i) * size, device + i * size, size);
+            }
+            const auto expect_copied = [&] {
+                EXPECT_TRUE(to == from);
+                std::fill(to.begin(), to.end(), std::byte{});
+            };
+            ASSERT_OK(up.copy_async(counted.get(), stream));
+            ASSERT_OK(down.copy_async(counted.get(), stream));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            expect_copied();
+            ASSERT_OK(up.copy(counted.get()));
+            ASSERT_OK(down.copy(counted.get()));
+            expect_copied();
+            ASSERT_OK(ferry_copy_bytes(counted.get(), device, at(from), from.size(), nullptr));
+            ASSERT_OK(ferry_copy_bytes(counted.get(), at(to), device, to.size(), nullptr));
+            expect_copied();
+            ferry_prepared *prepared = nullptr;
+            ASSERT_OK(down.prepare(counted.get(), stream, 0, &prepared));
+            ASSERT_OK(up.copy_async(counted.get(), stream));
+            ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            expect_copied();
+            ASSERT_OK(ferry_prepared_destroy(prepared));
+            ferry_ticket *ticket = nullptr;
+            ferry_copy_desc copy = line(at(to), device, to.size());
+            for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING | 0u, FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS,
+                                              FERRY_COPY_BY_STAGING | FERRY_COPY_DESTINATION_WRITTEN}) {
+                copy.flags = flags;
+                ASSERT_OK(up.copy_async(counted.get(), stream));
+                ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
+                ASSERT_OK(ferry_ticket_wait(ticket));
+                ASSERT_OK(ferry_ticket_release(ticket));
+                EXPECT_TRUE(to == on_device);
+            }
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            counted.reset();
+            EXPECT_GT(own.submitted, 0);
+        }
 }
 
 // ---- Batches -----------------------------------------------------------------------------------------------------

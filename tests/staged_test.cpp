@@ -1065,6 +1065,79 @@ TEST_F(staged, copies_arrive_although_the_job_system_refuses_work) {
     }
 }
 
+// A full queue makes submit run a job itself, in front of the kernel that the job should serve.
+TEST_F(staged, copies_arrive_although_submit_runs_work_itself) {
+    struct full_queue {
+        const char *when;
+        bool (*is_full)(int nth);
+        int threads;
+    };
+    for (const full_queue &one : {full_queue{"always", program_threads::always, 0},
+                                  {"always, with threads", program_threads::always, 2},
+                                  {"sometimes", program_threads::sometimes, 1},
+                                  {"after a while", [](int nth) { return nth > 5; }, 1}}) {
+        SCOPED_TRACE(one.when);
+        program_threads jobs(one.threads);
+        jobs.is_full = one.is_full;
+        staged_options options = small();
+        options.submit = program_threads::submit;
+        options.submit_user = &jobs;
+        open(options);
+        copy_scenes({linear(10'000), linear(3'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
+        EXPECT_EQ(engine->thread_count(), 1u) << "the engine starts one thread of its own";
+
+        std::vector<std::thread> callers;
+        for (int caller = 0; caller < 4; ++caller)
+            callers.emplace_back([&, caller] {
+                const made_current as(context);
+                const test_stream stream;
+                std::vector<std::unique_ptr<copied>> all;
+                for (int i = 0; i < 10; ++i)
+                    all.push_back(std::make_unique<copied>(linear(100'000), i % 2, 10 * caller + i));
+                for (const auto &each : all)
+                    EXPECT_OK(enqueue(*each, stream));
+                EXPECT_OK(raw().cuStreamSynchronize(stream));
+                for (const auto &each : all)
+                    each->expect_whole();
+            });
+        for (std::thread &caller : callers)
+            caller.join();
+
+        const test_stream stream;
+        copied up(linear(300'000), true, 1);
+        captured_graph graph(stream);
+        ASSERT_OK(engine->enqueue({.box = up.box(), .context = context, .is_captured = true}, stream, nullptr).status);
+        graph.end();
+        for (int round = 0; round < 3; ++round)
+            graph.run();
+        up.expect_whole();
+        close();
+    }
+}
+
+// The thread that is in submit may be in the host function of another instance's copy.
+TEST_F(staged, a_queue_of_several_instances_may_run_the_work_of_one_in_submit_of_another) {
+    program_threads jobs(1);
+    jobs.is_full = program_threads::sometimes;
+    ferry_options options = options_under_test();
+    options.copy_flags = FERRY_COPY_BY_STAGING;
+    options.submit = program_threads::submit;
+    options.submit_user = &jobs;
+    const instance_owner instances[] = {open_or_fail(options), open_or_fail(options)};
+    constexpr std::uint64_t size = 500'000;
+    const device_memory device(2 * size);
+    const bytes from = random_bytes(size, 1);
+    const test_stream streams[2];
+    for (int round = 0; round < 20; ++round)
+        for (std::uint64_t i = 0; i < 2; ++i)
+            ASSERT_OK(ferry_copy_bytes_async(instances[i].get(), device + i * size,
+                                             reinterpret_cast<std::uintptr_t>(from.data()), size, streams[i], nullptr));
+    for (const test_stream &stream : streams)
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+    for (std::uint64_t i = 0; i < 2; ++i)
+        EXPECT_TRUE(read_back(device + i * size, size) == from);
+}
+
 TEST_F(staged, a_refused_copy_waits_until_a_thread_can_be_started) {
     FERRY_NEEDS_REFUSED_THREADS();
     program_threads jobs(1);

@@ -1270,7 +1270,9 @@ typedef struct ferry_trace_event {
  *              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
  *              else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
  *              submit from a host function, so neither submit nor work may call the driver or wait for a thread that
- *              does. work calls no driver and returns when nothing is left to do. A copy asks for at most
+ *              does. work calls no driver and returns when nothing is left to do. submit may run work itself, as a full
+ *              thread pool does: the work then returns at once, and ferry starts one thread of its own, as if submit
+ *              had returned 0. submit must not wait for work that another thread runs. A copy asks for at most
  *              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
  *              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
  *              runs for as long as it is needed.

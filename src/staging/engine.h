@@ -29,7 +29,7 @@ struct staged_options {
     processor_set (*processors_of_node)(int node) noexcept = nullptr;
     // The program's threads instead of the engine's own. Each call asks for one thread that calls work(argument) soon,
     // even while the program does nothing but wait for the stream. Returns 0 if no thread will. The engine calls
-    // `submit` from a host function, so `submit` must not call the driver.
+    // `submit` from a host function, so `submit` must not call the driver. Work that `submit` runs itself does nothing.
     std::int32_t (*submit)(void *user, void (*work)(void *argument), void *argument) = nullptr;
     void *submit_user = nullptr;
 };
@@ -239,7 +239,12 @@ private:
     static void stand_in(void *spare) noexcept;
     void join_spares_that_left() noexcept;
     void evacuate_slots() noexcept;
-    bool ask_for_visitors(std::uint32_t count) noexcept;
+    enum class visitors {
+        come,
+        refused,
+        ran_at_once, // inside `submit`, where they may not serve. Others that had been promised may have run there too
+    };
+    visitors ask_for_visitors(std::uint32_t count) noexcept;
     bool start_substitute() noexcept;
     static void visit(void *engine) noexcept;
 

@@ -282,11 +282,12 @@ void staging_engine::announce(staging_launch &launch) noexcept {
     scheduler_.expect(launch);
     if (!options_.submit) return;
     const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted_threads(), chunks));
-    if (ask_for_visitors(asked) || caller_helps) return;
+    const visitors answer = ask_for_visitors(asked);
+    if (answer == visitors::come || (answer == visitors::refused && caller_helps)) return;
     // The kernel comes after this host function, so this thread cannot serve it. If neither the program nor the system
     // has a thread, the stream stands still until one of them has.
     constexpr std::uint64_t between_tries_ns = 1'000'000;
-    while (!start_substitute() && !is_draining_ && !ask_for_visitors(1))
+    while (!start_substitute() && !is_draining_ && ask_for_visitors(1) != visitors::come)
         rest_for(between_tries_ns);
 }
 

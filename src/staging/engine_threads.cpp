@@ -140,18 +140,34 @@ void staging_engine::evacuate_slots() noexcept {
 
 // ---- The program's threads
 
-// Returns false where no visitor will come.
-bool staging_engine::ask_for_visitors(std::uint32_t count) noexcept {
+namespace {
+
+// A call of `submit` that runs. A thread pool that is full may run work inside that call: the new work, or older work of
+// any engine. Such work must not wait for launches: their kernels may be behind the host function that the call is in.
+// So it returns at once, and the engine provides another thread for it.
+struct submit_call {
+    bool has_run_work = false;
+    submit_call *const outer;
+};
+thread_local submit_call *innermost_submit = nullptr; // of this thread
+
+} // namespace
+
+staging_engine::visitors staging_engine::ask_for_visitors(std::uint32_t count) noexcept {
     for (std::uint32_t i = 0; i < count; ++i) {
+        submit_call call = {.outer = innermost_submit};
+        innermost_submit = &call;
         ++visitors_;
-        if (options_.submit(options_.submit_user, visit, this)) continue;
-        --visitors_;
-        return i != 0;
+        const bool is_taken = options_.submit(options_.submit_user, visit, this) != 0;
+        innermost_submit = call.outer;
+        if (!is_taken) --visitors_;
+        if (call.has_run_work) return visitors::ran_at_once;
+        if (!is_taken) return i != 0 ? visitors::come : visitors::refused;
     }
-    return true;
+    return visitors::come;
 }
 
-// Starts a thread of the engine where the program has refused. The thread stays.
+// Starts a thread of the engine where the program's do not come. The thread stays.
 bool staging_engine::start_substitute() noexcept {
     const std::lock_guard lock(substitute_mutex_);
     return thread_count_ != 0 || start_resident(any_node, options_.traits);
@@ -159,7 +175,10 @@ bool staging_engine::start_substitute() noexcept {
 
 void staging_engine::visit(void *engine) noexcept {
     auto &self = *static_cast<staging_engine *>(engine);
-    self.scheduler_.serve_until(staging_scheduler::server::visitor, any_node, []() noexcept { return false; });
+    if (innermost_submit)
+        innermost_submit->has_run_work = true;
+    else
+        self.scheduler_.serve_until(staging_scheduler::server::visitor, any_node, []() noexcept { return false; });
     --self.visitors_;
 }
 

@@ -248,8 +248,9 @@ void tickets(trial &t) {
     t.wait_and_compare(t.stream);
 }
 
-void staged_by_threads_of_the_program(trial &t) {
+void staged_by_a_pool(trial &t, bool (*is_full)(int nth)) {
     program_threads system;
+    system.is_full = is_full;
     ferry_options options = t.options();
     options.submit = program_threads::submit;
     options.submit_user = &system;
@@ -264,6 +265,8 @@ void staged_by_threads_of_the_program(trial &t) {
     }
     t.close(); // closes before the threads of `system` end
 }
+void staged_by_threads_of_the_program(trial &t) { staged_by_a_pool(t, nullptr); }
+void staged_by_a_pool_that_runs_work_itself(trial &t) { staged_by_a_pool(t, program_threads::always); }
 
 // Enqueues copies behind a held stream, lets other calls fail, then releases the stream.
 void other_calls_beside_staged_copies(trial &t) {
@@ -909,6 +912,7 @@ const std::vector<scenario> copy_scenarios = {
     {"staged many", staged_many},
     {"tickets", tickets},
     {"staged by threads of the program", staged_by_threads_of_the_program},
+    {"staged by a pool that runs work itself", staged_by_a_pool_that_runs_work_itself},
     {"other calls beside staged copies", other_calls_beside_staged_copies},
     {"staging prepared and trimmed", staging_prepared_and_trimmed, 40},
     {"parts", parts},

@@ -11,6 +11,11 @@ const fuzz_setting fuzz_settings[] = {
     {"with everything at open", FERRY_CHECKS_BASIC, FERRY_KERNELS_AT_OPEN, FERRY_STAGING_AT_OPEN},
     {"with everything at open and full checks", FERRY_CHECKS_FULL, FERRY_KERNELS_AT_OPEN, FERRY_STAGING_AT_OPEN},
     {"with small rings", FERRY_CHECKS_BASIC, FERRY_KERNELS_AT_OPEN, FERRY_STAGING_LAZY, 64 << 10, 1},
+    {"with threads of the program", FERRY_CHECKS_BASIC, FERRY_KERNELS_LAZY, FERRY_STAGING_LAZY, 256 << 10, 2, true},
+    {"with a full queue", FERRY_CHECKS_BASIC, FERRY_KERNELS_LAZY, FERRY_STAGING_LAZY, 256 << 10, 2, true,
+     program_threads::always},
+    {"with a queue that is full at times", FERRY_CHECKS_FULL, FERRY_KERNELS_AT_OPEN, FERRY_STAGING_LAZY, 64 << 10, 2,
+     true, program_threads::sometimes},
     {"without staging", FERRY_CHECKS_FULL, FERRY_KERNELS_LAZY, FERRY_STAGING_NONE},
     {"without kernels", FERRY_CHECKS_BASIC, FERRY_KERNELS_NONE, FERRY_STAGING_NONE},
 };
@@ -24,6 +29,11 @@ fuzz_run::fuzz_run(std::uint64_t seed, unsigned threads)
     options.staging = how.staging;
     options.staging_bytes = how.staging_bytes;
     options.staging_threads = how.staging_threads;
+    if (how.has_program_threads) {
+        workers.emplace().is_full = how.is_queue_full;
+        options.submit = program_threads::submit;
+        options.submit_user = &*workers;
+    }
     ferry = open_or_fail(options);
     options.checks = how.checks == FERRY_CHECKS_FULL ? FERRY_CHECKS_BASIC : FERRY_CHECKS_FULL;
     other = open_or_fail(options);

@@ -7,11 +7,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "fuzz/buffer.h"
 #include "fuzz/effect.h"
+#include "support/program_threads.h"
 
 namespace ferry::test {
 
@@ -21,6 +23,8 @@ struct fuzz_setting {
     std::int32_t checks, kernels, staging;
     std::uint64_t staging_bytes = 0;
     std::uint32_t staging_threads = 2;
+    bool has_program_threads = false;         // for ferry_options.submit
+    bool (*is_queue_full)(int nth) = nullptr; // which calls of submit run work themselves
 };
 extern const fuzz_setting fuzz_settings[];
 extern const std::size_t fuzz_setting_count;
@@ -32,7 +36,8 @@ struct fuzz_run {
     const std::uint64_t seed;
     const unsigned threads;
     const fuzz_setting &how;
-    instance_owner ferry, other; // both on one driver; `other` has the other level of checks
+    std::optional<program_threads> workers; // before the instances, which wait for them
+    instance_owner ferry, other;            // both on one driver; `other` has the other level of checks
     const ferry_ipc_handle *lent = nullptr;
     bool prints = false; // prints each operation as it begins
     std::atomic<bool> has_failed = false;

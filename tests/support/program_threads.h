@@ -40,6 +40,7 @@ public:
         }
         self.wake_.notify_one();
         ++self.submitted;
+        if (self.is_full && self.is_full(nth)) self.run_oldest();
         return 1;
     }
 
@@ -57,6 +58,10 @@ public:
     }
 
     bool (*refuses)(int nth) = nullptr; // which calls of submit return 0; null: none
+    // Which calls of submit find the queue full: they run the oldest job themselves. Null: none.
+    bool (*is_full)(int nth) = nullptr;
+    static bool always(int) { return true; }
+    static bool sometimes(int nth) { return nth % 3 != 0; }
     std::atomic<int> asked = 0, submitted = 0;
 
 private:
@@ -65,12 +70,19 @@ private:
         for (;;) {
             wake_.wait(lock, [&] { return is_over_ || !(jobs_.empty() || is_held_); });
             if (jobs_.empty()) return;
-            const auto [work, argument] = jobs_.front();
-            jobs_.pop_front();
-            lock.unlock();
-            work(argument);
-            lock.lock();
+            run_oldest(lock);
         }
+    }
+    void run_oldest(std::unique_lock<std::mutex> &lock) {
+        const auto [work, argument] = jobs_.front();
+        jobs_.pop_front();
+        lock.unlock();
+        work(argument);
+        lock.lock();
+    }
+    void run_oldest() {
+        std::unique_lock lock(mutex_);
+        if (!jobs_.empty()) run_oldest(lock);
     }
 
     std::mutex mutex_;
