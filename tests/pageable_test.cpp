@@ -627,6 +627,60 @@ TEST_F(pageable, options_choose_the_threads_and_the_ring_size) {
     EXPECT_GT(own.asked, 0);
 }
 
+TEST_F(pageable, staging_buffers_of_every_size_serve_copies_without_a_kernel) {
+    const bytes from = random_bytes(300'000, 1);
+    const device_memory device(from.size());
+    for (const std::uint64_t size : {4096, 8192, 12288, 16384, 65536}) {
+        SCOPED_TRACE(size);
+        ferry_options options = small();
+        options.staging_bytes = size;
+        open(options);
+        ferry_report report = {};
+        report.struct_size = sizeof report;
+        ASSERT_OK(ferry_instance_get_report(counted.get(), &report));
+        EXPECT_GE(report.staging_bytes, 8192u) << "half of the slots stay for other copies";
+        for (const std::uint64_t length : {std::uint64_t{64}, std::uint64_t{10'000}, from.size()})
+            for (int round = 0; round < 10; ++round) {
+                bytes to(length);
+                ferry_copy_desc up = line(device, at(from), length), down = line(at(to), device, length);
+                up.flags = down.flags = FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS;
+                for (const ferry_copy_desc &copy : {up, down}) {
+                    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
+                    ASSERT_OK(raw().cuStreamSynchronize(stream));
+                }
+                EXPECT_TRUE(std::equal(to.begin(), to.end(), from.begin()));
+            }
+    }
+}
+
+// FERRY_ERROR_LIMIT would say that the call can be repeated.
+TEST_F(pageable, a_copy_of_too_many_chunks_for_staging_without_a_kernel_is_refused_as_such) {
+    ferry_options options = small();
+    options.staging_bytes = 4096;
+    open(options);
+    constexpr std::uint64_t slot = 4096, most = 512, wide = slot / 2 + 2; // rows of which a slot holds one
+    const bytes from(most * slot + 1);
+    const device_memory device(from.size());
+    const struct {
+        std::uint64_t width, height;
+        bool is_served;
+    } boxes[] = {{most * slot, 1, true}, {most * slot + 1, 1, false}, {wide, most, true}, {wide, most + 1, false}};
+    for (const auto &[width, height, is_served] : boxes) {
+        SCOPED_TRACE(testing::Message() << width << " x " << height);
+        ferry_copy_desc copy = line(device, at(from), width);
+        copy.height = height;
+        copy.source.row_pitch = height > 1 ? width + 2 : 0;
+        for (const bool is_forced : {true, false}) {
+            copy.flags = FERRY_COPY_NO_KERNELS | (is_forced ? FERRY_COPY_BY_STAGING : 0u);
+            const std::int32_t expected = is_served || !is_forced ? FERRY_SUCCESS : FERRY_ERROR_ROUTE;
+            ferry_explanation explanation = new_explanation();
+            EXPECT_EQ(ferry_copy_explain_async(counted.get(), &copy, stream, &explanation, nullptr), expected);
+            EXPECT_EQ(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr), expected);
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+        }
+    }
+}
+
 TEST_F(pageable, every_kind_of_copy_arrives_although_submit_runs_work_itself) {
     for (const auto is_full : {program_threads::always, program_threads::sometimes})
         for (const std::uint64_t budget : {std::uint64_t{64} << 10, std::uint64_t{0}}) {

@@ -394,8 +394,9 @@ typedef struct ferry_place {
  *              one can take the copy. A line of up to 64 KiB from pageable to device memory goes by the driver where
  *              its source may be read in the call: the driver sends it past those queues. The copy stays
  *              stream-ordered.
- * NO_KERNELS   Leaves all SMs to other work. Pageable memory up to 256 MiB is staged by copies on the stream then,
- *              outside graphs and while the staging buffer has free slots; else the driver copies.
+ * NO_KERNELS   Leaves all SMs to other work. Pageable memory up to 256 MiB, or less with a small staging buffer, is
+ *              staged by copies on the stream then, outside graphs and while the staging buffer has free slots; else
+ *              the driver copies.
  * SOURCE_READ  A pageable source may be written or freed as soon as an asynchronous call returns, as after the driver's
  *              own calls. The source is read early, so earlier work on the stream must not write it. Behind other work
  *              the calling thread reads up to 1 MiB into pinned memory (FERRY_ROUTE_BUFFERED) without waiting for the
@@ -1258,9 +1259,9 @@ typedef struct ferry_trace_event {
  * staging_priority  The workers' niceness, -20 to 19; 0: -20; FERRY_PRIORITY_OF_PROCESS: the main thread's. If the
  *              system refuses it, they get the nearest that it grants, at most the main thread's. Their scheduling
  *              class is the default one (SCHED_OTHER), with the shortest slices where the system has them (Linux 6.12).
- * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB. It is smaller if less can be pinned. It has
- *              this size for each of up to four links that copies of the device take: FERRY_COPY_MULTILINK, and
- *              broadcasts of pageable memory.
+ * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB; below 8192 it is 8192, because the buffer has
+ *              at least two slots. It is smaller if less can be pinned. It has this size for each of up to four links
+ *              that copies of the device take: FERRY_COPY_MULTILINK, and broadcasts of pageable memory.
  * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_async and similar calls) keep on each device,
  *              and in the host's memory. Above it, an allocation of ferry's there first frees what streams have passed,
  *              which waits for running work. 0: a sixteenth of the device's memory, for the host's that of device 0.

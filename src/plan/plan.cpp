@@ -27,10 +27,16 @@ bool goes_with_commands(const shape &shape, const plan_facts &facts) noexcept {
            !is_elsewhere(shape.destination, facts.context_device);
 }
 
-// Longer copies would fill the queue of a stream with their operations.
 bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
-    constexpr std::uint64_t longest = std::uint64_t{256} << 20;
-    return facts.has_stream_waits && is_pageable(shape) && !facts.is_captured && shape.bytes() <= longest;
+    const std::uint64_t longest = most_copies * facts.slot_size;
+    if (!facts.has_stream_waits || !is_pageable(shape) || facts.is_captured || shape.bytes() > longest) return false;
+    staged_box box = {};
+    box.width = shape.width;
+    box.height = shape.height;
+    box.depth = shape.depth;
+    box.to_device = is_host(shape.source.kind);
+    box.by_copies = true;
+    return staging(box, facts.slot_size).chunk_count() <= most_copies; // rows may not fill their slots
 }
 
 namespace {

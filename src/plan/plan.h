@@ -84,6 +84,7 @@ struct plan_facts {
     std::uint16_t links = 1;
     std::uint16_t helper_blocks = 0; // the maximum of each helper; 0: none is set
     std::uint16_t staging_threads = 0;
+    std::uint64_t slot_size = std::uint64_t{512} << 10; // bytes, of the staging buffer
     // How late staged copies lately were: the threads, where the system runs others, and the kernel, where others fill
     // the device.
     std::uint64_t thread_delay_ns = 0, start_delay_ns = 0;

@@ -54,6 +54,8 @@ constexpr std::uint64_t overlapping_chunks_to_device = 64;
 // A copy on the stream costs some microseconds, whatever its size, so there chunks are larger.
 constexpr std::uint64_t min_copied_chunk = std::uint64_t{128} << 10; // bytes
 constexpr std::uint64_t overlapping_copies = 16;
+// Chunks of the longest copy by copies. Longer ones would fill the queue of a stream with their operations.
+constexpr std::uint64_t most_copies = 512;
 
 // The number of blocks of the staging kernel, which leaves most of the time to the threads. 8 blocks fill a host's
 // link. A thread that fills the slots of several blocks loses time moving between them. Threads that empty slots find

@@ -43,9 +43,6 @@ constexpr std::uint32_t default_threads(std::uint32_t processors, std::uint32_t 
     return std::clamp(std::min(processors / 2, threads_of_device * devices), fewest, most);
 }
 
-// The longest copy by copies, in chunks: some driver calls for each, which wait in a queue of the stream.
-constexpr std::uint64_t most_copies = 512;
-
 // Many pieces between host memory and one device, in one direction. They are copied before enqueue() returns.
 struct staged_pieces {
     const staged_piece *begin = nullptr;
@@ -139,6 +136,7 @@ public:
         return options_.threads ? options_.threads : default_threads(options_.processors, 1);
     }
     std::uint32_t thread_count() const noexcept { return thread_count_; }
+    std::uint64_t slot_size() const noexcept { return options_.slot_size; } // smaller where less can be pinned
     staging_scheduler::load in_flight() noexcept { return scheduler_.in_flight(); }
     // Whether a kernel would start at once in the current `context` of the device, which prepare() was called for.
     bool has_room_on(int device, CUcontext context) noexcept;

@@ -69,20 +69,21 @@ staging_engine::slot_range staging_engine::slots_of_lot(const staging_buffers &b
     return {begin, end > begin ? end - begin : 0};
 }
 
-// Call in the device's context. Where less memory can be pinned, there are fewer slots, down to one. If even one slot
-// of the first lot does not fit, that slot is smaller.
+// Call in the device's context. Where less memory can be pinned, there are fewer slots. If fewer than two slots of the
+// first lot fit, its slots are smaller: copies without a kernel keep at most half of the slots.
 error staging_engine::add_lot(device_buffers &of, std::uint32_t lot) noexcept {
     staging_buffers &buffers = of.buffers;
     const auto [begin, wanted] = slots_of_lot(buffers, lot);
     if (wanted == 0 || buffers.memory[lot]) return {};
     if (lot == 0) buffers.slot_size = options_.slot_size;
-    const std::uint64_t least = room_of_slot(lot == 0 ? smallest_slot : buffers.slot_size);
+    const std::uint64_t fewest = lot == 0 ? std::min(wanted, 2U) : 1U;
+    const std::uint64_t least = fewest * room_of_slot(lot == 0 ? smallest_slot : buffers.slot_size);
     staged_memory &memory = buffers.memory[lot];
     if (error failed = memory.allocate(cu_, pinned_, wanted * room_of_slot(buffers.slot_size), least,
                                        devices_[of.device].info.numa_node))
         return failed;
-    if (memory.block.size < room_of_slot(buffers.slot_size))
-        buffers.slot_size = (memory.block.size - slot_margin) / smallest_slot * smallest_slot;
+    if (memory.block.size < fewest * room_of_slot(buffers.slot_size))
+        buffers.slot_size = (memory.block.size / fewest - slot_margin) / smallest_slot * smallest_slot;
     const std::uint64_t room = room_of_slot(buffers.slot_size);
     const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, memory.block.size / room));
     for (std::uint32_t i = 0; i < count; ++i) {

@@ -171,6 +171,7 @@ void begin_choice(ferry_instance &instance, const shape &shape, CUcontext contex
     facts.has_stream_waits = instance.cu.cuStreamBatchMemOp;
     facts.staged_reach = is_staged ? obstacle::none : obstacle::array;
     facts.staging_threads = instance.staging_threads;
+    facts.slot_size = instance.staging.slot_size();
     if (instance.stages && is_pageable(shape)) {
         const staging_engine::delays late = instance.staging.delays_on(facts.context_device);
         facts.thread_delay_ns = late.threads_ns;
