@@ -159,6 +159,7 @@ void close_instance(ferry_instance &instance) noexcept {
     // of the program's allocator. The child therefore reads, frees and locks nothing: its memory ends with the process.
     if (instance.fork_mark.is_in_child()) return;
     const allocator memory = instance.allocator;
+    const code_reference code = instance.code;
     // Without devices there is no usable driver to call.
     if (instance.limits.device_count) {
         instance.trace.close();
@@ -175,6 +176,7 @@ void close_instance(ferry_instance &instance) noexcept {
 #if FERRY_HAS_SOFTWARE_DRIVER
     if (holds_software_driver) softdriver::close();
 #endif
+    code.release();
 }
 
 error open_instance(const ferry_options &options, ferry_instance *&instance) noexcept {
@@ -183,6 +185,7 @@ error open_instance(const ferry_options &options, ferry_instance *&instance) noe
     void *const place = memory.allocate(sizeof(ferry_instance), alignof(ferry_instance));
     if (!place) return no_memory;
     instance = new (place) ferry_instance;
+    instance->code.take();
     instance->allocator = memory;
     instance->log = log_sink(options.log, options.log_user);
     instance->trace.set_up(options);

@@ -20,9 +20,11 @@
 #include "submit/recent_copies.h"
 #include "submit/ticket.h"
 #include "submit/trace.h"
+#include "system/code_reference.h"
 #include "system/fork_mark.h"
 
 struct ferry_instance {
+    ferry::code_reference code;
     ferry::allocator allocator;
     ferry::log_sink log;
     ferry::driver_library library; // stays closed if the entry points come from elsewhere
