@@ -1067,31 +1067,33 @@ namespace Ferry
     /// -20 to 19; 0: -20; FERRY_PRIORITY_OF_PROCESS: the main thread's. If the system refuses it, they get the nearest
     /// that it grants, at most the main thread's. Their scheduling class is the default one (SCHED_OTHER), with the
     /// shortest slices where the system has them (Linux 6.12). staging_bytes The size of each device's staging buffer,
-    /// 4096 to 1 GiB. It is smaller if less can be pinned. It has this size for each of up to four links that copies of
-    /// the device take: FERRY_COPY_MULTILINK, and broadcasts of pageable memory. deferred_bytes The maximum that
-    /// deferred frees (ferry_array_destroy_async and similar calls) keep on each device, and in the host's memory.
-    /// Above it, an allocation of ferry's there first frees what streams have passed, which waits for running work. 0:
-    /// a sixteenth of the device's memory, for the host's that of device 0. UINT64_MAX: no limit until an allocation
-    /// finds no memory. submit Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks
-    /// the program to run work(argument) once and soon, on any thread, even while the rest of the program waits for a
-    /// stream. Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
-    /// else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls submit from a
-    /// host function, so neither submit nor work may call the driver or wait for a thread that does. work calls no
-    /// driver and returns when nothing is left to do. A copy asks for at most staging_threads threads. The watchdog
-    /// starts a copying thread in two cases: all threads that came are stuck in page faults that do not resolve, or
-    /// none came while a thread waits for a ticket. That thread runs for as long as it is needed. software_links With
-    /// every value, copies between contexts without peer access arrive. LOSSY imitates machines that report access and
-    /// move nothing: ferry_peer_probe and ferry_peer_enable fail with FERRY_ERROR_PEER_ACCESS. If the program enables
-    /// access itself, copies between the two contexts' memory write nothing and report no error. Fills and kernels then
-    /// do not change a peer's memory, and kernels read bytes of 0xff from it. trace Called for every copy, batch and
-    /// fill, also one that fails: when the call begins, when it returns, and for one on a stream once the stream has
-    /// passed, on a thread of ferry's. That thread looks every 0.05 ms; the stream does not wait for it. There is no
-    /// third event if the call failed, did nothing, or became part of a graph, nor for what streams have not passed at
-    /// ferry_close. `event` is valid during the callback. The third event costs a call on a stream an event of the
-    /// driver's, some microseconds. trace_phases The events wanted: FERRY_PHASE_*, joined by |. 0: all. Callbacks may
-    /// run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and
-    /// ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and trace on both. No
-    /// callback may call ferry or throw.
+    /// 4096 to 1 GiB; below 8192 it is 8192, because the buffer has at least two slots. It is smaller if less can be
+    /// pinned. It has this size for each of up to four links that copies of the device take: FERRY_COPY_MULTILINK, and
+    /// broadcasts of pageable memory. deferred_bytes The maximum that deferred frees (ferry_array_destroy_async and
+    /// similar calls) keep on each device, and in the host's memory. Above it, an allocation of ferry's there first
+    /// frees what streams have passed, which waits for running work. 0: a sixteenth of the device's memory, for the
+    /// host's that of device 0. UINT64_MAX: no limit until an allocation finds no memory. submit Uses the program's own
+    /// threads; ferry starts only a watchdog. Each call of submit asks the program to run work(argument) once and soon,
+    /// on any thread, even while the rest of the program waits for a stream. Until then the copy and the work behind it
+    /// on its stream stand still. Returns 1 if work will be called, else 0; ferry then starts one thread of its own,
+    /// which stays until ferry_close. The driver calls submit from a host function, so neither submit nor work may call
+    /// the driver or wait for a thread that does. work calls no driver and returns when nothing is left to do. submit
+    /// may run work itself, as a full thread pool does: the work then returns at once, and ferry starts one thread of
+    /// its own, as if submit had returned 0. submit must not wait for work that another thread runs. A copy asks for at
+    /// most staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are stuck
+    /// in page faults that do not resolve, or none came while a thread waits for a ticket. That thread runs for as long
+    /// as it is needed. software_links With every value, copies between contexts without peer access arrive. LOSSY
+    /// imitates machines that report access and move nothing: ferry_peer_probe and ferry_peer_enable fail with
+    /// FERRY_ERROR_PEER_ACCESS. If the program enables access itself, copies between the two contexts' memory write
+    /// nothing and report no error. Fills and kernels then do not change a peer's memory, and kernels read bytes of
+    /// 0xff from it. trace Called for every copy, batch and fill, also one that fails: when the call begins, when it
+    /// returns, and for one on a stream once the stream has passed, on a thread of ferry's. That thread looks every
+    /// 0.05 ms; the stream does not wait for it. There is no third event if the call failed, did nothing, or became
+    /// part of a graph, nor for what streams have not passed at ferry_close. `event` is valid during the callback. The
+    /// third event costs a call on a stream an event of the driver's, some microseconds. trace_phases The events
+    /// wanted: FERRY_PHASE_*, joined by |. 0: all. Callbacks may run on several threads at once. get_proc and log run
+    /// inside calls of this instance, also ferry_open and ferry_close, on the calling thread; allocate and deallocate
+    /// also on ferry's own threads, and trace on both. No callback may call ferry or throw.
     /// </summary>
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct NativeOptions
@@ -1932,7 +1934,7 @@ namespace Ferry
         /// device; and for the stream if the driver cannot make an event for a table (see Driver). Ownership: `copies`
         /// is read before return. The memory as for ferry_copy_async, until the stream has passed the batch. Errors:
         /// the common errors; as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the parts before a
-        /// part that the driver refuses or that fails with FERRY_ERROR_LIMIT.
+        /// part that the driver refuses or that fails with FERRY_ERROR_LIMIT or _OUT_OF_MEMORY.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_copy_batch_async(IntPtr instance, NativeCopy* copies, ulong count,
@@ -1970,7 +1972,8 @@ namespace Ferry
         /// pieces is sent to the device, if kernels read one; cuMemAlloc may wait for the device. Ownership: *prepared
         /// is the caller's until ferry_prepared_destroy, which must come before ferry_close. `copies` is read before
         /// return. For every launch the memory and the context must live, and the memory must stay of the same kind.
-        /// Errors: the common errors; as ferry_copy_batch.
+        /// Errors: the common errors; as ferry_copy_batch, including _ROUTE with the index of a copy that the
+        /// instance's flags force onto a route that cannot take it.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_prepared_create(IntPtr instance, NativeCopy* copies, ulong count,

@@ -574,9 +574,9 @@ pub const ferry_trace_event = extern struct {
 /// staging_priority  The workers' niceness, -20 to 19; 0: -20; FERRY_PRIORITY_OF_PROCESS: the main thread's. If the
 ///              system refuses it, they get the nearest that it grants, at most the main thread's. Their scheduling
 ///              class is the default one (SCHED_OTHER), with the shortest slices where the system has them (Linux 6.12).
-/// staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB. It is smaller if less can be pinned. It has
-///              this size for each of up to four links that copies of the device take: FERRY_COPY_MULTILINK, and
-///              broadcasts of pageable memory.
+/// staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB; below 8192 it is 8192, because the buffer has
+///              at least two slots. It is smaller if less can be pinned. It has this size for each of up to four links
+///              that copies of the device take: FERRY_COPY_MULTILINK, and broadcasts of pageable memory.
 /// deferred_bytes  The maximum that deferred frees (ferry_array_destroy_async and similar calls) keep on each device,
 ///              and in the host's memory. Above it, an allocation of ferry's there first frees what streams have passed,
 ///              which waits for running work. 0: a sixteenth of the device's memory, for the host's that of device 0.
@@ -586,7 +586,9 @@ pub const ferry_trace_event = extern struct {
 ///              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
 ///              else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
 ///              submit from a host function, so neither submit nor work may call the driver or wait for a thread that
-///              does. work calls no driver and returns when nothing is left to do. A copy asks for at most
+///              does. work calls no driver and returns when nothing is left to do. submit may run work itself, as a full
+///              thread pool does: the work then returns at once, and ferry starts one thread of its own, as if submit
+///              had returned 0. submit must not wait for work that another thread runs. A copy asks for at most
 ///              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
 ///              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
 ///              runs for as long as it is needed.

@@ -1065,10 +1065,10 @@ impl Default for ferry_trace_event {
 /// staging_priority  The workers' niceness, -20 to 19; 0: -20; FERRY_PRIORITY_OF_PROCESS: the main thread's. If the
 /// system refuses it, they get the nearest that it grants, at most the main thread's. Their scheduling
 /// class is the default one (SCHED_OTHER), with the shortest slices where the system has them (Linux 6.12).
-/// staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB. It is smaller if less can be pinned. It
-/// has
-/// this size for each of up to four links that copies of the device take: FERRY_COPY_MULTILINK, and
-/// broadcasts of pageable memory.
+/// staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB; below 8192 it is 8192, because the
+/// buffer has
+/// at least two slots. It is smaller if less can be pinned. It has this size for each of up to four links
+/// that copies of the device take: FERRY_COPY_MULTILINK, and broadcasts of pageable memory.
 /// deferred_bytes  The maximum that deferred frees (ferry_array_destroy_async and similar calls) keep on each
 /// device,
 /// and in the host's memory. Above it, an allocation of ferry's there first frees what streams have passed,
@@ -1079,7 +1079,9 @@ impl Default for ferry_trace_event {
 /// Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
 /// else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
 /// submit from a host function, so neither submit nor work may call the driver or wait for a thread that
-/// does. work calls no driver and returns when nothing is left to do. A copy asks for at most
+/// does. work calls no driver and returns when nothing is left to do. submit may run work itself, as a full
+/// thread pool does: the work then returns at once, and ferry starts one thread of its own, as if submit
+/// had returned 0. submit must not wait for work that another thread runs. A copy asks for at most
 /// staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
 /// stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
 /// runs for as long as it is needed.
@@ -2207,7 +2209,7 @@ extern "C" {
     /// * Ownership: `copies` is read before return. The memory as for ferry_copy_async, until the stream has passed
     ///   the batch.
     /// * Errors: the common errors; as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the
-    ///   parts before a part that the driver refuses or that fails with FERRY_ERROR_LIMIT.
+    ///   parts before a part that the driver refuses or that fails with FERRY_ERROR_LIMIT or _OUT_OF_MEMORY.
     /// * Driver: as ferry_copy_batch, without the wait; also cuMemcpyBatchAsync and cuMemcpy3DBatchAsync, on
     ///   streams other than the legacy one that are not being captured. A launch of more than 169 pieces, or 46
     ///   boxes, keeps them in a table in pinned memory of the instance: cuMemHostAlloc or cuMemHostRegister to grow
@@ -2250,7 +2252,8 @@ extern "C" {
     /// * Ownership: *prepared is the caller's until ferry_prepared_destroy, which must come before ferry_close.
     ///   `copies` is read before return. For every launch the memory and the context must live, and the memory must
     ///   stay of the same kind.
-    /// * Errors: the common errors; as ferry_copy_batch.
+    /// * Errors: the common errors; as ferry_copy_batch, including _ROUTE with the index of a copy that the
+    ///   instance's flags force onto a route that cannot take it.
     /// * Driver: the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
     ///   created, waited for and destroyed.
     pub fn ferry_prepared_create(instance: *mut ferry_instance, copies: *const ferry_copy_desc, count: u64, flags: BatchFlags, stream: *mut CUstream_st, prepared: *mut *mut ferry_prepared, error: *mut ferry_error_info) -> Status;
