@@ -23,9 +23,12 @@ from .views import HOST, keyed, numbers, view
 
 
 class _PerThread(threading.local):
+    """Memory for the error of a call, and its address. A call keeps both in a local variable: when the interpreter ends,
+    it frees what belongs to a daemon thread while that thread is still in the library."""
+
     def __init__(self) -> None:
-        self.info = new_error_info()
-        self.address = addressof(self.info)
+        info = new_error_info()
+        self.error = info, addressof(info)
 
 
 @dataclass(frozen=True)
@@ -148,9 +151,10 @@ class Instance:
             if status:
                 raise failed(self.library, status)
             return
-        status = getattr(self.library, name)(first, *arguments, self._thread.address)
+        details, room = self._thread.error
+        status = getattr(self.library, name)(first, *arguments, room)
         if status:
-            raise failed(self.library, status, self._thread.info)
+            raise failed(self.library, status, details)
 
     # ---- Copies
 
@@ -160,13 +164,13 @@ class Instance:
         plan = self._plans.of(one, other, flags)
         if self._handle is None:
             raise ClosedError("the instance is closed")
-        thread = self._thread
+        details, room = self._thread.error
         if plan.count == 1:
-            status = self.library.ferry_copy(self._handle, plan.address, thread.address)
+            status = self.library.ferry_copy(self._handle, plan.address, room)
         else:
-            status = self.library.ferry_copy_batch(self._handle, plan.address, plan.count, 0, thread.address)
+            status = self.library.ferry_copy_batch(self._handle, plan.address, plan.count, 0, room)
         if status:
-            raise self._settled(failed(self.library, status, thread.info), plan, LEGACY)
+            raise self._settled(failed(self.library, status, details), plan, LEGACY)
 
     def copy_async(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> Ticket:
         """Enqueues a copy on a stream: of ferry, PyTorch, CuPy, Numba or cuda-python, a number, or None for the legacy
@@ -180,11 +184,11 @@ class Instance:
         if self._handle is None:
             raise ClosedError("the instance is closed")
         made = c_void_p()
-        thread = self._thread
+        details, room = self._thread.error
         try:
-            status = self.library.ferry_copy_async(self._handle, plan.address, number, byref(made), thread.address)
+            status = self.library.ferry_copy_async(self._handle, plan.address, number, byref(made), room)
             if status:
-                raise self._settled(failed(self.library, status, thread.info), plan, number)
+                raise self._settled(failed(self.library, status, details), plan, number)
             ticket = Ticket(self, made.value, (one, other))
             self._tickets.add(ticket, plan.size)
         except BaseException:
@@ -196,13 +200,14 @@ class Instance:
         """As copy_async, without a ticket: for streams that are being captured, and for loops. The caller keeps the
         arrays alive until the stream has passed, or as long as a captured graph may run."""
         plan = self._plans.of(keyed(source), keyed(destination), flags)
-        handle, thread, number = self.handle, self._thread, handle_of(stream)
+        handle, number = self.handle, handle_of(stream)
+        details, room = self._thread.error
         if plan.count == 1:
-            status = self.library.ferry_copy_async(handle, plan.address, number, None, thread.address)
+            status = self.library.ferry_copy_async(handle, plan.address, number, None, room)
         else:
-            status = self.library.ferry_copy_batch_async(handle, plan.address, plan.count, 0, number, thread.address)
+            status = self.library.ferry_copy_batch_async(handle, plan.address, plan.count, 0, number, room)
         if status:
-            raise failed(self.library, status, thread.info)
+            raise failed(self.library, status, details)
 
     def copy_pieces(self, destinations: Any, sources: Any, sizes: Any, stream: Any = None) -> None:
         """Enqueues sizes[i] bytes from sources[i] to destinations[i]: three arrays of uint64 with addresses and sizes,
