@@ -70,7 +70,8 @@ set_up_platform() {
         ;;
     windows)
         need_for "$1" x86_64-w64-mingw32-gcc-posix gcc-mingw-w64-x86-64-posix \
-            x86_64-w64-mingw32-g++-posix g++-mingw-w64-x86-64-posix wine 'wine wine64'
+            x86_64-w64-mingw32-g++-posix g++-mingw-w64-x86-64-posix wine 'wine wine64' \
+            clang++-19 clang-19
         need module:CLI11 libcli11-dev module:nlohmann_json nlohmann-json3-dev
         own_googletest "$1" Windows x86_64 x86_64-w64-mingw32-gcc-posix x86_64-w64-mingw32-g++-posix
         links_to_headers
