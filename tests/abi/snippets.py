@@ -2,16 +2,22 @@
 """Compiles every C and C++ block of the documents: snippets.py PUBLIC_INCLUDE CUDA_INCLUDE CC CXX DOCUMENT_OR_FOLDER...
 
 A block becomes the body of a function. `…` is the reader's own error branch, here `return 1;`. Names that a block does
-not declare come from GIVEN, by the heading above the block.
+not declare come from GIVEN, by the heading above the block. Blocks whose headers of CUDA are missing are skipped.
 """
+import functools
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 SKIPPED = 77
 STRICT = ["-Wall", "-Wextra", "-Werror", "-Wno-unused"]
 LANGUAGES = {"c": ["-std=c99", "-x", "c"], "cpp": ["-std=c++17", "-x", "c++"]}
+
+# Headers of CUDA that blocks include themselves, or through a header of ferry's.
+CUDA_HEADERS = {"<cuda.h>": "<cuda.h>", "<driver_types.h>": "<driver_types.h>",
+                "<ferry/ferry_nvtx.hpp>": "<nvtx3/nvToolsExt.h>"}
 
 CUDA_TO_FERRY = """
 #include <ferry/ferry.h>
@@ -117,27 +123,38 @@ def program_of(document, number, heading, language, code):
 
 
 def main(public_include, cuda_include, cc, cxx, *paths):
-    count, failures, left_out = 0, 0, 0
+    def compiled(language, program):
+        return subprocess.run([cc if language == "c" else cxx, *STRICT, *LANGUAGES[language], "-I", public_include,
+                               *(["-isystem", cuda_include] if cuda_include else []), "-fsyntax-only", "-"],
+                              capture_output=True, text=True, input=program)
+
+    @functools.cache
+    def problem_with(header):
+        """The compiler's error, such as the name of a missing file. Empty if the header compiles."""
+        lines = compiled("cpp", f"#include {header}\n").stderr.splitlines()
+        return next((line for line in lines if "error: " in line), "")
+
+    count, failures, missing = 0, 0, Counter()
     documents = [file for path in map(Path, paths) for file in (sorted(path.glob("*.md")) if path.is_dir() else [path])]
     for document in documents:
         for number, heading, language, code in blocks_of(document.read_text()):
             if language not in LANGUAGES:
                 continue
             program = program_of(document, number, heading, language, code)
-            if "#include <cuda.h>" in program and not cuda_include:
-                left_out += 1
+            included = re.findall("^ *#include (.*)", program, re.MULTILINE)
+            needed = [CUDA_HEADERS[header] for header in included if header in CUDA_HEADERS]
+            if problem := next(filter(None, map(problem_with, needed)), None):
+                missing[problem] += 1
                 continue
-            done = subprocess.run([cc if language == "c" else cxx, *STRICT, *LANGUAGES[language], "-I", public_include,
-                                   *(["-isystem", cuda_include] if cuda_include else []), "-fsyntax-only", "-"],
-                                  capture_output=True, text=True, input=program)
+            done = compiled(language, program)
             count += 1
             if done.returncode:
                 failures += 1
                 print(f"{document}:{number}: this {language} block, under «{heading}», does not compile\n{done.stderr}")
     print(f"{count} snippets, {failures} failures")
-    if left_out:
-        print(f"skipped: {left_out} snippets need CUDA headers, and -Dtoolkit_include names none")
-    return 1 if failures or not count else SKIPPED if left_out else 0
+    for problem, blocks in missing.items():
+        print(f"skipped: {blocks} snippets, because of the headers in -Dtoolkit_include={cuda_include}: {problem}")
+    return 1 if failures or not count else SKIPPED if missing else 0
 
 
 sys.exit(main(*sys.argv[1:]))
