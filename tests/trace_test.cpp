@@ -1,6 +1,9 @@
 // ferry_options.trace: which calls it tells of, and when.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstring>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -301,6 +304,77 @@ TEST_F(traces, default_streams_are_those_of_the_copys_context) {
     EXPECT_EQ(events[0].device, 1);
     EXPECT_NE(events[1].done_ns, 0u);
     EXPECT_OK(ferry_device_free(traced.get(), other));
+}
+
+// Counts the calls that name an event which the driver does not know.
+struct checked_events {
+    static inline std::atomic<int> wrong = 0;
+    static CUresult query(CUevent event) {
+        const CUresult result = raw().cuEventQuery(event);
+        wrong += result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
+        return result;
+    }
+    static CUresult destroy(CUevent event) {
+        const CUresult result = raw().cuEventDestroy(event);
+        wrong += result != CUDA_SUCCESS;
+        return result;
+    }
+    static ferry_options options() {
+        ferry_options options = options_under_test();
+        options.driver = FERRY_DRIVER_CUDA;
+        options.get_proc = [](void *, const char *name, int version) -> void * {
+            if (std::strcmp(name, "cuEventQuery") == 0) return reinterpret_cast<void *>(query);
+            if (std::strcmp(name, "cuEventDestroy") == 0) return reinterpret_cast<void *>(destroy);
+            const resolver real = raw_entry_points();
+            return real.get_proc(real.user, name, version);
+        };
+        return options;
+    }
+};
+
+// Each of 50 contexts ends while a copy is in flight there. Returns the DONE events.
+std::vector<ferry_trace_event> end_contexts(const std::function<void(ferry_instance *, CUcontext)> &destroy) {
+    heard told;
+    ferry_options options = checked_events::options();
+    options.trace = hear;
+    options.trace_user = &told;
+    options.trace_phases = FERRY_PHASE_DONE;
+    checked_events::wrong = 0;
+    const instance_owner instance = open_or_fail(options);
+    for (int i = 0; i < 50; ++i) {
+        CUcontext context = nullptr;
+        EXPECT_OK(ferry_context_create(instance.get(), 0, 0, &context, nullptr));
+        {
+            const made_current in(context);
+            CUstream stream = nullptr;
+            CUdeviceptr memory = 0;
+            EXPECT_OK(raw().cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+            EXPECT_OK(raw().cuMemAlloc(&memory, size));
+            EXPECT_OK(raw().cuLaunchHostFunc(
+                stream, [](void *) { std::this_thread::sleep_for(std::chrono::microseconds(300)); }, nullptr));
+            EXPECT_OK(ferry_copy_bytes_async(instance.get(), memory + size / 2, memory, size / 2, stream, nullptr));
+        }
+        destroy(instance.get(), context);
+        std::this_thread::sleep_for(std::chrono::microseconds(300)); // the tracer looks every 50
+    }
+    return told.all();
+}
+
+TEST_F(traces, a_copy_in_a_context_that_ends_is_reported_as_it_ended) {
+    const std::vector<ferry_trace_event> events = end_contexts(
+        [](ferry_instance *instance, CUcontext context) { EXPECT_OK(ferry_context_destroy(instance, context)); });
+    EXPECT_EQ(events.size(), 50u);
+    for (const ferry_trace_event &event : events)
+        EXPECT_EQ(event.status, 0);
+    EXPECT_EQ(checked_events::wrong, 0) << "an event was named after its context had ended";
+}
+
+TEST_F(traces, a_context_that_ends_without_ferry_makes_no_copy_fail) {
+    if (!on_software_driver()) GTEST_SKIP() << "no call may use a context of a GPU while the driver destroys it";
+    const std::vector<ferry_trace_event> events =
+        end_contexts([](ferry_instance *, CUcontext context) { EXPECT_OK(raw().cuCtxDestroy(context)); });
+    for (const ferry_trace_event &event : events)
+        EXPECT_EQ(event.status, 0);
 }
 
 TEST_F(traces, closing_tells_what_has_ended_and_waits_for_nothing) {

@@ -600,8 +600,9 @@ pub const ferry_trace_event = extern struct {
 /// trace        Called for every copy, batch and fill, also one that fails: when the call begins, when it returns, and
 ///              for one on a stream once the stream has passed, on a thread of ferry's. That thread looks every 0.05 ms;
 ///              the stream does not wait for it. There is no third event if the call failed, did nothing, or became part
-///              of a graph, nor for what streams have not passed at ferry_close. `event` is valid during the callback.
-///              The third event costs a call on a stream an event of the driver's, some microseconds.
+///              of a graph, if the stream has not passed the work at ferry_close, or if the context ended without
+///              ferry_context_destroy. `event` is valid during the callback. The third event costs a call on a stream an
+///              event of the driver's, some microseconds.
 /// trace_phases  The events wanted: FERRY_PHASE_*, joined by |. 0: all.
 ///
 /// Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and trace on both. No callback may call ferry or throw.
@@ -1064,7 +1065,7 @@ pub extern fn ferry_context_release_primary(instance: *ferry_instance, device: i
 /// Values: `flags`: CUctx_flags; 0 is the driver's default.
 pub extern fn ferry_context_create(instance: *ferry_instance, device: i32, flags: u32, context: *?*CUctx_st, @"error": ?*ferry_error_info) i32;
 
-/// Destroys a context made by ferry_context_create, with everything in it. If it was adopted, ferry returns to the device's primary context. No thread may have the context current, and no other call may be using it.
+/// Destroys a context made by ferry_context_create, with everything in it. If it was adopted, ferry returns to the device's primary context. No thread may have the context current, and no other call may be using it. First calls ferry_options.trace for the calls in this context that are not reported as done yet.
 pub extern fn ferry_context_destroy(instance: *ferry_instance, context: *CUctx_st) i32;
 
 /// Makes ferry use the program's `context` for the context's device instead of the primary one, from the next call on. `device` is read only if `context` is NULL: it then returns to its primary context. The staging buffer stays in the primary context in any case; the first staged copy retains that.

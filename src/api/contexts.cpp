@@ -17,6 +17,7 @@ error named_or_own(ferry_instance &instance, int32_t device, CUcontext named, CU
 
 // Destroys the context and drops everything the instance has stored about it.
 error destroy_context(ferry_instance &instance, CUcontext context) noexcept {
+    instance.trace.retire(context);
     instance.links.retire(context);
     if (CUresult result = instance.cu.cuCtxDestroy(context)) return to_error(result);
     instance.staging.forget(context);

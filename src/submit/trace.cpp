@@ -61,7 +61,7 @@ error tracer::run(const traced_call &call, function_ref<error()> run) noexcept {
     tell(event, FERRY_PHASE_RETURN);
     if (is_over || !(phases_ & FERRY_PHASE_DONE)) return result;
     context_scope scope(cu_);
-    if (!scope.enter(notes.context)) watch(event);
+    if (!scope.enter(notes.context)) watch(event, notes.context);
     return result;
 }
 
@@ -72,56 +72,100 @@ bool tracer::start_thread() noexcept {
 
 // The stream's context is current. There is no event at the end if the stream is being captured, or something is not to
 // be had.
-void tracer::watch(const ferry_trace_event &event) noexcept {
+void tracer::watch(const ferry_trace_event &event, CUcontext context) noexcept {
     if (refuse_events_under_capture(cu_, event.stream)) return;
     void *const place = memory_.allocate(sizeof(watched), alignof(watched));
     if (!place) return;
-    auto *const made = new (place) watched{event, nullptr, nullptr, nullptr};
+    auto *const made = new (place) watched{event, nullptr, name_context(cu_, context), nullptr, nullptr};
     if (call_optional(cu_.cuEventCreate, &made->passed, CU_EVENT_DISABLE_TIMING) ||
         call_optional(cu_.cuEventRecord, made->passed, event.stream))
-        return drop(*made);
+        return drop(*made, made->passed);
     const std::lock_guard lock(mutex_);
-    if (!start_thread()) return drop(*made);
+    if (!start_thread()) return drop(*made, true);
     watched_.push_back(*made);
     arrived_.notify_one();
 }
 
-void tracer::drop(watched &one) noexcept {
-    if (one.passed) cu_.cuEventDestroy(one.passed);
+void tracer::drop(watched &one, bool is_event_left) noexcept {
+    if (is_event_left) cu_.cuEventDestroy(one.passed);
     memory_.deallocate(&one, sizeof one);
 }
 
-bool tracer::tell_if_over(watched &one) noexcept {
-    const std::int32_t status = to_status(cu_.cuEventQuery(one.passed));
-    if (status == to_status(CUDA_ERROR_NOT_READY)) return false;
-    one.event.done_ns = clock_ns();
-    one.event.status = status;
-    tell(one.event, FERRY_PHASE_DONE);
-    return true;
+bool tracer::lives(const context_name &context) const noexcept {
+    return contexts_.retains(context.handle) || may_live(cu_, context);
 }
 
+// An event must not be named once its context has ended: another event may have its handle.
+tracer::progress tracer::query(watched &one) const noexcept {
+    if (!lives(one.made_in)) return progress::unknown;
+    one.event.status = to_status(cu_.cuEventQuery(one.passed));
+    if (one.event.status == to_status(CUDA_ERROR_NOT_READY)) return progress::running;
+    one.event.done_ns = clock_ns();
+    return one.event.status && !lives(one.made_in) ? progress::unknown : progress::over;
+}
+
+// Without the mutex, because the program's function may call ferry.
+void tracer::end(watched &one, progress seen) noexcept {
+    if (seen == progress::over) tell(one.event, FERRY_PHASE_DONE);
+    drop(one, false);
+}
+
+// The mutex is held while an event is named, so that retire() finds every call of its context in one of the chains.
 void tracer::look_for_ends() noexcept {
     const relaxed_capture_mode relaxed(cu_); // queries must not break captures of the program's threads
     std::unique_lock lock(mutex_);
     for (;;) {
         const bool is_last_look = is_closing_;
-        chain<watched> looked_at = std::exchange(watched_, {}), left;
-        lock.unlock();
-        while (watched *const one = looked_at.pop()) {
-            if (tell_if_over(*one) || is_last_look)
-                drop(*one);
-            else
-                left.push_back(*one);
+        looked_at_ = std::exchange(watched_, {});
+        while (watched *const one = looked_at_.pop()) {
+            const progress seen = query(*one);
+            if (seen == progress::running && !is_last_look) {
+                still_running_.push_back(*one);
+                continue;
+            }
+            if (seen != progress::unknown) cu_.cuEventDestroy(one->passed);
+            lock.unlock();
+            end(*one, seen);
+            lock.lock();
         }
         if (is_last_look) return;
-        const bool is_any_left = !left.is_empty();
-        if (is_any_left) rest_for(between_looks_ns);
-        lock.lock();
-        while (watched *const one = left.last()) {
-            left.remove(*one);
+        const bool is_any_left = !still_running_.is_empty();
+        while (watched *const one = still_running_.last()) {
+            still_running_.remove(*one);
             watched_.push_front(*one);
         }
-        if (!is_any_left) arrived_.wait(lock, [&] { return is_closing_ || !watched_.is_empty(); });
+        if (is_any_left) {
+            lock.unlock();
+            rest_for(between_looks_ns);
+            lock.lock();
+        } else {
+            arrived_.wait(lock, [&] { return is_closing_ || !watched_.is_empty(); });
+        }
+    }
+}
+
+void tracer::retire(CUcontext context) noexcept {
+    chain<watched> ending;
+    {
+        const std::lock_guard lock(mutex_);
+        for (chain<watched> *const list : {&still_running_, &looked_at_, &watched_})
+            for (watched *one = list->first(); one;) {
+                watched *const next = one->next;
+                if (one->made_in.handle == context) {
+                    list->remove(*one);
+                    ending.push_back(*one);
+                }
+                one = next;
+            }
+    }
+    if (ending.is_empty()) return;
+    const relaxed_capture_mode relaxed(cu_);
+    while (watched *const one = ending.pop()) {
+        progress seen = query(*one);
+        for (; seen == progress::running; seen = query(*one))
+            rest_for(between_looks_ns);
+        if (seen != progress::unknown) cu_.cuEventDestroy(one->passed);
+        end(*one, seen);
     }
 }
 

@@ -9,7 +9,7 @@
 #include "base/function_ref.h"
 #include "base/host.h"
 #include "base/status.h"
-#include "device/contexts.h"
+#include "device/context_name.h"
 #include "ferry/ferry.h"
 #include "plan/plan.h"
 #include "system/threads.h"
@@ -46,6 +46,9 @@ public:
     [[gnu::cold, gnu::noinline]] error run(const traced_call &call, function_ref<error()> run) noexcept;
     // Adds what a step of the running call has enqueued to the call's event.
     [[gnu::cold, gnu::noinline]] void note(route_kind route, CUcontext context) const noexcept;
+    // Waits for the calls whose events were made in `context`, reports them, and destroys their events. Called before the
+    // context is destroyed, because the events end with it.
+    void retire(CUcontext context) noexcept;
     // Tells what streams have passed by now, and ends the thread.
     void close() noexcept;
 
@@ -53,15 +56,19 @@ private:
     struct watched {
         ferry_trace_event event;
         CUevent passed;
+        context_name made_in; // `passed`
         watched *previous, *next;
     };
 
     void tell(ferry_trace_event &event, std::uint32_t phase) const noexcept;
     bool start_thread() noexcept;
-    void watch(const ferry_trace_event &event) noexcept;
+    void watch(const ferry_trace_event &event, CUcontext context) noexcept;
     void look_for_ends() noexcept;
-    bool tell_if_over(watched &one) noexcept;
-    void drop(watched &one) noexcept;
+    bool lives(const context_name &context) const noexcept;
+    enum class progress { running, over, unknown };
+    progress query(watched &one) const noexcept;
+    void end(watched &one, progress seen) noexcept;
+    void drop(watched &one, bool is_event_left) noexcept;
 
     const driver_table &cu_;
     device_contexts &contexts_;
@@ -72,7 +79,7 @@ private:
     std::atomic<std::uint64_t> calls_ = 0;
     std::mutex mutex_; // guards the rest
     std::condition_variable arrived_;
-    chain<watched> watched_;
+    chain<watched> watched_, looked_at_, still_running_; // the thread moves calls from one to the next, then back
     thread_traits traits_{.name = "ferry-trace"};
     worker_thread thread_;
     bool is_closing_ = false;

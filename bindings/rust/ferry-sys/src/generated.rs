@@ -1094,8 +1094,9 @@ impl Default for ferry_trace_event {
 /// trace  Called for every copy, batch and fill, also one that fails: when the call begins, when it returns, and
 /// for one on a stream once the stream has passed, on a thread of ferry's. That thread looks every 0.05 ms;
 /// the stream does not wait for it. There is no third event if the call failed, did nothing, or became part
-/// of a graph, nor for what streams have not passed at ferry_close. `event` is valid during the callback.
-/// The third event costs a call on a stream an event of the driver's, some microseconds.
+/// of a graph, if the stream has not passed the work at ferry_close, or if the context ended without
+/// ferry_context_destroy. `event` is valid during the callback. The third event costs a call on a stream an
+/// event of the driver's, some microseconds.
 /// trace_phases  The events wanted: FERRY_PHASE_*, joined by |. 0: all.
 ///
 /// Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also
@@ -2603,6 +2604,7 @@ extern "C" {
 
     /// Destroys a context made by ferry_context_create, with everything in it. If it was adopted, ferry returns to
     /// the device's primary context. No thread may have the context current, and no other call may be using it.
+    /// First calls ferry_options.trace for the calls in this context that are not reported as done yet.
     ///
     /// * NULL: none.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
