@@ -17,7 +17,7 @@ func (f *Instance) NewArray(device int, shape ArrayDesc) (*Array, error) {
 	c := shape.c()
 	return create(f, a, &a.object, "array", func(info *C.ferry_error_info) C.int32_t {
 		var array *C.struct_CUarray_st
-		status := C.ferry_array_create(f.c, C.int32_t(device), &c, &array, info)
+		status := C.ferry_array_create(f.c, number(device), &c, &array, info)
 		a.handle = C.uint64_t(uintptr(unsafe.Pointer(array)))
 		return status
 	})
@@ -56,7 +56,14 @@ func (a *Array) Plane(plane uint32) (*Array, error) {
 	err := a.call(func(*C.ferry_error_info) C.int32_t {
 		return C.ferry_array_get_plane(a.instance.c, a.c(), C.uint32_t(plane), &array)
 	})
-	return a.instance.ForeignArray(a.device, uintptr(unsafe.Pointer(array))), err
+	return a.part(a.device, array), err
+}
+
+// part makes an Array of one that lives in the object and ends with it.
+func (o *object) part(device int, array *C.struct_CUarray_st) *Array {
+	a := o.instance.ForeignArray(device, uintptr(unsafe.Pointer(array)))
+	a.owner = o
+	return a
 }
 
 // Destroy destroys the array. It waits for running work on the device. Levels and planes end with their owner instead.
@@ -66,7 +73,7 @@ func (a *Array) Destroy() error {
 
 // DestroyOn destroys the array once the stream has passed the work enqueued so far, and waits for nothing.
 func (a *Array) DestroyOn(s *Stream) error {
-	leave, err := use(&s.object)
+	leave, err := a.instance.use(&s.object)
 	if err != nil {
 		return err
 	}
@@ -88,7 +95,7 @@ func (f *Instance) NewMipmappedArray(device int, shape ArrayDesc, levels uint32)
 	c := shape.c()
 	return create(f, m, &m.object, "mipmapped array", func(info *C.ferry_error_info) C.int32_t {
 		var mipmapped *C.struct_CUmipmappedArray_st
-		status := C.ferry_mipmapped_array_create(f.c, C.int32_t(device), &c, C.uint32_t(levels), &mipmapped, info)
+		status := C.ferry_mipmapped_array_create(f.c, number(device), &c, C.uint32_t(levels), &mipmapped, info)
 		m.handle = C.uint64_t(uintptr(unsafe.Pointer(mipmapped)))
 		return status
 	})
@@ -104,7 +111,7 @@ func (m *MipmappedArray) Level(level uint32) (*Array, error) {
 	err := m.call(func(*C.ferry_error_info) C.int32_t {
 		return C.ferry_mipmapped_array_get_level(m.instance.c, m.c(), C.uint32_t(level), &array)
 	})
-	return m.instance.ForeignArray(m.device, uintptr(unsafe.Pointer(array))), err
+	return m.part(m.device, array), err
 }
 
 // Destroy destroys the array with its levels. It waits for running work on the device.
@@ -114,7 +121,7 @@ func (m *MipmappedArray) Destroy() error {
 
 // DestroyOn destroys the array with its levels once the stream has passed the work enqueued so far.
 func (m *MipmappedArray) DestroyOn(s *Stream) error {
-	leave, err := use(&s.object)
+	leave, err := m.instance.use(&s.object)
 	if err != nil {
 		return err
 	}

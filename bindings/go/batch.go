@@ -3,7 +3,10 @@ package ferry
 // #include "calls.h"
 import "C"
 
-import "unsafe"
+import (
+	"sync"
+	"unsafe"
+)
 
 // Work is a [Batch] or [Pieces].
 type Work interface {
@@ -87,38 +90,21 @@ type Pieces struct {
 	err                          error
 }
 
-// Add adds a line of size bytes. A line that leaves its memory makes the calls that take the pieces fail, with its
-// index.
+// Add adds a line of size bytes, from the place that [Batch.Add] takes for Line(size). A line that leaves its memory or
+// its row makes the calls that take the pieces fail, with its index.
 func (p *Pieces) Add(destination, source Memory, size uint64) {
 	to, from := destination.end(), source.end()
-	index := len(p.sizes)
-	if err := pieceError(to, from, size, index); p.err == nil {
-		p.err = err
+	ends := [2]C.uint64_t{} // of the source and the destination
+	for i, end := range []*place{from, to} {
+		var err error
+		if ends[i], err = end.line(C.int32_t(C.FERRY_SIDE_SOURCE+i), size, len(p.sizes)); p.err == nil {
+			p.err = err
+		}
 	}
-	p.destinations = append(p.destinations, to.first())
-	p.sources = append(p.sources, from.first())
+	p.sources = append(p.sources, ends[0])
+	p.destinations = append(p.destinations, ends[1])
 	p.sizes = append(p.sizes, C.uint64_t(size))
 	p.used = addOwners(p.used, to, from)
-}
-
-func pieceError(destination, source *place, size uint64, index int) error {
-	for i, p := range []*place{source, destination} {
-		side := C.int32_t(C.FERRY_SIDE_SOURCE + i)
-		if p.c.kind == C.FERRY_KIND_ARRAY {
-			info := newInfo()
-			info.side, info.field, info.index = side, C.FERRY_FIELD_KIND, C.uint64_t(index)
-			return failure(C.FERRY_ERROR_KIND, &info)
-		}
-		if err := p.check(side, Line(size), index); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// first returns the address of the first byte, which check has found in the memory.
-func (p *place) first() C.uint64_t {
-	return p.c.address + (p.c.z*p.c.slice_height+p.c.y)*p.c.row_pitch + p.c.x
 }
 
 // Len returns the number of pieces.
@@ -167,7 +153,7 @@ func (f *Instance) Run(work Work, flags ...BatchFlags) error {
 	if err := work.describe(); err != nil {
 		return err
 	}
-	leave, err := use(work.owners()...)
+	leave, err := f.use(work.owners()...)
 	if err != nil {
 		return err
 	}
@@ -202,6 +188,7 @@ func (s *Stream) ExplainRun(work Work, flags ...BatchFlags) (BatchExplanation, e
 // before it is destroyed.
 type Prepared struct {
 	object
+	mutex   sync.RWMutex // SetAddresses writes, Launch reads
 	sizes   []C.uint64_t // of pieces
 	release func()       // lets the memory be freed
 }
@@ -211,11 +198,11 @@ func (s *Stream) Prepare(work Work, flags ...BatchFlags) (*Prepared, error) {
 	if err := work.describe(); err != nil {
 		return nil, err
 	}
-	release, err := use(append([]*object(nil), work.owners()...)...)
+	release, err := s.instance.use(append([]*object(nil), work.owners()...)...)
 	if err != nil {
 		return nil, err
 	}
-	leave, err := use(&s.object)
+	leave, err := s.instance.use(&s.object)
 	if err != nil {
 		release()
 		return nil, err
@@ -241,6 +228,8 @@ func (p *Prepared) c() *C.ferry_prepared { return (*C.ferry_prepared)(C.go_point
 
 // Launch enqueues a prepared batch.
 func (s *Stream) Launch(p *Prepared) error {
+	p.mutex.RLock()
+	defer p.mutex.RUnlock()
 	return s.call(func(info *C.ferry_error_info) C.int32_t {
 		return C.go_ferry_prepared_launch(p.c(), s.number(), info)
 	}, &p.object)
@@ -248,7 +237,7 @@ func (s *Stream) Launch(p *Prepared) error {
 
 // SetAddresses gives all pieces of a batch prepared with BatchUpdatable the addresses of other pieces, in the order of
 // the stream. The pieces must be as many and of the same sizes. The old memory can then be freed, once launches of the
-// batch have passed. No other call on the batch may run meanwhile.
+// batch have passed.
 func (s *Stream) SetAddresses(p *Prepared, pieces *Pieces) error {
 	if err := pieces.describe(); err != nil {
 		return err
@@ -256,14 +245,21 @@ func (s *Stream) SetAddresses(p *Prepared, pieces *Pieces) error {
 	if err := p.checkSizes(pieces.sizes); err != nil {
 		return err
 	}
-	release, err := use(append([]*object(nil), pieces.used...)...)
+	leave, err := s.instance.use(&p.object)
 	if err != nil {
 		return err
 	}
+	defer leave()
+	release, err := s.instance.use(append([]*object(nil), pieces.used...)...)
+	if err != nil {
+		return err
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
 	err = s.call(func(info *C.ferry_error_info) C.int32_t {
 		return C.go_ferry_prepared_set_addresses(p.c(), first(pieces.destinations), first(pieces.sources), s.number(),
 			info)
-	}, &p.object)
+	})
 	if err != nil {
 		release()
 		return err

@@ -38,7 +38,7 @@ func (f *Instance) copyOrExplain(destination, source *place, extent Extent, flag
 	if err != nil {
 		return err
 	}
-	leave, err := use(destination.owner, source.owner)
+	leave, err := f.use(destination.owner, source.owner)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *Stream) Explain(destination, source Memory, extent Extent, flags ...Cop
 // filling checks the bounds of a fill and describes it.
 func filling(destination *place, extent Extent, pattern []byte, flags []CopyFlags) (C.ferry_fill_desc, error) {
 	c := C.ferry_fill_desc{destination: destination.c, width: C.uint64_t(extent.Width),
-		height: C.uint64_t(extent.Height), depth: C.uint64_t(extent.Depth), pattern_size: C.uint32_t(len(pattern))}
+		height: C.uint64_t(extent.Height), depth: C.uint64_t(extent.Depth), pattern_size: C.uint32_t(number(len(pattern)))}
 	for i := 0; i < len(pattern) && i < len(c.pattern); i++ {
 		c.pattern[i] = C.uint8_t(pattern[i])
 	}
@@ -108,7 +108,7 @@ func (f *Instance) Fill(destination Memory, extent Extent, pattern []byte, flags
 	if err != nil {
 		return err
 	}
-	leave, err := use(to.owner)
+	leave, err := f.use(to.owner)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (f *Instance) MissingEntryPoints() (names []string, err error) {
 // Device returns the facts of a device.
 func (f *Instance) Device(device int) (DeviceInfo, error) {
 	c := C.ferry_device_info{struct_size: C.sizeof_ferry_device_info}
-	err := f.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_device_get_info(f.c, C.int32_t(device), &c) })
+	err := f.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_device_get_info(f.c, number(device), &c) })
 	return newDeviceInfo(&c), err
 }
 
@@ -52,20 +52,24 @@ func (f *Instance) FindDeviceByLUID(luid [8]byte) (int, error) {
 // Synchronize waits until all work in ferry's context for the device has ended. It occupies a thread.
 func (f *Instance) Synchronize(device int) error {
 	return f.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_context_synchronize(f.c, C.int32_t(device), nil)
+		return C.ferry_context_synchronize(f.c, number(device), nil)
 	})
 }
 
 // AddressInfo tells what lies at the beginning of a place that is no array.
 func (f *Instance) AddressInfo(memory Memory) (AddressInfo, error) {
 	p := memory.end()
-	leave, err := use(p.owner)
+	leave, err := f.use(p.owner)
 	if err != nil {
 		return AddressInfo{}, err
 	}
 	defer leave()
+	address, err := p.begin()
+	if err != nil {
+		return AddressInfo{}, err
+	}
 	c := C.ferry_address_info{struct_size: C.sizeof_ferry_address_info}
-	err = f.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_address_get_info(f.c, p.first(), &c) })
+	err = f.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_address_get_info(f.c, address, &c) })
 	return newAddressInfo(&c), err
 }
 
@@ -74,7 +78,7 @@ func (f *Instance) AddressInfo(memory Memory) (AddressInfo, error) {
 func (f *Instance) DeferredInfo(device int) (DeferredInfo, error) {
 	c := C.ferry_deferred_info{struct_size: C.sizeof_ferry_deferred_info}
 	err := f.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_deferred_get_info(f.c, C.int32_t(device), &c)
+		return C.ferry_deferred_get_info(f.c, number(device), &c)
 	})
 	return newDeferredInfo(&c), err
 }
@@ -82,7 +86,7 @@ func (f *Instance) DeferredInfo(device int) (DeferredInfo, error) {
 // TrimDeferred frees what streams have passed, until at most keep bytes are left. It waits for running work.
 func (f *Instance) TrimDeferred(device int, keep uint64) error {
 	return f.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_deferred_trim(f.c, C.int32_t(device), C.uint64_t(keep))
+		return C.ferry_deferred_trim(f.c, number(device), C.uint64_t(keep))
 	})
 }
 
@@ -95,7 +99,7 @@ func (f *Instance) StagingInfo() (StagingInfo, error) {
 
 // PrepareStaging creates what the first staged copy of a device would otherwise wait for.
 func (f *Instance) PrepareStaging(device int) error {
-	return f.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_staging_prepare(f.c, C.int32_t(device)) })
+	return f.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_staging_prepare(f.c, number(device)) })
 }
 
 // TrimStaging releases the staging buffers. It waits for running work.
@@ -106,7 +110,7 @@ func (f *Instance) TrimStaging() error {
 // Calibrate measures a device, for two seconds at most if it is idle. The package then plans with the result.
 func (f *Instance) Calibrate(device int) error {
 	return f.call(func(info *C.ferry_error_info) C.int32_t {
-		return C.ferry_device_calibrate(f.c, C.int32_t(device), info)
+		return C.ferry_device_calibrate(f.c, number(device), info)
 	})
 }
 
@@ -115,11 +119,11 @@ func (f *Instance) Profile(device int) (string, error) {
 	var profile string
 	err := f.call(func(*C.ferry_error_info) C.int32_t {
 		var needed C.uint64_t
-		if status := C.ferry_profile_save(f.c, C.int32_t(device), nil, 0, &needed); status != 0 {
+		if status := C.ferry_profile_save(f.c, number(device), nil, 0, &needed); status != 0 {
 			return status
 		}
 		buffer := make([]C.char, needed+1024) // another profile may be loaded meanwhile
-		status := C.ferry_profile_save(f.c, C.int32_t(device), &buffer[0], C.uint64_t(len(buffer)), nil)
+		status := C.ferry_profile_save(f.c, number(device), &buffer[0], C.uint64_t(len(buffer)), nil)
 		if status == 0 {
 			profile = C.GoString(&buffer[0])
 		}
@@ -143,7 +147,7 @@ func (f *Instance) LoadProfile(profile string) error {
 func (f *Instance) PeerInfo(device, peer int) (PeerInfo, error) {
 	c := C.ferry_peer_info{struct_size: C.sizeof_ferry_peer_info}
 	err := f.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_peer_get_info(f.c, C.int32_t(device), C.int32_t(peer), &c)
+		return C.ferry_peer_get_info(f.c, number(device), number(peer), &c)
 	})
 	return newPeerInfo(&c), err
 }
@@ -151,28 +155,28 @@ func (f *Instance) PeerInfo(device, peer int) (PeerInfo, error) {
 // ProbePeer tests whether bytes arrive when the device accesses the memory of the peer.
 func (f *Instance) ProbePeer(device, peer int) error {
 	return f.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_peer_probe(f.c, C.int32_t(device), C.int32_t(peer))
+		return C.ferry_peer_probe(f.c, number(device), number(peer))
 	})
 }
 
 // EnablePeer gives the device access to the memory of the peer.
 func (f *Instance) EnablePeer(device, peer int) error {
 	return f.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_peer_enable(f.c, C.int32_t(device), C.int32_t(peer))
+		return C.ferry_peer_enable(f.c, number(device), number(peer))
 	})
 }
 
 // DisablePeer takes the access back. It waits for the work of both devices.
 func (f *Instance) DisablePeer(device, peer int) error {
 	return f.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_peer_disable(f.c, C.int32_t(device), C.int32_t(peer))
+		return C.ferry_peer_disable(f.c, number(device), number(peer))
 	})
 }
 
 // CalibratePeer measures copies from the device to the peer, for two seconds at most if both are idle.
 func (f *Instance) CalibratePeer(device, peer int) error {
 	return f.call(func(info *C.ferry_error_info) C.int32_t {
-		return C.ferry_peer_calibrate(f.c, C.int32_t(device), C.int32_t(peer), info)
+		return C.ferry_peer_calibrate(f.c, number(device), number(peer), info)
 	})
 }
 
@@ -181,10 +185,10 @@ func (f *Instance) CalibratePeer(device, peer int) error {
 func (f *Instance) SetHelpers(device int, helpers []int, maxSMs uint32) error {
 	numbers := make([]C.int32_t, len(helpers))
 	for i, helper := range helpers {
-		numbers[i] = C.int32_t(helper)
+		numbers[i] = number(helper)
 	}
 	return f.call(func(info *C.ferry_error_info) C.int32_t {
-		return C.go_multilink_set(f.c, C.int32_t(device), first(numbers), C.uint32_t(len(numbers)), C.uint32_t(maxSMs),
+		return C.go_multilink_set(f.c, number(device), first(numbers), C.uint32_t(len(numbers)), C.uint32_t(maxSMs),
 			info)
 	})
 }

@@ -8,13 +8,15 @@
 // outside of Go's heap: [DeviceMemory], [PinnedMemory], [Array] or a [Place] in one of these. A copy in flight can
 // therefore never meet memory that the garbage collector has freed.
 //
-// The package checks that a box lies within its slice or allocation before C sees an address. It cannot check slices
-// that the program keeps of [PinnedMemory.Bytes] after the memory was freed: they must not be used any more.
+// The package checks that a box lies within its slice or allocation before C sees an address. It cannot check three
+// things. The slices of [PinnedMemory.Bytes] and [As] must not be used after the memory was freed. A block of a
+// [PinnedPool] must not be freed by Free while a copy uses it. Addresses and handles from elsewhere must be valid:
+// [AddressPlace], [Instance.ForeignStream] and [Instance.ForeignArray].
 //
 // Nothing is freed by a finalizer, since a free waits for running work. Every object has a Free, Destroy or Release.
 // [Instance.Close] refuses to close while objects are open, and names them ([OpenError]); [Instance.OpenObjects] counts
 // them. A call on an object that has ended returns [ErrClosed]. Ending an object that another goroutine's call is using
-// returns [ErrBusy] and does nothing.
+// returns [ErrBusy] and does nothing. Levels, planes and the current pool end with the object that they belong to.
 //
 // # Threads
 //
@@ -47,6 +49,8 @@ import (
 var (
 	// ErrClosed is returned by calls on an instance or an object that has ended.
 	ErrClosed = errors.New("ferry: the object has ended")
+	// ErrOtherDriver is returned by calls on objects of two instances, one of which is on the software driver.
+	ErrOtherDriver = errors.New("ferry: the object belongs to another driver")
 	// ErrBusy is returned when a call would end an object that another call is using.
 	ErrBusy = errors.New("ferry: another call is using the object")
 )
@@ -78,11 +82,12 @@ type Options struct {
 
 // Instance is one opened library.
 type Instance struct {
-	c     *C.ferry_instance
-	log   cgo.Handle
-	users atomic.Int64 // running calls and open objects; -1: closed
-	mutex sync.Mutex
-	open  map[string]int
+	c      *C.ferry_instance
+	driver Driver // on which it is
+	log    cgo.Handle
+	users  atomic.Int64 // running calls and open objects; -1: closed
+	mutex  sync.Mutex
+	open   map[string]int
 }
 
 // Open opens an instance. Several may be open at once.
@@ -100,9 +105,9 @@ func Open(options Options) (*Instance, error) {
 		staging:           C.int32_t(options.Staging),
 		staging_threads:   C.uint32_t(options.StagingThreads),
 		staging_cpu_count: C.uint32_t(len(options.StagingCPUs)),
-		staging_priority:  C.int32_t(options.StagingPriority),
+		staging_priority:  number(options.StagingPriority),
 		staging_numa:      C.int32_t(options.StagingNUMA),
-		staging_numa_node: C.int32_t(options.StagingNUMANode),
+		staging_numa_node: number(options.StagingNUMANode),
 		staging_bytes:     C.uint64_t(options.StagingBytes),
 		deferred_bytes:    C.uint64_t(options.DeferredBytes),
 		software_links:    C.int32_t(options.SoftwareLinks),
@@ -121,7 +126,9 @@ func Open(options Options) (*Instance, error) {
 		f.deleteLog()
 		return nil, err
 	}
-	return f, nil
+	report, err := f.Report()
+	f.driver = report.Driver
+	return f, err
 }
 
 //export goFerryLog
@@ -213,6 +220,7 @@ type object struct {
 	handle   C.uint64_t   // an address or a pointer to an object of C
 	users    atomic.Int64 // running calls; -1: ended
 	foreign  bool         // not ended by this package
+	owner    *object      // of which this one is a part, or nil
 }
 
 func (f *Instance) count(kind string, change int) {
@@ -222,7 +230,7 @@ func (f *Instance) count(kind string, change int) {
 }
 
 // use keeps objects from being ended until leave is called. Objects that are nil are skipped.
-func use(objects ...*object) (leave func(), err error) {
+func (f *Instance) use(objects ...*object) (leave func(), err error) {
 	used := 0
 	leave = func() {
 		for _, o := range objects[:used] {
@@ -233,7 +241,12 @@ func use(objects ...*object) (leave func(), err error) {
 	}
 	for _, o := range objects {
 		if o != nil {
-			if err := enter(o.counter()); err != nil {
+			err := enter(o.counter())
+			if err == nil && o.instance.driver != f.driver {
+				o.counter().Add(-1)
+				err = ErrOtherDriver
+			}
+			if err != nil {
 				leave()
 				return nil, err
 			}
@@ -243,8 +256,12 @@ func use(objects ...*object) (leave func(), err error) {
 	return leave, nil
 }
 
-// counter counts the calls that use the object. An object keeps its instance open, a foreign one does not.
+// counter counts the calls that use the object. An object keeps its instance open, a foreign one does not. A part of an
+// object ends with it.
 func (o *object) counter() *atomic.Int64 {
+	if o.owner != nil {
+		return o.owner.counter()
+	}
 	if o.foreign {
 		return &o.instance.users
 	}
@@ -253,12 +270,12 @@ func (o *object) counter() *atomic.Int64 {
 
 // call runs a function of the library with the object and others kept from being ended.
 func (o *object) call(function func(info *C.ferry_error_info) C.int32_t, others ...*object) error {
-	leave, err := use(o)
+	leave, err := o.instance.use(o)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	leaveOthers, err := use(others...)
+	leaveOthers, err := o.instance.use(others...)
 	if err != nil {
 		return err
 	}

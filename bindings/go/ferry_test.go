@@ -952,3 +952,238 @@ func TestTheLogIsWrittenInGo(t *testing.T) {
 		t.Error(report, err, lines)
 	}
 }
+
+// A place of a batch and one of pieces are the same, or both are refused for the same reason.
+func TestPiecesAreTheLinesOfABatch(t *testing.T) {
+	f := open(t)
+	s := stream(t, f)
+	const size = 4096
+	to, from := device(t, f, size), pinned(t, f, 2*size)
+	copy(from.Bytes(), noise(2*size))
+	run := func(work Work) ([]byte, error) {
+		must(t, f.Fill(to, Line(size), []byte{0}))
+		got := make([]byte, size)
+		if err := s.Run(work); err != nil {
+			return got, err
+		}
+		must(t, s.Synchronize())
+		must(t, f.Copy(Slice(got), to, Line(size)))
+		return got, nil
+	}
+	for _, origin := range [][3]uint64{{0, 0, 0}, {5, 0, 0}, {0, 2, 0}, {0, 0, 2}, {3, 2, 0}, {0, 2, 2}, {9, 0, 1}, {7, 3, 2}} {
+		for _, pitches := range [][2]uint64{{0, 0}, {32, 0}, {0, 5}, {32, 5}, {16, 1}, {20, 3}, {1, 1}} {
+			for _, length := range []uint64{16, 40, 2048, 0} {
+				place := to.Place().Offset(64).Pitched(pitches[0], pitches[1]).At(origin[0], origin[1], origin[2])
+				for _, turned := range []bool{false, true} {
+					var batch Batch
+					var pieces Pieces
+					if turned { // the place is the source
+						place := from.Place().Offset(64).Pitched(pitches[0], pitches[1]).At(origin[0], origin[1], origin[2])
+						batch.Add(to, place, Line(length))
+						pieces.Add(to, place, length)
+					} else {
+						batch.Add(place, from, Line(length))
+						pieces.Add(place, from, length)
+					}
+					wanted, wantedError := run(&batch)
+					got, err := run(&pieces)
+					var a, b *Error
+					if errors.As(wantedError, &a) != errors.As(err, &b) || a != nil && *a != *b {
+						t.Errorf("%d bytes at %v, pitches %v: %v, not %v", length, origin, pitches, err, wantedError)
+					} else if !bytes.Equal(got, wanted) {
+						t.Errorf("%d bytes at %v, pitches %v: not where the batch writes", length, origin, pitches)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestAnAddressThatDependsOnTheExtentIsRefused(t *testing.T) {
+	f := open(t)
+	memory := device(t, f, 4096)
+	for _, place := range []Place{memory.Place().At(0, 1, 0), memory.Place().At(0, 0, 1),
+		memory.Place().Pitched(64, 0).At(0, 0, 1)} {
+		if _, err := f.AddressInfo(place); !errors.Is(err, ErrorPitch) {
+			t.Error(err)
+		}
+		if _, err := f.ExportMemory(place, 1); !errors.Is(err, ErrorPitch) {
+			t.Error(err)
+		}
+	}
+	_, err := f.AddressInfo(memory.Place().Pitched(64, 4).At(1, 2, 3))
+	must(t, err)
+}
+
+func TestLevelsAndPlanesEndWithTheirArray(t *testing.T) {
+	f := open(t)
+	shape := ArrayDesc{Format: FormatUint8, Channels: 1, Width: 8, Height: 8}
+	mipmapped, err := f.NewMipmappedArray(0, shape, 0)
+	must(t, err)
+	level, err := mipmapped.Level(1)
+	must(t, err)
+	must(t, f.Copy(level, Slice(make([]byte, 4)), Line(4)))
+	must(t, mipmapped.Destroy())
+	s := stream(t, f)
+	var batch Batch
+	batch.Add(level, pinned(t, f, 4), Line(4))
+	_, _, infoError := level.Info()
+	for _, err := range []error{f.Copy(level, Slice(make([]byte, 4)), Line(4)), infoError, s.Run(&batch)} {
+		if err != ErrClosed {
+			t.Error(err)
+		}
+	}
+	nv12, err := f.NewArray(0, ArrayDesc{Format: FormatNv12, Channels: 3, Width: 64, Height: 32,
+		Flags: ArrayVideo})
+	must(t, err)
+	plane, err := nv12.Plane(0)
+	must(t, err)
+	must(t, f.Copy(plane, Slice(make([]byte, 8)), Line(8)))
+	must(t, nv12.Destroy())
+	if err := f.Copy(plane, Slice(make([]byte, 8)), Line(8)); err != ErrClosed {
+		t.Error(err)
+	}
+}
+
+func TestTheCurrentPoolEndsWithTheOneThatWasCreated(t *testing.T) {
+	f := open(t)
+	pool, err := f.NewPool(PoolDesc{Location: LocationDevice, Index: 0})
+	must(t, err)
+	must(t, f.SetCurrentPool(LocationDevice, 0, pool))
+	current, err := f.CurrentPool(LocationDevice, 0)
+	must(t, err)
+	_, err = current.Info()
+	must(t, err)
+	if err := current.Destroy(); err != ErrClosed {
+		t.Error(err)
+	}
+	must(t, pool.Destroy())
+	if _, err := current.Info(); err != ErrClosed {
+		t.Error(err)
+	}
+}
+
+func TestNumbersThatDoNotFitAreRefused(t *testing.T) {
+	f := open(t)
+	for _, device := range []int{1 << 32, math.MaxInt, math.MinInt, -(1 << 32)} {
+		_, allocError := f.Alloc(device, 16)
+		_, streamError := f.NewStream(device, 0, 0)
+		_, deviceError := f.Device(device)
+		_, arrayError := f.NewArray(device, ArrayDesc{Format: FormatUint8, Channels: 1, Width: 8})
+		_, poolError := f.NewPool(PoolDesc{Location: LocationDevice, Index: device})
+		place := AddressPlace(KindDevice, device, 4096, 16)
+		copyError := f.Copy(place, Slice(make([]byte, 16)), Line(16))
+		for i, err := range []error{allocError, streamError, deviceError, arrayError, f.EnablePeer(0, device),
+			f.SetHelpers(0, []int{device}, 0), poolError, copyError} {
+			if !errors.Is(err, ErrorDevice) {
+				t.Errorf("device %d, call %d: %v", device, i, err)
+			}
+		}
+	}
+	memory := device(t, f, 16)
+	if err := f.Fill(memory, Line(16), make([]byte, 1<<32+4)); !errors.Is(err, ErrorInvalidArgument) {
+		t.Error(err)
+	}
+	if _, err := Open(Options{Driver: DriverSoftware, StagingNUMA: NUMANode, StagingNUMANode: 1 << 32}); err == nil {
+		t.Error("NUMA node 1 << 32 is another one")
+	}
+}
+
+// Handles of the software driver would crash NVIDIA's. The test runs itself with the software libcuda in its path.
+func TestObjectsOfAnotherDriverAreRefused(t *testing.T) {
+	folder := os.Getenv("FERRY_SOFTWARE_LIBCUDA")
+	if folder != "" {
+		other := exec.Command(os.Args[0], "-test.run", "^TestObjectsOfAnotherDriverAreRefused$")
+		other.Env = append(os.Environ(), "FERRY_SOFTWARE_LIBCUDA=", "LD_LIBRARY_PATH="+folder+":"+os.Getenv("LD_LIBRARY_PATH"))
+		if out, err := other.CombinedOutput(); err != nil || bytes.Contains(out, []byte("SKIP")) {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	cuda, err := Open(Options{Driver: DriverCUDA})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer cuda.Close()
+	software := open(t)
+	memory, s := device(t, software, 16), stream(t, software)
+	cudaMemory, cudaStream := device(t, cuda, 16), stream(t, cuda)
+	var batch Batch
+	batch.Add(memory, cudaMemory, Line(16))
+	for i, err := range []error{cuda.Copy(memory, Slice(make([]byte, 16)), Line(16)), cudaStream.Copy(cudaMemory, memory, Line(16)),
+		s.Copy(memory, cudaMemory, Line(16)), cuda.Run(&batch), s.Run(&batch), cuda.Fill(memory, Line(16), []byte{1}),
+		memory.FreeOn(cudaStream), cudaMemory.FreeOn(s)} {
+		if err != ErrOtherDriver {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+}
+
+// Sizes around 2 and 4 GiB. Only the largest copy is made whole; its source is never written, so it takes no memory.
+func TestSizesAbove32Bits(t *testing.T) {
+	const largest = 1<<32 + 5
+	f, err := Open(Options{Driver: DriverSoftware, SoftwareMemory: 5 << 30})
+	must(t, err)
+	t.Cleanup(func() { must(t, f.Close()) })
+	s := stream(t, f)
+	memory, slice := device(t, f, largest), make([]byte, largest)
+	first, last := []byte{1, 2, 3, 4, 5, 6, 7, 8}, []byte{11, 12, 13, 14, 15, 16, 17, 18}
+	copy(slice, first)
+	got := make([]byte, 8)
+	for _, size := range []uint64{1<<31 - 1, 1 << 31, 1<<31 + 1, 1<<32 - 1, 1 << 32, largest} {
+		if _, err := f.Explain(memory, Slice(slice), Line(size)); err != nil {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		for _, err := range []error{f.Copy(memory, Slice(slice[:size-1]), Line(size)),
+			f.Copy(memory.Place().Offset(largest-size+1), Slice(slice), Line(size))} {
+			var e *Error
+			if !errors.As(err, &e) || e.Status != ErrorOutOfBounds || e.Value != size || e.Limit != size-1 {
+				t.Errorf("%d bytes: %v", size, err)
+			}
+		}
+		// As the last row of a box whose rows are far apart.
+		const height = 3
+		pitch := size / (height - 1)
+		if pitch < 1<<31 {
+			copy(slice[pitch*(height-1)-8:], last)
+			box := Slice(slice).Pitched(pitch, 0).At(pitch-8, 0, 0)
+			must(t, f.Copy(memory.Place().Pitched(pitch, 0).At(pitch-8, 0, 0), box, Rect(8, height-1)))
+			must(t, f.Copy(Slice(got), memory.Place().Offset(pitch*(height-1)-8), Line(8)))
+			if !bytes.Equal(got, last) {
+				t.Errorf("rows %d bytes apart: %v", pitch, got)
+			}
+		}
+		var pieces Pieces
+		must(t, s.Fill(memory.Place().Offset(size-8), Line(8), []byte{9}))
+		pieces.Add(memory.Place().Offset(size-4), memory.Place().Offset(size-8), 4)
+		must(t, s.Run(&pieces))
+		must(t, s.Synchronize())
+	}
+	copy(slice[largest-8:], last)
+	must(t, f.Copy(memory, Slice(slice), Line(largest)))
+	for offset, want := range map[uint64][]byte{0: first, largest - 8: last} {
+		must(t, f.Copy(Slice(got), memory.Place().Offset(offset), Line(8)))
+		if !bytes.Equal(got, want) {
+			t.Errorf("at %d: %v", offset, got)
+		}
+	}
+	for _, size := range []uint64{1 << 63, math.MaxUint64} {
+		if _, err := f.Alloc(0, size); err == nil {
+			t.Errorf("allocated %d bytes", size)
+		}
+		if _, err := f.AllocPinned(size, HostOptions{}); err == nil {
+			t.Errorf("allocated %d bytes", size)
+		}
+		if err := f.Copy(memory, Slice(slice), Line(size)); !errors.Is(err, ErrorOutOfBounds) {
+			t.Error(err)
+		}
+		var pieces Pieces
+		pieces.Add(memory, AddressPlace(KindHost, 0, 4096, math.MaxUint64), size)
+		if err := s.Run(&pieces); !errors.Is(err, ErrorOutOfBounds) {
+			t.Error(err)
+		}
+	}
+	if _, err := f.AllocPitched(0, 1<<33, 1<<33, 4); err == nil {
+		t.Error("allocated 1 << 66 bytes")
+	}
+}

@@ -20,7 +20,7 @@ type DeviceMemory struct {
 func (f *Instance) Alloc(device int, size uint64) (*DeviceMemory, error) {
 	m := &DeviceMemory{device: device, kind: C.FERRY_KIND_DEVICE, size: size}
 	return create(f, m, &m.object, "device memory", func(info *C.ferry_error_info) C.int32_t {
-		return C.ferry_device_alloc(f.c, C.int32_t(device), C.uint64_t(size), &m.handle, info)
+		return C.ferry_device_alloc(f.c, number(device), C.uint64_t(size), &m.handle, info)
 	})
 }
 
@@ -29,7 +29,7 @@ func (f *Instance) Alloc(device int, size uint64) (*DeviceMemory, error) {
 func (f *Instance) AllocPitched(device int, width, height uint64, elementSize uint32) (*DeviceMemory, error) {
 	m := &DeviceMemory{device: device, kind: C.FERRY_KIND_DEVICE}
 	return create(f, m, &m.object, "device memory", func(info *C.ferry_error_info) C.int32_t {
-		status := C.ferry_device_alloc_pitched(f.c, C.int32_t(device), C.uint64_t(width), C.uint64_t(height),
+		status := C.ferry_device_alloc_pitched(f.c, number(device), C.uint64_t(width), C.uint64_t(height),
 			C.uint32_t(elementSize), &m.handle, (*C.uint64_t)(&m.rowPitch), info)
 		m.size = m.rowPitch * height
 		return status
@@ -40,20 +40,20 @@ func (f *Instance) AllocPitched(device int, width, height uint64, elementSize ui
 func (f *Instance) AllocManaged(device int, size uint64) (*DeviceMemory, error) {
 	m := &DeviceMemory{device: device, kind: C.FERRY_KIND_ANY, size: size}
 	return create(f, m, &m.object, "managed memory", func(info *C.ferry_error_info) C.int32_t {
-		return C.ferry_managed_alloc(f.c, C.int32_t(device), C.uint64_t(size), &m.handle, info)
+		return C.ferry_managed_alloc(f.c, number(device), C.uint64_t(size), &m.handle, info)
 	})
 }
 
 // Alloc allocates from the current pool of a device in the order of the stream, without waiting for the device.
 func (s *Stream) Alloc(device int, size uint64) (*DeviceMemory, error) {
 	m := &DeviceMemory{device: device, kind: C.FERRY_KIND_DEVICE, size: size, ordered: true}
-	leave, err := use(&s.object)
+	leave, err := s.instance.use(&s.object)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	return create(s.instance, m, &m.object, "device memory", func(info *C.ferry_error_info) C.int32_t {
-		return C.go_ferry_device_alloc_async(s.instance.c, C.int32_t(device), C.uint64_t(size), s.number(),
+		return C.go_ferry_device_alloc_async(s.instance.c, number(device), C.uint64_t(size), s.number(),
 			&m.handle, info)
 	})
 }
@@ -86,7 +86,7 @@ func (m *DeviceMemory) Free() error {
 // FreeOn frees the memory once the stream has passed the work enqueued so far, and waits for nothing. Managed memory is
 // refused. Imported memory that is not of a pool waits for running work on the device.
 func (m *DeviceMemory) FreeOn(s *Stream) error {
-	leave, err := use(&s.object)
+	leave, err := m.instance.use(&s.object)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (m *PinnedMemory) Free() error {
 // FreeOn frees the memory once the stream has passed the work enqueued so far, and waits for nothing. The program must
 // not use the memory any more.
 func (m *PinnedMemory) FreeOn(s *Stream) error {
-	leave, err := use(&s.object)
+	leave, err := m.instance.use(&s.object)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (p *PinnedPool) alloc(size uint64, s *Stream,
 	if s != nil {
 		used = append(used, &s.object)
 	}
-	leave, err := use(used...)
+	leave, err := p.instance.use(used...)
 	if err != nil {
 		return nil, err
 	}

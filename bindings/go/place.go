@@ -83,7 +83,7 @@ func Slice[T Element](slice []T) GoPlace {
 // must not be memory of Go, must have size bytes, and must live until work on it has ended. device is read for
 // KindDevice.
 func AddressPlace(kind Kind, device int, address uintptr, size uint64) Place {
-	return Place{place{c: C.ferry_place{kind: C.int32_t(kind), device: C.int32_t(device),
+	return Place{place{c: C.ferry_place{kind: C.int32_t(kind), device: number(device),
 		address: C.uint64_t(address)}, size: C.uint64_t(size)}}
 }
 
@@ -124,7 +124,7 @@ func (p *place) check(side C.int32_t, extent Extent, index int) error {
 	if p.c.kind == C.FERRY_KIND_ARRAY || extent.Width == 0 {
 		return nil
 	}
-	if end := p.reach(extent); end > uint64(p.size) {
+	if end := p.reach(extent); end > uint64(p.size) || end == math.MaxUint64 {
 		info := newInfo()
 		info.side, info.field, info.index = side, C.FERRY_FIELD_WIDTH, C.uint64_t(index)
 		info.value, info.limit = C.uint64_t(end), p.size
@@ -160,6 +160,49 @@ func (p *place) reach(extent Extent) uint64 {
 		return math.MaxUint64
 	}
 	return end
+}
+
+// line returns the address of a line of bytes. Its default pitches are those of ferry_place.
+func (p *place) line(side C.int32_t, size uint64, index int) (C.uint64_t, error) {
+	if p.c.kind == C.FERRY_KIND_ARRAY {
+		info := newInfo()
+		info.side, info.field, info.index = side, C.FERRY_FIELD_KIND, C.uint64_t(index)
+		return 0, failure(C.FERRY_ERROR_KIND, &info)
+	}
+	if size == 0 {
+		return p.c.address, nil
+	}
+	if err := p.check(side, Line(size), index); err != nil {
+		return 0, err
+	}
+	return p.origin(side, C.uint64_t(size), 1, index)
+}
+
+// begin returns the address at which the place begins. It must not depend on the extent of a copy.
+func (p *place) begin() (C.uint64_t, error) { return p.origin(C.FERRY_SIDE_DESCRIPTOR, 0, 0, 0) }
+
+// origin returns the address of the first byte. The place has these pitches if it has none of its own; rows and slices
+// that the box does not fit are an error, as in a copy.
+func (p *place) origin(side C.int32_t, pitch, sliceHeight C.uint64_t, index int) (C.uint64_t, error) {
+	rowEnd, sliceEnd := p.c.x+pitch, p.c.y+1
+	hasSlices := p.c.z > 0 || p.c.slice_height > 0
+	hasRows := p.c.z > 0 || p.c.y > 0 || p.c.row_pitch > 0
+	if p.c.row_pitch > 0 {
+		pitch = p.c.row_pitch
+	}
+	if p.c.slice_height > 0 {
+		sliceHeight = p.c.slice_height
+	}
+	info := newInfo()
+	info.side, info.index = side, C.uint64_t(index)
+	if hasRows && (pitch < rowEnd || pitch == 0) {
+		info.field, info.value, info.limit = C.FERRY_FIELD_ROW_PITCH, p.c.row_pitch, rowEnd
+	} else if hasSlices && sliceHeight < sliceEnd {
+		info.field, info.value, info.limit = C.FERRY_FIELD_SLICE_HEIGHT, p.c.slice_height, sliceEnd
+	} else {
+		return p.c.address + (p.c.z*sliceHeight+p.c.y)*pitch + p.c.x, nil
+	}
+	return 0, failure(C.FERRY_ERROR_PITCH, &info)
 }
 
 func orOne(extent uint64) uint64 {

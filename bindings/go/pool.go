@@ -3,7 +3,11 @@ package ferry
 // #include "calls.h"
 import "C"
 
-import "unsafe"
+import (
+	"math"
+	"sync"
+	"unsafe"
+)
 
 // Pool is one of the driver's pools, from which memory is allocated in the order of streams.
 type Pool struct {
@@ -11,12 +15,31 @@ type Pool struct {
 	imported bool // from another process
 }
 
+// pools has the pools of this process that the package created. A pool that is current ends with the one that created
+// it.
+var pools = struct {
+	sync.Mutex
+	created map[C.uint64_t]*Pool
+}{created: map[C.uint64_t]*Pool{}}
+
 func (f *Instance) foreignPool(c *C.struct_CUmemPoolHandle_st) *Pool {
 	return &Pool{object: object{instance: f, handle: C.uint64_t(uintptr(unsafe.Pointer(c))), foreign: true}}
 }
 
 func (p *Pool) c() *C.struct_CUmemPoolHandle_st {
 	return (*C.struct_CUmemPoolHandle_st)(C.go_pointer(p.handle))
+}
+
+// number passes a number on. One that C's type does not have room for becomes the nearest that it has, which no device
+// and no node has as its number, instead of another one's.
+func number(value int) C.int32_t {
+	if value > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	if value < math.MinInt32 {
+		return math.MinInt32
+	}
+	return C.int32_t(value)
 }
 
 func flag(set bool) C.int32_t {
@@ -30,10 +53,15 @@ func flag(set bool) C.int32_t {
 func (f *Instance) NewPool(description PoolDesc) (*Pool, error) {
 	p := &Pool{}
 	c := description.c()
+	pools.Lock()
+	defer pools.Unlock()
 	return create(f, p, &p.object, "pool", func(info *C.ferry_error_info) C.int32_t {
 		var pool *C.struct_CUmemPoolHandle_st
 		status := C.ferry_pool_create(f.c, &c, &pool, info)
 		p.handle = C.uint64_t(uintptr(unsafe.Pointer(pool)))
+		if status == 0 {
+			pools.created[p.handle] = p
+		}
 		return status
 	})
 }
@@ -42,30 +70,41 @@ func (f *Instance) NewPool(description PoolDesc) (*Pool, error) {
 func (f *Instance) DefaultPool(location Location, index int) (*Pool, error) {
 	var pool *C.struct_CUmemPoolHandle_st
 	err := f.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_pool_get_default(f.c, C.int32_t(location), C.int32_t(index), &pool)
+		return C.ferry_pool_get_default(f.c, C.int32_t(location), number(index), &pool)
 	})
 	return f.foreignPool(pool), err
 }
 
 // CurrentPool returns the pool of a location that Stream.Alloc takes. It still belongs to who created it.
 func (f *Instance) CurrentPool(location Location, index int) (*Pool, error) {
+	pools.Lock()
+	defer pools.Unlock()
 	var pool *C.struct_CUmemPoolHandle_st
 	err := f.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_pool_get_current(f.c, C.int32_t(location), C.int32_t(index), &pool)
+		return C.ferry_pool_get_current(f.c, C.int32_t(location), number(index), &pool)
 	})
-	return f.foreignPool(pool), err
+	p := f.foreignPool(pool)
+	if created := pools.created[p.handle]; created != nil {
+		p.owner = &created.object
+	}
+	return p, err
 }
 
 // SetCurrentPool makes the pool the current one of a location, for the whole process.
 func (f *Instance) SetCurrentPool(location Location, index int, p *Pool) error {
-	return p.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_pool_set_current(f.c, C.int32_t(location), C.int32_t(index), p.c())
+	leave, err := f.use(&p.object)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return f.call(func(*C.ferry_error_info) C.int32_t {
+		return C.ferry_pool_set_current(f.c, C.int32_t(location), number(index), p.c())
 	})
 }
 
 // AllocFrom allocates from a pool in the order of the stream.
 func (s *Stream) AllocFrom(p *Pool, size uint64) (*DeviceMemory, error) {
-	leave, err := use(&s.object, &p.object)
+	leave, err := s.instance.use(&s.object, &p.object)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +164,7 @@ func (p *Pool) Trim(keep uint64) error {
 // SetAccess gives a device access to all memory of the pool, or takes it away.
 func (p *Pool) SetAccess(device int, access Access) error {
 	return p.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_pool_set_access(p.instance.c, p.c(), C.int32_t(device), C.int32_t(access))
+		return C.ferry_pool_set_access(p.instance.c, p.c(), number(device), C.int32_t(access))
 	})
 }
 
@@ -133,7 +172,7 @@ func (p *Pool) SetAccess(device int, access Access) error {
 func (p *Pool) Access(device int) (Access, error) {
 	var access C.int32_t
 	err := p.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_pool_get_access(p.instance.c, p.c(), C.int32_t(device), &access)
+		return C.ferry_pool_get_access(p.instance.c, p.c(), number(device), &access)
 	})
 	return Access(access), err
 }
@@ -144,6 +183,12 @@ func (p *Pool) Destroy() error {
 		if p.imported {
 			return C.ferry_ipc_close_pool(p.instance.c, p.c())
 		}
-		return C.ferry_pool_destroy(p.instance.c, p.c())
+		pools.Lock()
+		defer pools.Unlock()
+		status := C.ferry_pool_destroy(p.instance.c, p.c())
+		if status == 0 {
+			delete(pools.created, p.handle)
+		}
+		return status
 	}, false)
 }

@@ -21,13 +21,17 @@ func (f *Instance) IPCInfo(handle IPCHandle) (IPCInfo, error) {
 // live until the importer has freed it.
 func (f *Instance) ExportMemory(memory Memory, size uint64) (handle IPCHandle, err error) {
 	p := memory.end()
-	leave, err := use(p.owner)
+	leave, err := f.use(p.owner)
 	if err != nil {
 		return handle, err
 	}
 	defer leave()
+	address, err := p.begin()
+	if err != nil {
+		return handle, err
+	}
 	err = f.call(func(info *C.ferry_error_info) C.int32_t {
-		return C.ferry_ipc_export_memory(f.c, p.first(), C.uint64_t(size), handle.c(), info)
+		return C.ferry_ipc_export_memory(f.c, address, C.uint64_t(size), handle.c(), info)
 	})
 	return handle, err
 }

@@ -19,7 +19,7 @@ func (f *Instance) NewStream(device int, flags StreamFlags, priority int) (*Stre
 	s := &Stream{}
 	return create(f, s, &s.object, "stream", func(info *C.ferry_error_info) C.int32_t {
 		var stream *C.struct_CUstream_st
-		status := C.ferry_stream_create(f.c, C.int32_t(device), C.uint32_t(flags), C.int32_t(priority), &stream, info)
+		status := C.ferry_stream_create(f.c, number(device), C.uint32_t(flags), number(priority), &stream, info)
 		s.handle = C.uint64_t(uintptr(unsafe.Pointer(stream)))
 		return status
 	})
@@ -118,7 +118,7 @@ func (f *Instance) NewEvent(device int, flags EventFlags) (*Event, error) {
 	e := &Event{}
 	return create(f, e, &e.object, "event", func(info *C.ferry_error_info) C.int32_t {
 		var event *C.struct_CUevent_st
-		status := C.ferry_event_create(f.c, C.int32_t(device), C.uint32_t(flags), &event, info)
+		status := C.ferry_event_create(f.c, number(device), C.uint32_t(flags), &event, info)
 		e.handle = C.uint64_t(uintptr(unsafe.Pointer(event)))
 		return status
 	})
@@ -179,7 +179,7 @@ func (s *Stream) Ticket() (*Ticket, error) {
 
 // newTicket makes a Ticket of what a function creates, while the stream cannot end.
 func (s *Stream) newTicket(create func(ticket **C.ferry_ticket) error) (*Ticket, error) {
-	leave, err := use(&s.object)
+	leave, err := s.instance.use(&s.object)
 	if err != nil {
 		return nil, err
 	}

@@ -379,7 +379,7 @@ func (s PoolDesc) c() C.ferry_pool_desc {
 	return C.ferry_pool_desc{
 		struct_size:  C.sizeof_ferry_pool_desc,
 		location:     C.int32_t(s.Location),
-		index:        C.int32_t(s.Index),
+		index:        number(s.Index),
 		handle_types: C.uint32_t(s.HandleTypes),
 		max_size:     C.uint64_t(s.MaxSize),
 	}
@@ -506,8 +506,8 @@ func (s HostOptions) c() C.ferry_host_options {
 		struct_size: C.sizeof_ferry_host_options,
 		flags:       C.uint32_t(s.Flags),
 		numa:        C.int32_t(s.NUMA),
-		device:      C.int32_t(s.Device),
-		numa_node:   C.int32_t(s.NUMANode),
+		device:      number(s.Device),
+		numa_node:   number(s.NUMANode),
 		threads:     C.uint32_t(s.Threads),
 		min_size:    C.uint64_t(s.MinSize),
 	}
@@ -527,8 +527,8 @@ func (s PinnedPoolOptions) c() C.ferry_pinned_pool_options {
 		struct_size: C.sizeof_ferry_pinned_pool_options,
 		flags:       C.uint32_t(s.Flags),
 		numa:        C.int32_t(s.NUMA),
-		device:      C.int32_t(s.Device),
-		numa_node:   C.int32_t(s.NUMANode),
+		device:      number(s.Device),
+		numa_node:   number(s.NUMANode),
 		limit:       C.uint64_t(s.Limit),
 	}
 }

@@ -194,9 +194,12 @@ func goStructs(d *description) string {
 					from = kind + "(" + from + ")"
 				}
 				fmt.Fprintf(&read, "\t\t%s: %s,\n", name, from)
-				if kind == "bool" {
+				switch kind {
+				case "bool":
 					fmt.Fprintf(&passed, "\t\t%s: flag(s.%s),\n", f.Name, name)
-				} else {
+				case "int":
+					fmt.Fprintf(&passed, "\t\t%s: number(s.%s),\n", f.Name, name)
+				default:
 					fmt.Fprintf(&passed, "\t\t%s: C.%s(s.%s),\n", f.Name, f.Type, name)
 				}
 			}
