@@ -1960,8 +1960,10 @@ TEST_F(beside_stuck_copies, a_ticket_of_a_dead_context_is_done_only_when_no_thre
         fatal.run();
         for (int i = 0; i < 3; ++i)
             EXPECT_EQ(look_at(ticket).done, 0) << "a thread still waits for a page of the copy";
+        EXPECT_GT(staging_of(counted).busy_threads, 0u) << "how a copy without a ticket learns of that thread";
         slow.release();
         EXPECT_EQ(ferry_ticket_wait(ticket), -1000 - fatal.killed);
+        EXPECT_EQ(staging_of(counted).busy_threads, 0u);
         EXPECT_EQ(look_at(ticket).done, 1);
         EXPECT_EQ(stuck_pages::waiting(), 0);
         EXPECT_OK(ferry_ticket_release(ticket));

@@ -1859,9 +1859,10 @@ namespace Ferry
         /// continues. The call also detects a dead context: for a staged copy, no later than at the first query before
         /// which no bytes have arrived since the previous one. After a context has died, threads of ferry's may still
         /// be at the host memory of a staged copy, each until the end of its chunk. The copy's ticket is done, and
-        /// ferry_ticket_wait returns, only after the last of them has left: then the memory may be freed. For a batch,
-        /// a copy without a ticket and a copy of memory that is registered in part, only the return of ferry_close says
-        /// that they have left.
+        /// ferry_ticket_wait returns, only after the last of them has left: then the memory may be freed. A batch, a
+        /// copy without a ticket and a copy of memory that is registered in part have no such ticket. Their memory may
+        /// be freed after ferry_close has returned, or after ferry_staging_info.busy_threads was 0 once a call has
+        /// returned the status of the dead context.
         /// </summary>
         /// <remarks>
         /// Thread-safety: safe, but not beside ferry_ticket_release of the same ticket. Errors: the common errors;

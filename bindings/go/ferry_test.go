@@ -1160,7 +1160,7 @@ func TestSizesAbove32Bits(t *testing.T) {
 		must(t, s.Synchronize())
 	}
 	copy(slice[largest-8:], last)
-	must(t, f.Copy(memory, Slice(slice), Line(largest)))
+	must(t, f.Copy(memory, Slice(slice), Line(largest), CopyByDriver))
 	for offset, want := range map[uint64][]byte{0: first, largest - 8: last} {
 		must(t, f.Copy(Slice(got), memory.Place().Offset(offset), Line(8)))
 		if !bytes.Equal(got, want) {

@@ -613,8 +613,9 @@ FERRY_API int32_t ferry_ticket_create(ferry_instance *instance, struct CUstream_
  *
  * After a context has died, threads of ferry's may still be at the host memory of a staged copy, each until the end of
  * its chunk. The copy's ticket is done, and ferry_ticket_wait returns, only after the last of them has left: then the
- * memory may be freed. For a batch, a copy without a ticket and a copy of memory that is registered in part, only the
- * return of ferry_close says that they have left.
+ * memory may be freed. A batch, a copy without a ticket and a copy of memory that is registered in part have no such
+ * ticket. Their memory may be freed after ferry_close has returned, or after ferry_staging_info.busy_threads was 0 once
+ * a call has returned the status of the dead context.
  *
  * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
  * Errors:        info->status is the copy's own result; a copy that failed is no error of this call. A ticket that was

@@ -264,8 +264,9 @@ staging_scheduler::load staging_scheduler::in_flight() noexcept {
                            found.copies += launch.is_captured || !launch.next_of_copy ? runs : 0;
                            found.bytes += runs * launch.work.bytes();
                            if (launch.state == launch_state::running) found.bytes -= launch.shared.bytes_done.load();
-                           found.busy += launch.shared.busy;
                        });
+    launches_.for_each({launch_state::running, launch_state::losing},
+                       [&](const staging_launch &launch) noexcept { found.busy += launch.shared.busy; });
     return found;
 }
 

@@ -2113,8 +2113,9 @@ extern "C" {
     ///
     /// After a context has died, threads of ferry's may still be at the host memory of a staged copy, each until
     /// the end of its chunk. The copy's ticket is done, and ferry_ticket_wait returns, only after the last of them
-    /// has left: then the memory may be freed. For a batch, a copy without a ticket and a copy of memory that is
-    /// registered in part, only the return of ferry_close says that they have left.
+    /// has left: then the memory may be freed. A batch, a copy without a ticket and a copy of memory that is
+    /// registered in part have no such ticket. Their memory may be freed after ferry_close has returned, or after
+    /// ferry_staging_info.busy_threads was 0 once a call has returned the status of the dead context.
     ///
     /// * NULL: none.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.

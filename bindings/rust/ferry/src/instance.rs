@@ -284,8 +284,18 @@ impl Ferry {
     pub(crate) fn settled(&self, result: Result<()>, devices: &[i32]) -> Result<()> {
         if matches!(&result, Err(error) if may_be_in_flight(error)) {
             self.wait_for_devices(devices);
+            self.wait_for_threads(&result);
         }
         result
+    }
+
+    /// Waits until ferry's threads have left the program's memory, where they may be for the rest of a chunk after the
+    /// context of a copy has died.
+    pub(crate) fn wait_for_threads(&self, result: &Result<()>) {
+        let has_died = matches!(result, Err(error) if error.context_is_dead());
+        while has_died && matches!(self.staging_info(), Ok(info) if info.busy_threads > 0) {
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
     }
 
     fn wait_for_devices(&self, devices: &[i32]) {
@@ -325,7 +335,7 @@ pub(crate) fn describe_fill<T: Element>(destination: &ViewMut<'_, T>, value: &T)
     let [width, height, depth] = destination.shape.extent();
     let place = destination.shape.place();
     let pattern = (value as *const T).cast();
-    let size = std::mem::size_of::<T>() as u32;
+    let size = u32::try_from(std::mem::size_of::<T>()).unwrap_or(u32::MAX);
     // SAFETY: the call reads `size` bytes of the value, at most 16. Larger ones are refused later.
     unsafe { sys::ferry_fill_desc_init(&mut fill, &place, width, height, depth, pattern, size) };
     fill

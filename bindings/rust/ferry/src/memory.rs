@@ -150,6 +150,13 @@ impl<T: Element> DeviceBuffer<T> {
     }
 }
 
+/// A copy of a struct whose size is true: safe code may have changed the field, and ferry reads as many bytes.
+macro_rules! sized {
+    ($name:ident, $value:expr) => {
+        sys::$name { struct_size: size_of::<sys::$name>() as u32, ..*$value }
+    };
+}
+
 /// A CUDA array. `T` is its element: a texel of all channels, or a block of a compressed format.
 pub struct Array<T> {
     memory: Arc<Owned>,
@@ -166,9 +173,9 @@ unsafe impl<T: Element> Sync for Array<T> {}
 impl<T: Element> Array<T> {
     /// Creates an array. `T` must have the size of its elements.
     pub fn new(ferry: &Ferry, device: i32, desc: &sys::ferry_array_desc) -> Result<Array<T>> {
-        let mut handle = null_mut();
-        // SAFETY: the call writes a handle.
-        detailed(|error| unsafe { sys::ferry_array_create(ferry.as_raw(), device, desc, &mut handle, error) })?;
+        let (desc, mut handle) = (sized!(ferry_array_desc, desc), null_mut());
+        // SAFETY: the struct has its size; the call writes a handle.
+        detailed(|error| unsafe { sys::ferry_array_create(ferry.as_raw(), device, &desc, &mut handle, error) })?;
         Self::with(ferry, Owned::new(ferry, Resource::Array(handle), None), device, handle)
     }
 
@@ -229,13 +236,14 @@ impl<T: Element> PinnedBuffer<T> {
 
     /// Allocates with options: where the memory lies, or that it may be pageable if need be.
     pub fn with_options(ferry: &Ferry, length: usize, options: &sys::ferry_host_options) -> Result<PinnedBuffer<T>> {
-        let size = bytes_of::<T>(length);
+        let (size, options) = (bytes_of::<T>(length), sized!(ferry_host_options, options));
         let mut block = sys::ferry_host_block::default();
-        // SAFETY: the call writes a block.
-        detailed(|error| unsafe { sys::ferry_host_alloc(ferry.as_raw(), size, options, &mut block, error) })?;
+        // SAFETY: both structs have their size; the call writes a block.
+        detailed(|error| unsafe { sys::ferry_host_alloc(ferry.as_raw(), size, &options, &mut block, error) })?;
         let address = NonNull::new(block.address.cast()).expect("an allocated block has an address");
-        let length = (block.size / size_of::<T>() as u64) as usize; // less where the options allow it
-                                                                    // SAFETY: the block is new and at least as large.
+        // Less than asked for where the options allow it.
+        let length = (block.size / size_of::<T>() as u64) as usize;
+        // SAFETY: the block is new and at least as large.
         unsafe { std::ptr::write_bytes(address.as_ptr(), 0, length) };
         Ok(PinnedBuffer { ferry: ferry.clone(), address, length, free_after: None })
     }
@@ -285,9 +293,9 @@ pub struct PinnedPool(Arc<Pool>);
 impl PinnedPool {
     /// Creates a pool. The default options are no limit, on any node.
     pub fn new(ferry: &Ferry, options: &sys::ferry_pinned_pool_options) -> Result<PinnedPool> {
-        let mut handle = null_mut();
-        // SAFETY: the call writes a handle.
-        detailed(|error| unsafe { sys::ferry_pinned_pool_create(ferry.as_raw(), options, &mut handle, error) })?;
+        let (options, mut handle) = (sized!(ferry_pinned_pool_options, options), null_mut());
+        // SAFETY: the struct has its size; the call writes a handle.
+        detailed(|error| unsafe { sys::ferry_pinned_pool_create(ferry.as_raw(), &options, &mut handle, error) })?;
         Ok(PinnedPool(Arc::new(Pool { ferry: ferry.clone(), handle })))
     }
 

@@ -27,7 +27,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let result = catch_unwind(AssertUnwindSafe(|| enqueue(&scope)));
         let mut waited = Ok(());
         for stream in scope.streams().iter() {
-            waited = waited.and(stream.drain());
+            waited = waited.and(stream.drain(ferry));
         }
         let value = result.unwrap_or_else(|panic| resume_unwind(panic))?;
         waited.map(|()| value)

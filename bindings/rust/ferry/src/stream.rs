@@ -81,10 +81,12 @@ impl Stream {
         check(unsafe { sys::ferry_stream_synchronize(self.ferry().as_raw(), self.as_raw()) })
     }
 
-    /// Waits until no work of the stream uses the program's memory any more.
-    pub(crate) fn drain(&self) -> Result<()> {
+    /// Waits until no work that the instance has enqueued on the stream uses the program's memory any more.
+    pub(crate) fn drain(&self, ferry: &Ferry) -> Result<()> {
         // SAFETY: the stream lives.
-        wait_for_end(|| unsafe { sys::ferry_stream_synchronize(self.ferry().as_raw(), self.as_raw()) })
+        let result = wait_for_end(|| unsafe { sys::ferry_stream_synchronize(ferry.as_raw(), self.as_raw()) });
+        ferry.wait_for_threads(&result);
+        result
     }
 
     /// Whether all work enqueued so far has ended.
@@ -228,7 +230,7 @@ impl Stream {
             Ok(ticket) => Ok(Transfer { ticket, buffer: Some(buffer), stream: self.clone(), _device: owner.clone() }),
             Err(error) => {
                 if may_be_in_flight(&error) {
-                    let _ = self.drain();
+                    let _ = self.drain(self.ferry());
                 }
                 // SAFETY: the buffer is set.
                 Err(Failed { error, buffer: unsafe { buffer.assume_init() } })
@@ -382,7 +384,7 @@ impl<B: HostBuffer> Transfer<B> {
     fn finish(&self) -> Result<()> {
         let result = self.ticket.wait();
         if result.is_err() {
-            let _ = self.stream.drain(); // the error may be of the wait
+            let _ = self.stream.drain(self.stream.ferry()); // the error may be of the wait
         }
         result
     }

@@ -477,3 +477,29 @@ fn events_measure_time() {
     end.synchronize().unwrap();
     assert!(start.elapsed_ms(&end).unwrap() >= 0.0);
 }
+
+// ---- Soundness
+
+/// Structs at the end of a page, behind which there is none: a call that reads more than a struct does not return.
+#[test]
+fn a_struct_size_of_the_program_is_not_used() {
+    let ferry = open();
+    let flags = Default::default();
+    for struct_size in [0, 1, 8, 12, 64, 4096, u32::MAX] {
+        let options = sys::ferry_host_options { struct_size, ..Default::default() };
+        let pool = sys::ferry_pinned_pool_options { struct_size, ..Default::default() };
+        let desc = sys::ferry_array_desc {
+            struct_size,
+            format: sys::FERRY_FORMAT_UINT8,
+            channels: 1,
+            width: 16,
+            flags,
+            ..Default::default()
+        };
+        // What follows the structs is not zero, so a call that reads it fails.
+        let (options, pool, desc) = ((options, [1u8; 4096]), (pool, [1u8; 4096]), (desc, [1u8; 4096]));
+        assert_eq!(PinnedBuffer::<u8>::with_options(&ferry, 16, &options.0).unwrap().len(), 16);
+        assert_eq!(PinnedPool::new(&ferry, &pool.0).unwrap().block(&[7u8; 5]).unwrap()[..], [7; 5]);
+        assert_eq!(Array::<u8>::new(&ferry, 0, &desc.0).unwrap().view().size(), [16, 1, 1]);
+    }
+}
