@@ -268,7 +268,7 @@ static_assert(!std::is_copy_constructible_v<ferry::instance> && std::is_nothrow_
 // An owner can take over a handle together with whatever else the owner must know.
 template <class Owner, class... Known>
 inline constexpr bool can_take_over =
-    std::is_constructible_v<Owner, gpu, decltype(std::declval<Owner>().handle()), Known...>;
+    std::is_constructible_v<Owner, gpu, decltype(std::declval<Owner &>().handle()), Known...>;
 static_assert(can_take_over<ferry::stream> && can_take_over<ferry::event> && can_take_over<ferry::registration>);
 static_assert(can_take_over<memory, device_view<int>> && !can_take_over<memory> && !can_take_over<pinned_memory<int>>);
 static_assert(can_take_over<pinned_memory<int>, host_view<int>>);

@@ -13,7 +13,8 @@
  *              bytes, as in ferry.h. line() and what() of an error about a typed view also count its elements.
  *              Descriptors and batches have no element type.
  *   Ownership  Owners are movable, not copyable, and empty after a move. The destructor destroys what they own. They
- *              keep a pointer to the ferry_instance they were made with, which must outlive them. Errors during
+ *              keep a pointer to the ferry_instance they were made with, which must outlive them. The compiler refuses a
+ *              temporary instance, pool or stream; it cannot refuse a variable whose scope ends too early. Errors during
  *              destruction are discarded; to see them, pass release() to the C function. An empty stream refuses its
  *              own calls, but as an argument, for example to copy_async(), it is NULL: the legacy default stream.
  *   Order      stream_memory, imported_memory from a pool and a pinned_block with a stream are freed in stream order,
@@ -25,7 +26,8 @@
  *              names the field.
  *   Handles    Owners convert to the driver's handles, and ferry takes these without casts; the runtime's cudaArray_t
  *              and cudaMipmappedArray_t take a cast. An instance converts to ferry_instance *, so a function that
- *              takes ferry_instance * takes both.
+ *              takes ferry_instance * takes both. A temporary instance, stream, pool
+ *              or array does not convert, because what is made with its handle would outlive it.
  *   Types      The compiler refuses arguments of wrong types in one sentence. Such a call is still found by overload
  *              resolution, so a requires expression or std::is_invocable does not tell whether it compiles. These do:
  *              can_view, can_register, can_export, can_copy, can_copy_async and can_fill.
@@ -163,8 +165,13 @@ public:
     T &operator*() &noexcept { return value_; }
     const T &operator*() const &noexcept { return value_; }
     T &&operator*() &&noexcept { return std::move(value_); }
-    T *operator->() noexcept { return &value_; }
-    const T *operator->() const noexcept { return &value_; }
+    T *operator->() &noexcept { return &value_; }
+    const T *operator->() const &noexcept { return &value_; }
+    template <class U = T, std::enable_if_t<std::is_copy_constructible_v<U>, int> = 0> U *operator->() &&noexcept {
+        return &value_;
+    }
+    template <class U = T, std::enable_if_t<!std::is_copy_constructible_v<U>, int> = 0>
+    void operator->() && = delete; // the owner would be gone: keep the result in a variable
 
 #ifdef FERRY_HAS_EXCEPTIONS
     T or_throw() && {
@@ -839,7 +846,8 @@ public:
     ~owner() { reset(); }
 
     explicit operator bool() const noexcept { return handle_ != Handle{}; }
-    Handle handle() const noexcept { return handle_; }
+    Handle handle() const &noexcept { return handle_; }
+    void handle() const && = delete; // the object would be gone before the handle: keep the owner in a variable
     ferry_instance *instance() const noexcept { return instance_; }
     // Passes ownership to the caller and leaves this empty.
     Handle release() noexcept {
@@ -901,7 +909,8 @@ public:
         const auto opened = detail::fetch_with_error_info(none, ferry_open, &options);
         return opened ? result<instance>(instance(*opened)) : opened.error();
     }
-    operator ferry_instance *() const noexcept { return handle_; }
+    operator ferry_instance *() const &noexcept { return handle_; }
+    operator ferry_instance *() const && = delete; // the instance would be closed: keep the owner in a variable
 
     result<ferry_report> report() const noexcept {
         return detail::fetch(detail::sized<ferry_report>(), ferry_instance_get_report, handle_);
@@ -1026,7 +1035,8 @@ public:
     linear_view<T, kind> view() &noexcept { return this->data_; }
     linear_view<const T, kind> view() const &noexcept { return this->data_; }
     void view() const && = delete; // the memory would be gone before the view: keep the owner in a variable
-    std::uint64_t address() const noexcept { return this->data_.address(); }
+    std::uint64_t address() const &noexcept { return this->data_.address(); }
+    void address() const && = delete; // the memory would be gone before the address: keep the owner in a variable
 };
 
 // Memory that the host can access, as a range.
@@ -1193,7 +1203,8 @@ public:
         return detail::own<pinned_pool>(
             instance, detail::fetch_with_error_info(none, ferry_pinned_pool_create, instance, &options));
     }
-    operator ferry_pinned_pool *() const noexcept { return handle_; }
+    operator ferry_pinned_pool *() const &noexcept { return handle_; }
+    operator ferry_pinned_pool *() const && = delete; // the pool would be gone: keep the owner in a variable
 
     result<ferry_pool_stats> stats() const noexcept {
         return detail::fetch(detail::sized<ferry_pool_stats>(), ferry_pinned_pool_get_stats, handle_);
@@ -1217,6 +1228,8 @@ public:
     static result<pinned_block> create(const pinned_pool &pool, std::uint64_t count, CUstream_st *stream) noexcept {
         return allocate(pool, count, {pool, stream, true}, ferry_pinned_pool_alloc_async, stream);
     }
+    static result<pinned_block> create(pinned_pool &&, std::uint64_t) = delete;                // the pool would be gone
+    static result<pinned_block> create(pinned_pool &&, std::uint64_t, CUstream_st *) = delete; // the pool would be gone
     // Has the block freed in the order of `stream`.
     void set_stream(CUstream_st *stream) noexcept {
         this->data_.more.stream = stream;
@@ -1266,7 +1279,6 @@ protected:
 template <class Base> class pool_calls : public Base {
 public:
     using Base::Base;
-    operator CUmemPoolHandle_st *() const noexcept { return this->handle_; }
     std::int32_t location() const noexcept { return this->data_.location; } // FERRY_LOCATION_*
     std::int32_t index() const noexcept { return this->data_.index; }
 
@@ -1309,6 +1321,7 @@ private:
 class pool_view : public detail::pool_calls<detail::pool_reference> {
 public:
     using pool_calls::pool_calls;
+    operator CUmemPoolHandle_st *() const noexcept { return handle_; }
     // Queries the driver for the location.
     static result<pool_view> of(ferry_instance *instance, CUmemPoolHandle_st *pool) noexcept {
         const auto info = detail::fetch(detail::sized<ferry_pool_info>(), ferry_pool_get_info, instance, pool);
@@ -1344,7 +1357,10 @@ public:
         return detail::own<pool>(instance, detail::fetch_with_error_info(none, ferry_pool_create, instance, &desc),
                                  detail::pool_location{desc.location, desc.index});
     }
-    operator pool_view() const noexcept { return {instance_, handle_, data_}; }
+    operator CUmemPoolHandle_st *() const &noexcept { return handle_; }
+    operator CUmemPoolHandle_st *() const && = delete; // the pool would be gone: keep the owner in a variable
+    operator pool_view() const &noexcept { return {instance_, handle_, data_}; }
+    operator pool_view() const && = delete; // the pool would be gone before the view: keep the owner in a variable
 };
 
 namespace detail {
@@ -1446,7 +1462,8 @@ public:
         made->data_ = *view;
         return made;
     }
-    operator CUarray_st *() const noexcept { return handle_; }
+    operator CUarray_st *() const &noexcept { return handle_; }
+    operator CUarray_st *() const && = delete; // the array would be gone: keep the owner in a variable
     array_view view() const &noexcept {
         array_view view = data_;
         if (!handle_) view.set_error(detail::refusal(FERRY_ERROR_ADDRESS, FERRY_FIELD_ARRAY));
@@ -1477,7 +1494,8 @@ public:
         if (!made) return detail::refused_array(desc, made.error());
         return detail::own<mipmapped_array>(instance, made, device);
     }
-    operator CUmipmappedArray_st *() const noexcept { return handle_; }
+    operator CUmipmappedArray_st *() const &noexcept { return handle_; }
+    operator CUmipmappedArray_st *() const && = delete; // the array would be gone: keep the owner in a variable
     // Level 0 is the largest. A level lives as long as the mipmapped array.
     result<array_view> level(std::uint32_t number) const &noexcept {
         CUarray_st *const none = nullptr;
@@ -1520,7 +1538,8 @@ public:
         return detail::own<stream>(
             instance, detail::fetch_with_error_info(none, ferry_stream_create, instance, device, flags, priority));
     }
-    operator CUstream_st *() const noexcept { return handle_; }
+    operator CUstream_st *() const &noexcept { return handle_; }
+    operator CUstream_st *() const && = delete; // the stream would be gone: keep the owner in a variable
 
     status synchronize() const noexcept { return invoke(ferry_stream_synchronize); }
     result<bool> is_done() const noexcept {
@@ -1687,6 +1706,8 @@ public:
         opened->data_ = {info->location, info->index};
         return opened;
     }
+    operator CUmemPoolHandle_st *() const &noexcept { return handle_; }
+    operator CUmemPoolHandle_st *() const && = delete; // the pool would be gone: keep the owner in a variable
 };
 
 // ferry_ipc_import_event: wait for, query and record it like any other event.

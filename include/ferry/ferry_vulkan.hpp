@@ -146,6 +146,9 @@ inline result<external_semaphore> import(const instance &ferry, std::int32_t dev
     return detail::open<external_semaphore>(ferry, description);
 }
 
+template <class... Arguments>
+void import(const instance &&, Arguments &&...) = delete; // the instance would be closed before what is imported
+
 namespace detail {
 
 struct twin {
