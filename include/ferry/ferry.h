@@ -394,9 +394,8 @@ typedef struct ferry_place {
  *              one can take the copy. A line of up to 64 KiB from pageable to device memory goes by the driver where
  *              its source may be read in the call: the driver sends it past those queues. The copy stays
  *              stream-ordered.
- * NO_KERNELS   Leaves all SMs to other work. Pageable memory up to 256 MiB, or less with a small staging buffer, is
- *              staged by copies on the stream then, outside graphs and while the staging buffer has free slots; else
- *              the driver copies.
+ * NO_KERNELS   Leaves all SMs to other work. Outside graphs, copies on the stream stage pageable memory of up to 256 MiB
+ *              (less with a small staging buffer) while that has free slots; else the driver copies.
  * SOURCE_READ  A pageable source may be written or freed as soon as an asynchronous call returns, as after the driver's
  *              own calls. The source is read early, so earlier work on the stream must not write it. Behind other work
  *              the calling thread reads up to 1 MiB into pinned memory (FERRY_ROUTE_BUFFERED) without waiting for the
