@@ -2,9 +2,12 @@
 import array
 import asyncio
 import concurrent.futures
+import copy
 import gc
 import json
+import mmap
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -65,7 +68,7 @@ def test_a_copy_in_flight_keeps_its_arrays_alive(gpu):
 
 
 def test_arrays_are_let_go_when_a_later_copy_asks_whether_theirs_have_ended(gpu, monkeypatch):
-    stream, device, large = gpu.stream(), gpu.empty(64), gpu.empty(1 << 20)
+    stream, event, device, large = gpu.stream(), gpu.event(), gpu.empty(64), gpu.empty(1 << 20)
 
     def copy_new_arrays(count):
         watched = []
@@ -73,7 +76,7 @@ def test_arrays_are_let_go_when_a_later_copy_asks_whether_theirs_have_ended(gpu,
             sent = numbers(64).view(Kept)
             watched.append(weakref.ref(sent))
             gpu.copy_async(sent, device, stream)
-        stream.synchronize()
+        stream.record(event).synchronize()  # which does not ask
         gc.collect()
         return watched
 
@@ -144,7 +147,7 @@ class Listened:
 def test_closing_frees_the_arrays_that_only_tickets_keep(on_gpu):
     gpu = ferry.open(software=not on_gpu)
     stream = gpu.stream()
-    gpu.library = Listened(gpu.library)
+    gpu.library = gpu._handle.library = Listened(gpu.library)
     gpu.copy_async(bytes(64), gpu.empty(64), stream)
     gpu.close()
     called = gpu.library.called
@@ -250,13 +253,97 @@ def test_tickets_end_in_a_forked_child(gpu):
 
 def test_a_forked_child_closes_although_another_thread_was_releasing_a_ticket():
     tickets = ferry.tickets.Tickets()
-    tickets._releasing.append(7)  # as that thread left it
+    tickets._busy.append(7)  # as that thread left it
     child = os.fork()
     if child == 0:
         signal.alarm(20)
         tickets.close(None)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def in_child(work):
+    """Runs `work` in the child of a fork. It fails if that returns anything but None, raises or crashes."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            os._exit(0 if work() is None else 1)
+        except BaseException:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_what_belongs_to_the_parent_says_so_in_the_child_of_a_fork(gpu, monkeypatch):
+    monkeypatch.setattr(ferry.tickets, "_NS_BETWEEN", 1 << 62)  # so that nobody has seen the copy end
+    stream, event, device, pinned = gpu.stream(), gpu.event(), gpu.empty(64), gpu.pinned(64)
+    ticket = gpu.copy_async(device, pinned, stream)
+    prepared, batch = gpu.prepare([(pinned, device)], stream), gpu.batch(stream)
+    uses = {"copy": lambda: gpu.copy(bytes(4), bytearray(4)), "device": lambda: gpu.copy(device, pinned),
+            "copy_async": lambda: gpu.copy_async(bytes(4), bytearray(4)), "enqueue": lambda: gpu.enqueue(device, pinned),
+            "fill": lambda: gpu.fill(ferry.memory(64, 4)), "empty": lambda: gpu.empty(4), "pinned": lambda: gpu.pinned(4),
+            "stream": stream.synchronize, "handle": lambda: stream.handle, "event": event.query, "ticket": ticket.wait,
+            "progress": lambda: ticket.progress, "launch": lambda: prepared.launch(stream),
+            "address": lambda: device.address, "shown": lambda: np.asarray(pinned), "part": lambda: pinned[1:],
+            "buffer": lambda: pinned.buffer, "devices": lambda: gpu.devices, "waiters": lambda: ticket.future(),
+            "instance": lambda: gpu.handle, "prepare": lambda: gpu.prepare([(bytes(4), bytearray(4))]),
+            "batch": lambda: (batch.copy(bytes(4), bytearray(4)), batch.__exit__(None, None, None))}
+
+    def work():
+        wrong = []
+        for name, use in uses.items():
+            try:
+                use()
+                wrong.append(name)
+            except ferry.ClosedError as why:
+                if "belongs to the parent process" not in str(why):
+                    wrong.append((name, str(why)))
+        if wrong:
+            print(wrong, flush=True)
+            return wrong
+        for one in (ticket, prepared, batch, stream, event, device, pinned, gpu):
+            if hasattr(one, "close"):
+                one.close()
+
+    in_child(work)
+    gpu.copy(bytes(range(64)), device)  # the parent's goes on
+    gpu.copy(device, pinned)
+    assert bytes(pinned.buffer) == bytes(range(64))
+    ticket.wait()
+
+
+def test_a_child_of_a_fork_shares_pinned_memory_if_asked_for(gpu):
+    shared = gpu.pinned(4096, shared=True)
+    shown = np.asarray(shared)
+    shown[:] = 5
+
+    def work():
+        if (shown != 5).any():
+            return "not shared"
+        shown[7] = 9
+        del shared._view  # and nothing is freed
+
+    in_child(work)
+    device, got = gpu.empty(4096), bytearray(4096)
+    gpu.copy(shared, device)
+    gpu.copy(device, got)
+    assert got[6:9] == b"\5\x09\5"
+
+
+def test_a_child_of_a_fork_opens_its_own_if_its_parent_has_none(on_gpu):
+    program = f"""if True:
+        import ferry, os
+        child = os.fork()
+        with ferry.open(software={not on_gpu}) as gpu:
+            got = bytearray(4)
+            device = gpu.empty(4)
+            gpu.copy(b"abcd", device)
+            gpu.copy(device, got)
+            assert got == b"abcd"
+        assert not child or os.waitpid(child, 0)[1] == 0
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == "", done
 
 
 def test_copies_end_before_a_batch_whose_ticket_cannot_be_made_raises(gpu, monkeypatch):
@@ -433,6 +520,218 @@ def test_events_order_streams_and_measure(gpu):
     other.wait(end)
     gpu.copy_async(device, got, other).wait()
     assert np.array_equal(sent, got) and end.elapsed_since(start) >= 0
+
+
+# ---- What keeps arrays
+
+class Refuses:
+    """An array whose interface raises."""
+    @property
+    def __array_interface__(self):
+        raise RuntimeError("no")
+
+
+def failing_calls(gpu, stream):
+    """Calls that fail after they have made a view of `one`, by name."""
+    small = gpu.empty(7)
+
+    def batch(one):
+        with gpu.batch(stream) as batch:
+            batch.copy(one, small)
+
+    def late_batch(one):
+        device = gpu.empty(len(one))
+        with gpu.batch(stream, check_overlap=True) as batch:
+            batch.copy(one, device)
+            batch.copy(one, device)
+
+    def broken_batch(one):
+        with gpu.batch(stream) as batch:
+            batch.copy(one, gpu.empty(len(one)))
+            raise RuntimeError
+
+    return {"copy": lambda one: gpu.copy(one, small), "destination": lambda one: gpu.copy(small, one),
+            "second": lambda one: gpu.copy(one, Refuses()), "copy_async": lambda one: gpu.copy_async(one, small, stream),
+            "stream": lambda one: gpu.copy_async(one, gpu.empty(len(one)), "no stream"),
+            "enqueue": lambda one: gpu.enqueue(one, small, stream), "explain": lambda one: gpu.explain(one, small),
+            "forced": lambda one: gpu.copy(one, bytearray(len(one)), ferry.BY_KERNEL),
+            "forced_async": lambda one: gpu.copy_async(one, bytearray(len(one)), stream, ferry.BY_KERNEL),
+            "fill": lambda one: gpu.fill(one, 1), "explain_fill": lambda one: gpu.explain_fill(one, b"123"),
+            "prepare": lambda one: gpu.prepare([(one, gpu.empty(len(one))), (one, small)], stream),
+            "prepare_forced": lambda one: gpu.prepare([(one, gpu.empty(len(one))), (Refuses(), small)], stream),
+            "pieces": lambda one: gpu.copy_pieces(one, one, one),
+            "more_pieces": lambda one: gpu.copy_pieces(memoryview(one).cast("Q"), memoryview(one).cast("Q")[:1], one),
+            "batch": batch, "late_batch": late_batch, "broken_batch": broken_batch}
+
+
+def test_a_call_that_fails_leaves_buffers_free_although_its_exception_is_kept(gpu):
+    for name, call in failing_calls(gpu, gpu.stream()).items():
+        pages, kept = mmap.mmap(-1, 4096), None
+        try:
+            call(pages)
+        except (ferry.Error, TypeError, RuntimeError) as why:
+            kept = why
+        assert kept is not None, name
+        if name not in ("more_pieces",):  # whose memoryviews are the test's
+            pages.close()
+
+
+def test_what_ends_lets_its_buffers_go(gpu):
+    device, stream = gpu.empty(4096), gpu.stream()
+
+    def pages():
+        made = mmap.mmap(-1, 4096)
+        gpu.copy(made, device)
+        return made
+
+    for wait in ("ticket", "stream", "instance", "done"):
+        one = pages()
+        ticket = gpu.copy_async(one, device, stream)
+        {"ticket": ticket.wait, "stream": stream.synchronize, "instance": gpu.synchronize,
+         "done": lambda: (stream.synchronize(), ticket.done)}[wait]()
+        one.close()
+    one = pages()
+    with gpu.batch(stream) as batch:
+        batch.copy(one, device)
+    batch.ticket.wait()
+    one.close()
+    one = pages()
+    with gpu.batch() as batch:
+        batch.copy(one, device)
+    one.close()
+    for launches in range(3):
+        one = pages()
+        prepared = gpu.prepare([(one, device)], stream)
+        for _ in range(launches):
+            prepared.launch(stream)
+        with pytest.raises(BufferError):
+            one.close()
+        stream.synchronize()
+        prepared.close()
+        one.close()
+        prepared.close()
+
+
+def test_a_prepared_batch_that_closes_keeps_its_arrays_until_its_launches_have_passed(gpu):
+    device, stream, got = gpu.empty(1 << 20), gpu.stream(), np.zeros(1 << 20, "uint8")
+    sent = numbers().view(Kept)
+    watched, kept = weakref.ref(sent), sent.copy()
+    prepared = gpu.prepare([(sent, device)], stream)
+    is_done = threading.Event()
+    asked = gpu.library
+
+    class Busy(Listened):
+        def ferry_stream_query(self, instance, handle, done):
+            return 0  # and not done
+
+    prepared.launch(stream)
+    gpu.library = Busy(asked)
+    del sent
+    prepared.close()
+    gpu.library = asked
+    gc.collect()
+    assert watched() is not None and not is_done.is_set()
+    stream.synchronize()
+    gc.collect()
+    assert watched() is None
+    gpu.copy(device, got)
+    assert np.array_equal(kept, got)
+
+
+def test_a_prepared_batch_may_close_after_its_streams(gpu):
+    device = gpu.empty(64)
+    for make in (gpu.stream, lambda: None, lambda: ferry.LEGACY, lambda: ferry.PER_THREAD):
+        stream = make()
+        prepared = gpu.prepare([(bytes(64), device)], stream)
+        prepared.launch(stream)
+        if hasattr(stream, "close"):
+            stream.close()
+        prepared.close()
+    prepared = gpu.prepare([(bytes(64), device)])
+    prepared.launch()
+    gpu.close()
+    prepared.close()
+    with pytest.raises(ferry.ClosedError):
+        prepared.launch()
+
+
+def test_memory_stays_while_it_is_shown_or_copied(gpu):
+    pinned = gpu.pinned(1 << 16)
+    shown, raw, view = np.asarray(pinned), pinned.buffer, pinned[1:]
+    shown[:] = 7
+    ticket = gpu.copy_async(pinned, gpu.empty(1 << 16), gpu.stream())
+    pinned.close()
+    for use in (lambda: pinned.address, lambda: pinned.view, lambda: pinned.buffer, lambda: np.asarray(pinned),
+                lambda: gpu.copy(pinned, bytearray(1 << 16)), lambda: pinned[0]):
+        with pytest.raises(ferry.ClosedError, match="this PinnedArray is closed"):
+            use()
+    got = bytearray(1 << 16)
+    gpu.copy(view, memoryview(got)[1:])
+    assert set(got[1:]) == {7} and raw[5] == 7
+    shown[:] = 8
+    assert raw[5] == 8
+    ticket.wait()
+    device = gpu.empty(1 << 16)
+    part = device[:16]
+    gpu.copy(bytes(range(16)), part)
+    device.close()
+    gpu.copy(part, memoryview(got)[:16])
+    assert bytes(got[:16]) == bytes(range(16))
+
+
+def test_memory_is_freed_with_the_last_that_shows_it(gpu):
+    gpu._handle.library = heard = Listened(gpu.library)
+    for show in (np.asarray, lambda pinned: np.asarray(pinned)[3:].reshape(1, -1), lambda pinned: pinned.buffer,
+                 lambda pinned: pinned.view, lambda pinned: pinned[2:3]):
+        pinned = gpu.pinned(64)
+        shown = show(pinned)
+        pinned.close()
+        gc.collect()
+        assert heard.called == []
+        del shown
+        gc.collect()
+        assert heard.called == ["ferry_host_free"]
+        heard.called.clear()
+    gpu.empty(64).close()
+    assert heard.called == ["ferry_device_free"]
+    gpu._handle.library = gpu.library
+
+
+@pytest.mark.parametrize("flags", [0, ferry.native.FERRY_HOST_BY_DRIVER])
+def test_arrays_of_numpy_outlive_the_instance(on_gpu, flags):
+    gpu = ferry.open(software=not on_gpu)
+    shown = np.asarray(gpu.pinned(1 << 16, flags=flags))
+    heard = gpu._handle.library = Listened(gpu.library)
+    gpu.close()
+    assert not gpu.is_open and "ferry_close" not in heard.called
+    shown[:] = 3
+    assert shown.sum() == 3 << 16
+    del shown
+    assert heard.called[-2:] == ["ferry_host_free", "ferry_close"]
+
+
+def test_closing_ends_everything_of_the_instance_first(on_gpu):
+    gpu = ferry.open(software=not on_gpu)
+    heard = gpu._handle.library = Listened(gpu.library)
+    kept = [gpu.empty(64), gpu.pinned(64), gpu.stream(), gpu.event(), gpu.prepare([(bytes(64), gpu.empty(64))])]
+    gpu.close()
+    assert sorted(heard.called[:-1]) == ["ferry_device_free"] * 2 + ["ferry_event_destroy", "ferry_host_free",
+                                                                     "ferry_prepared_destroy", "ferry_stream_destroy"]
+    assert heard.called[-1] == "ferry_close" and len(kept) == 5
+
+
+def test_an_exception_that_is_kept_does_not_keep_the_instance_open(on_gpu):
+    gpu = ferry.open(software=not on_gpu)
+    heard, kept = Listened(gpu.library), []
+    gpu._handle.library = heard
+    for fail in (lambda: gpu.empty(1 << 50), lambda: gpu.copy(bytes(4), bytearray(4), ferry.BY_KERNEL),
+                 lambda: gpu.copy_async(bytes(4), bytearray(4), None, ferry.BY_KERNEL), lambda: gpu.load_profile("?"),
+                 lambda: gpu.enqueue(bytes(4), bytearray(4), None, ferry.BY_KERNEL), lambda: gpu.stream(99)):
+        with pytest.raises(ferry.Error) as raised:
+            fail()
+        kept.append(raised)
+    gpu.close()
+    assert heard.called == ["ferry_close"] and len(kept) == 6
 
 
 # ---- Batches, pieces, fills
@@ -647,6 +946,113 @@ def test_the_module_as_a_program():
     assert told.returncode == 0 and "the software driver" in told.stdout and "device 1:" in told.stdout
     wrong = subprocess.run([sys.executable, "-m", "ferry", "fly"], capture_output=True, text=True)
     assert wrong.returncode == 2
+
+
+# ---- Arguments
+
+HANDLES = {"Instance": lambda gpu: gpu, "DeviceArray": lambda gpu: gpu.empty(16), "PinnedArray": lambda gpu: gpu.pinned(16),
+           "Stream": lambda gpu: gpu.stream(), "Event": lambda gpu: gpu.event(), "Batch": lambda gpu: gpu.batch(),
+           "Ticket": lambda gpu: gpu.copy_async(bytes(16), gpu.empty(16)), "View": lambda gpu: gpu.empty(16)[1:],
+           "Prepared": lambda gpu: gpu.prepare([(bytes(16), gpu.empty(16))])}
+
+
+@pytest.mark.parametrize("name", HANDLES)
+def test_handles_are_neither_copied_nor_pickled(gpu, name):
+    one = HANDLES[name](gpu)
+    assert type(one).__name__ == name
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps, lambda one: pickle.dumps(one, 0),
+                      lambda one: copy.deepcopy([one])):
+        with pytest.raises(TypeError, match=f"{name} objects cannot be copied or pickled"):
+            duplicate(one)
+    numbers = {"handle": one.handle} if name in ("Stream", "Event", "Instance") else {}
+    assert pickle.loads(pickle.dumps(numbers)) == copy.deepcopy(numbers) == numbers
+
+
+def too_large(gpu):
+    """Calls with a number that does not fit, and the argument that the error names."""
+    host, device = bytearray(16), gpu.empty(16)
+    for number in (1 << 31, 1 << 32, (1 << 64) + 1, -(1 << 40)):
+        yield "device", lambda number=number: gpu.empty(4, device=number)
+        yield "device", lambda number=number: gpu.stream(number)
+        yield "device", lambda number=number: gpu.event(number)
+        yield "device", lambda number=number: gpu.synchronize(number)
+        yield "device", lambda number=number: gpu.calibrate(number)
+        yield "device", lambda number=number: gpu.save_profile(number)
+        yield "device", lambda number=number: gpu.prepare_staging(number)
+        yield "device", lambda number=number: ferry.memory(0, 4, device=number)
+        yield "priority", lambda number=number: gpu.stream(0, number)
+        yield "peer", lambda number=number: gpu.enable_peer(0, number)
+        yield "software_devices", lambda number=number << 1: ferry.open(software=True, software_devices=number)
+    for number in (1 << 32, (1 << 64) + 1, -1):
+        yield "flags", lambda number=number: gpu.copy(host, device, number)
+        yield "flags", lambda number=number: gpu.copy_async(host, device, None, number)
+        yield "flags", lambda number=number: gpu.explain(host, device, flags=number)
+        yield "flags", lambda number=number: gpu.pinned(4, flags=number)
+        yield "flags", lambda number=number: gpu.batch().copy(host, device, number)
+    for number in (1 << 64, -1):
+        yield "stream", lambda number=number: gpu.copy_async(host, device, number)
+        yield "stream", lambda number=number: gpu.fill(device, 0, number)
+        yield "nbytes", lambda number=number: ferry.memory(0, number)
+        yield "address", lambda number=number: ferry.memory(number, 0)
+    yield "nbytes", lambda: ferry.memory(1 << 63, (1 << 63) + 1)
+    for number in (256, -1, 1 << 70):
+        yield "pattern", lambda number=number: gpu.fill(device, number)
+    for shape in ((65536, (1 << 48) + 1), 1 << 63, 1 << 64, (1 << 33, 1 << 33), (1 << 70, 0)):
+        yield "shape", lambda shape=shape: gpu.empty(shape)
+        yield "shape", lambda shape=shape: gpu.pinned(shape)
+    yield "address", lambda: gpu.copy(ferry.View((1 << 64) - 8, (16,), (1,), None, 1, ferry.HOST), host)
+    yield "address", lambda: gpu.copy(host, ferry.View(4, (16,), (-1,), None, 1, ferry.HOST))
+    yield "address", lambda: gpu.fill(ferry.View(1 << 64, (16,), (1,), None, 1, ferry.HOST))
+
+
+def test_numbers_that_do_not_fit_are_refused_by_name(gpu):
+    for name, call in too_large(gpu):
+        with pytest.raises(ferry.ArgumentError) as raised:
+            call()
+        assert name in raised.value.field, (name, raised.value)
+        assert name in str(raised.value), (name, raised.value)
+
+
+def test_numbers_of_every_kind_are_taken(gpu):
+    for kind in (np.int64, np.uint8, np.array, int):
+        assert gpu.empty(kind(4)).shape == (4,) and gpu.pinned((kind(2), kind(3))).shape == (2, 3)
+        gpu.copy(bytes(4), gpu.empty(4, device=kind(0)), int(kind(0)))
+        gpu.copy_async(bytes(4), gpu.empty(4), kind(0)).wait()
+        ferry.memory(kind(0), kind(4), device=kind(1))
+        got = bytearray(4)
+        device = gpu.empty(4)
+        gpu.fill(device, kind(7))
+        gpu.copy(device, got)
+        assert got == b"\7\7\7\7"
+    assert gpu.empty(np.array([3, 4])).shape == gpu.empty([3, 4]).shape == (3, 4)
+    for wrong in (1.5, "4", None, (1.5,), [[1]], b"ab"):
+        with pytest.raises(TypeError):
+            gpu.empty(wrong) if wrong != b"ab" else gpu.copy(bytes(4), gpu.empty(4), wrong)
+    with pytest.raises(TypeError, match="option software_devices"):
+        ferry.open(software=True, software_devices="two")
+
+
+def test_pinned_memory_may_be_smaller_than_asked_for(on_gpu):
+    """Where the system has less, the array has as many rows as there is memory for."""
+    program = f"""if True:
+        import ferry, numpy as np, resource
+        gpu = ferry.open(software={not on_gpu})
+        gpu.pinned(1)
+        used = int(open("/proc/self/statm").read().split()[0]) * 4096
+        resource.setrlimit(resource.RLIMIT_AS, (used + (400 << 20), -1))
+        pinned = gpu.pinned((1 << 20, 3, 340), flags=ferry.native.FERRY_HOST_ALLOW_SMALLER)
+        shown = np.asarray(pinned)
+        shown[:] = 1
+        print(pinned.shape == shown.shape, pinned.shape[1:], 1 << 10 < pinned.shape[0] < 1 << 20, pinned.nbytes == shown.nbytes)
+        try:
+            gpu.pinned(1 << 30)
+        except ferry.Error as why:
+            print("refused")
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    if on_gpu and done.returncode:
+        pytest.skip("the driver needs address space of its own")
+    assert done.stdout.split("\n")[:2] == ["True (3, 340) True True", "refused"], done
 
 
 # ---- The whole interface

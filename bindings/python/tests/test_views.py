@@ -122,6 +122,55 @@ def test_what_is_no_array_is_said_to_be_none(gpu, wrong):
         gpu.copy(wrong, bytearray(4))
 
 
+@pytest.mark.parametrize("scalar", [np.float64(1), np.void(bytes(4096)), np.str_("text"), np.bytes_(b"text"), np.bool_(True),
+                                    np.datetime64("2026-01-01"), np.zeros(1, "i4, f8")[0]], ids=lambda one: type(one).__name__)
+def test_scalars_of_numpy_are_refused(gpu, scalar):
+    """Their interface names memory that is freed at once."""
+    for copy in (lambda: gpu.copy(scalar, bytearray(4096)), lambda: gpu.copy(bytes(4096), scalar), lambda: ferry.view(scalar)):
+        with pytest.raises(TypeError, match="a scalar of NumPy"):
+            copy()
+    device, got = gpu.empty((), scalar.dtype), np.zeros((), scalar.dtype)
+    gpu.copy(np.asarray(scalar), device)
+    gpu.copy(device, got)
+    assert got.tobytes() == scalar.tobytes()
+
+
+class WithBuffer:
+    """An interface whose memory is a buffer, as pictures of PIL have it."""
+
+    def __init__(self, data, shape, **more):
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": shape, "data": data, **more}
+
+
+class OwnBuffer(bytearray):
+    @property
+    def __array_interface__(self):
+        return {"version": 3, "typestr": "<u2", "shape": (3,), "data": None}
+
+
+def test_an_interface_may_name_a_buffer(gpu):
+    got = np.zeros((2, 3), "uint8")
+    gpu.copy(WithBuffer(bytes(range(6)), (2, 3)), got)
+    assert got.tolist() == [[0, 1, 2], [3, 4, 5]]
+    gpu.copy(WithBuffer(bytes(range(9)), (2, 3), offset=2, strides=(4, 1)), got)
+    assert got.tolist() == [[2, 3, 4], [6, 7, 8]]
+    held = OwnBuffer(6)
+    gpu.copy(np.arange(3, dtype="uint16"), held)
+    assert held == bytes([0, 0, 1, 0, 2, 0])
+    with pytest.raises(ferry.ArgumentError, match="read-only"):
+        gpu.copy(got, WithBuffer(bytes(6), (2, 3)))
+
+
+@pytest.mark.parametrize("shape, more", [((7,), {}), ((2, 4), {}), ((3,), {"offset": 4}), ((3,), {"offset": -1}),
+                                         ((3,), {"strides": (-1,)}), ((2,), {"strides": (6,)})])
+def test_an_interface_outside_its_buffer_is_refused(gpu, shape, more):
+    one = WithBuffer(bytearray(6), shape, **more)
+    for copy in (lambda: gpu.copy(one, bytearray(64)), lambda: gpu.copy(one, np.zeros(shape, "uint8")),
+                 lambda: gpu.copy(np.zeros(shape, "uint8"), one)):
+        with pytest.raises(ferry.ArgumentError, match="outside its buffer"):
+            copy()
+
+
 def test_a_masked_array_is_refused(gpu):
     with pytest.raises(ferry.ArgumentError, match="mask"):
         gpu.copy(WithInterface(np.zeros(3), mask=np.zeros(3)), np.zeros(3))

@@ -2,24 +2,28 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from ctypes import addressof, byref, c_uint64, c_void_p, create_string_buffer, sizeof
+from ctypes import addressof, byref, c_int32, c_uint64, c_void_p, create_string_buffer, sizeof
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Final
 
 from . import library as libraries
 from . import native
 from .errors import ArgumentError, ClosedError, Error, failed, may_have_enqueued, new_error_info
+from .handles import Opened, Owner, int32, part, uint32, whole
 from .memory import DeviceArray, PinnedArray
 from .plans import Plan, Plans, joined
 from .shapes import boxes_of_fill
 from .streams import LEGACY, PER_THREAD, Event, Stream, handle_of
 from .tickets import Ticket, Tickets, route_name
-from .views import HOST, keyed, numbers, view
+from .views import HOST, View, keyed, let_go, numbers, view
 
 
 class _PerThread(threading.local):
@@ -59,12 +63,17 @@ class Explanation:
         return self.text
 
 
-def _fills(destination: Any, pattern: int | bytes) -> Iterator[native.ferry_fill_desc]:
-    given = bytes([pattern]) if isinstance(pattern, int) else bytes(pattern)
-    one = view(destination)
-    for box in boxes_of_fill(one):
+def _pattern(pattern: Any) -> bytes:
+    if hasattr(pattern, "__index__"):
+        return bytes([whole(pattern, "pattern", 0, 255)])
+    return bytes(pattern)
+
+
+def _fills(destination: View, pattern: Any) -> Iterator[native.ferry_fill_desc]:
+    given = _pattern(pattern)
+    for box in boxes_of_fill(destination):
         filled = native.ferry_fill_desc(width=box.width, height=box.height, depth=box.depth, pattern_size=len(given))
-        filled.destination.kind = native.FERRY_KIND_HOST if one.device == HOST else native.FERRY_KIND_ANY
+        filled.destination.kind = native.FERRY_KIND_HOST if destination.device == HOST else native.FERRY_KIND_ANY
         filled.destination.address = box.destination
         filled.destination.row_pitch = box.destination_pitch
         filled.destination.slice_height = box.destination_slice
@@ -72,12 +81,30 @@ def _fills(destination: Any, pattern: int | bytes) -> Iterator[native.ferry_fill
         yield filled
 
 
-class Instance:
+_opened: dict[int, Any] = {}  # the instances of this process
+
+
+def _leave_to_parent() -> None:
+    """In the child of a fork: nothing of the parent's instances can be used, or ended."""
+    for one in list(_opened.values()):
+        instance = one()
+        if instance is not None and instance._handle is not None:
+            instance._handle.is_ours = False
+            instance._handle, instance._is_parents = None, True
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+class Instance(Owner):
     """An opened ferry. Any number of threads may use it; each call releases the interpreter's lock."""
+
+    _handle: Opened | None = None
+    _is_parents = False  # and this is the child of a fork
 
     def __init__(self, *, software: bool = False, **options: Any) -> None:
         self.library = libraries.load()
-        self._handle: int | None = None
+        self._children: dict[int, weakref.ref[Any]] = {}  # what ends before the instance
         self._thread = _PerThread()
         self._plans = Plans()
         self._tickets = Tickets()
@@ -89,14 +116,21 @@ class Instance:
         for name, value in options.items():
             if name not in known or name == "struct_size":
                 raise TypeError(f"ferry.open() has no option {name!r}; its options are the fields of ferry_options")
-            setattr(given, name, value)
-        self._options = given  # callbacks in it must live as long as the instance
+            try:
+                setattr(given, name, value)
+            except TypeError as why:
+                raise TypeError(f"option {name}: {why}") from None
+            if isinstance(value, int) and isinstance(got := getattr(given, name), int) and got != value:
+                raise ArgumentError(f"option {name}: {value} does not fit", field=name, value=value)
         made = c_void_p()
         info = new_error_info()
         status = self.library.ferry_open(byref(given), byref(made), byref(info))
         if status:
             raise failed(self.library, status, info)
-        self._handle = made.value
+        opened = Opened(made.value or 0)
+        opened.library, opened.kept = self.library, given  # callbacks in it must live as long as the instance
+        _opened[id(self)] = weakref.ref(self, partial(_opened.pop, id(self)))
+        self._handle = opened
 
     # ---- Life
 
@@ -105,29 +139,57 @@ class Instance:
         return self._handle is not None
 
     @property
-    def handle(self) -> int:
-        """The ferry_instance, for the functions in `library`."""
-        return self.alive(self._handle, "Instance")
-
-    def alive(self, handle: int | None, what: str) -> int:
-        if self._handle is None:
-            raise ClosedError(f"the instance of this {what} is closed" if what != "Instance" else
-                              "the instance is closed")
+    def opened(self) -> Opened:
+        """The handle, which does not end while it is held."""
+        handle = self._handle
         if handle is None:
-            raise ClosedError(f"this {what} is closed")
+            raise self.closed("Instance")
         return handle
 
+    @property
+    def handle(self) -> int:
+        """The ferry_instance, for the functions in `library`."""
+        return int(self.opened)
+
+    def closed(self, what: str) -> ClosedError:
+        """Why an object of the instance cannot be used."""
+        if self._is_parents:
+            return ClosedError(f"this {what} belongs to the parent process: the child of a fork has no driver. Start "
+                               "processes by multiprocessing's method spawn, or before ferry.open()")
+        if self._handle is None:
+            return ClosedError("the instance is closed" if what == "Instance" else
+                               f"the instance of this {what} is closed")
+        return ClosedError(f"this {what} is closed")
+
+    def alive(self, handle: int | None, what: str) -> int:
+        if handle is None or self._handle is None:
+            raise self.closed(what)
+        return handle
+
+    def adopt(self, child: Any) -> None:
+        """Notes what close() closes first."""
+        self._children[id(child)] = weakref.ref(child)
+
+    def disown(self, child: Any) -> None:
+        self._children.pop(id(child), None)
+
     def close(self) -> None:
-        """Waits for copies in flight, then closes. Arrays and streams of the instance are of no use then; tickets still
-        tell how their copies ended. No other thread may be in a call of the instance, or of what belongs to it."""
+        """Waits for copies in flight, then closes, and closes arrays and streams of the instance. Tickets still tell how
+        their copies ended. If another thread is in a call, or NumPy still shows pinned memory, the library's instance
+        ends afterwards."""
         if self._handle is None:
             return
         if self._waiters is not None:
             self._waiters.shutdown()
             self._waiters = None
-        self._tickets.close(self.library)  # which lets arrays go, and they are freed while the instance is open
-        handle, self._handle = self._handle, None
-        self.library.ferry_close(handle)
+        children = [child for one in list(self._children.values()) if (child := one()) is not None]
+        for child in children:
+            if isinstance(child, Prepared):  # which may leave tickets
+                child.close()
+        self._tickets.close(self.library)  # which lets arrays go
+        self._handle, handle = None, self._handle
+        for child in children:
+            child.close()
 
     def __enter__(self) -> Instance:
         return self
@@ -136,7 +198,7 @@ class Instance:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None:
+        if self._handle is not None:
             if self._waiters is not None:  # idle: what they work on keeps the instance
                 self._waiters.shutdown(wait=False)
                 self._waiters = None
@@ -145,80 +207,101 @@ class Instance:
     def call(self, name: str, *arguments: Any, error: bool = False, of: Any = None) -> None:
         """Calls a function of the C interface with the instance, or the object `of`, as its first parameter, and with
         room for the error if it has any. Raises what it returns."""
-        first = of if of is not None else self.handle
-        if not error:
-            status = getattr(self.library, name)(first, *arguments)
-            if status:
-                raise failed(self.library, status)
-            return
-        details, room = self._thread.error
-        status = getattr(self.library, name)(first, *arguments, room)
+        first, (details, room) = self.opened if of is None else of, self._thread.error
+        status = getattr(self.library, name)(first, *arguments, *((room,) if error else ()))
         if status:
-            raise failed(self.library, status, details)
+            del first, of, arguments  # a traceback would keep the handles
+            raise failed(self.library, status, details if error else None)
 
     # ---- Copies
 
     def copy(self, source: Any, destination: Any, flags: int = 0) -> None:
         """Copies, and returns when the bytes are there. Ordered like a driver call on the legacy default stream."""
         one, other = keyed(source), keyed(destination)  # keeps the memory until nothing is in flight
-        plan = self._plans.of(one, other, flags)
-        if self._handle is None:
-            raise ClosedError("the instance is closed")
-        details, room = self._thread.error
-        if plan.count == 1:
-            status = self.library.ferry_copy(self._handle, plan.address, room)
-        else:
-            status = self.library.ferry_copy_batch(self._handle, plan.address, plan.count, 0, room)
-        if status:
-            raise self._settled(failed(self.library, status, details), plan, LEGACY)
+        try:
+            plan = self._plans.of(one, other, flags)
+            if self._handle is None:
+                raise self.closed("Instance")
+            details, room = self._thread.error
+            if plan.count == 1:
+                status = self.library.ferry_copy(self._handle, plan.address, room)
+            else:
+                status = self.library.ferry_copy_batch(self._handle, plan.address, plan.count, 0, room)
+            if status:
+                raise self._settled(failed(self.library, status, details), plan, LEGACY)
+        except BaseException:
+            let_go(one, source, other, destination)
+            raise
 
     def copy_async(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> Ticket:
         """Enqueues a copy on a stream: of ferry, PyTorch, CuPy, Numba or cuda-python, a number, or None for the legacy
         default stream. The arrays stay alive until the stream has passed. A pageable source must not change before,
         unless flags have SOURCE_READ."""
         one, other = keyed(source), keyed(destination)
-        plan = self._plans.of(one, other, flags)
-        number = handle_of(stream)
-        if plan.count != 1:
-            return self._enqueue([plan], plan.address, plan.count, number, (one, other))
-        if self._handle is None:
-            raise ClosedError("the instance is closed")
         made = c_void_p()
-        details, room = self._thread.error
+        opened = self._handle  # ends after the ticket
         try:
-            status = self.library.ferry_copy_async(self._handle, plan.address, number, byref(made), room)
+            plan = self._plans.of(one, other, flags)
+            number = handle_of(stream)
+            if opened is None:
+                raise self.closed("Instance")
+            if plan.count != 1:
+                return self._enqueue([plan], plan.address, plan.count, number, (one, other))
+            details, room = self._thread.error
+            status = self.library.ferry_copy_async(opened, plan.address, number, byref(made), room)
             if status:
                 raise self._settled(failed(self.library, status, details), plan, number)
             ticket = Ticket(self, made.value, (one, other))
             self._tickets.add(ticket, plan.size)
+            if self._handle is None:  # another thread has closed the instance meanwhile
+                self._tickets.close(self.library)
         except BaseException:
             self._tickets.rescue(self.library, made.value)
+            let_go(one, source, other, destination)
+            opened = None
             raise
         return ticket
 
     def enqueue(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> None:
         """As copy_async, without a ticket: for streams that are being captured, and for loops. The caller keeps the
         arrays alive until the stream has passed, or as long as a captured graph may run."""
-        plan = self._plans.of(keyed(source), keyed(destination), flags)
-        handle, number = self.handle, handle_of(stream)
-        details, room = self._thread.error
-        if plan.count == 1:
-            status = self.library.ferry_copy_async(handle, plan.address, number, None, room)
-        else:
-            status = self.library.ferry_copy_batch_async(handle, plan.address, plan.count, 0, number, room)
-        if status:
-            raise failed(self.library, status, details)
+        one, other = keyed(source), keyed(destination)
+        try:
+            plan = self._plans.of(one, other, flags)
+            details, room = self._thread.error
+            number = handle_of(stream)
+            if self._handle is None:
+                raise self.closed("Instance")
+            if plan.count == 1:
+                status = self.library.ferry_copy_async(self._handle, plan.address, number, None, room)
+            else:
+                status = self.library.ferry_copy_batch_async(self._handle, plan.address, plan.count, 0, number, room)
+            if status:
+                raise failed(self.library, status, details)
+        except BaseException:
+            let_go(one, source, other, destination)
+            raise
 
     def copy_pieces(self, destinations: Any, sources: Any, sizes: Any, stream: Any = None) -> None:
         """Enqueues sizes[i] bytes from sources[i] to destinations[i]: three arrays of uint64 with addresses and sizes,
         such as NumPy's. The caller keeps the memory alive."""
-        to, count, _to_kept = numbers(destinations, "destinations")
-        at, of_sources, _at_kept = numbers(sources, "sources")
-        of, of_sizes, _of_kept = numbers(sizes, "sizes")
-        for name, length in (("sources", of_sources), ("sizes", of_sizes)):
-            if length != count:
-                raise ArgumentError(f"{name} has {length} elements, destinations {count}", field=name)
-        self.call("ferry_copy_pieces_async", to, at, of, count, 0, handle_of(stream), error=True)
+        kept: list[Any] = []
+        try:
+            given = (("destinations", destinations), ("sources", sources), ("sizes", sizes))
+            addresses: list[int] = []
+            count = None
+            for name, array in given:
+                address, length, one = numbers(array, name)
+                kept += (one, array)
+                addresses.append(address)
+                if count is None:
+                    count = length
+                if length != count:
+                    raise ArgumentError(f"{name} has {length} elements, destinations {count}", field=name)
+            self.call("ferry_copy_pieces_async", *addresses, count, 0, handle_of(stream), error=True)
+        except BaseException:
+            let_go(*kept)
+            raise
 
     def batch(self, stream: Any = None, check_overlap: bool = False) -> Batch:
         """Collects copies in a `with` statement and makes them together at its end: on `stream`, or complete at the
@@ -229,45 +312,64 @@ class Instance:
         """Checks and plans a batch once, for streams of the device of `stream`. `pairs` are (source, destination)."""
         plans: list[Plan] = []
         owners: list[Any] = []
-        for source, destination in pairs:
-            one, other = keyed(source), keyed(destination)
-            plans.append(self._plans.of(one, other, 0))
-            owners += (one, other)
-        return Prepared(self, plans, owners, handle_of(stream))
+        try:
+            for source, destination in pairs:
+                one, other = keyed(source), keyed(destination)
+                owners += (one, source, other, destination)
+                plans.append(self._plans.of(one, other, 0))
+            return Prepared(self, plans, owners, handle_of(stream))
+        except BaseException:
+            let_go(*owners)
+            raise
 
     def fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None) -> None:
         """Fills device or pinned memory with a byte, or a pattern of 1, 2, 4, 8 or 16 bytes, whatever the shape.
         Returns when the bytes are there, or enqueues on `stream`. The caller keeps the array alive."""
-        for one in _fills(destination, pattern):
-            if stream is None:
-                self.call("ferry_fill", byref(one), error=True)
-            else:
-                self.call("ferry_fill_async", byref(one), handle_of(stream), error=True)
+        one = view(destination)
+        try:
+            for filled in _fills(one, pattern):
+                if stream is None:
+                    self.call("ferry_fill", byref(filled), error=True)
+                else:
+                    self.call("ferry_fill_async", byref(filled), handle_of(stream), error=True)
+        except BaseException:
+            let_go(one, destination)
+            raise
 
     def explain_fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None) -> Explanation:
         """What fill() would do. A fill that needs several descriptors is explained by its first."""
-        fills = list(_fills(destination, pattern))
-        if not fills:
-            raise ArgumentError("there is nothing to fill", side="destination", field="shape")
-        info = native.ferry_explanation(struct_size=sizeof(native.ferry_explanation))
-        if stream is None:
-            self.call("ferry_fill_explain", byref(fills[0]), byref(info), error=True)
-        else:
-            self.call("ferry_fill_explain_async", byref(fills[0]), handle_of(stream), byref(info), error=True)
-        return self._explanation(info, len(fills), "fills")
+        one = view(destination)
+        try:
+            fills = list(_fills(one, pattern))
+            if not fills:
+                raise ArgumentError("there is nothing to fill", side="destination", field="shape")
+            info = native.ferry_explanation(struct_size=sizeof(native.ferry_explanation))
+            if stream is None:
+                self.call("ferry_fill_explain", byref(fills[0]), byref(info), error=True)
+            else:
+                self.call("ferry_fill_explain_async", byref(fills[0]), handle_of(stream), byref(info), error=True)
+            return self._explanation(info, len(fills), "fills")
+        except BaseException:
+            let_go(one, destination)
+            raise
 
     def explain(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> Explanation:
         """What copy(), or with a stream copy_async(), would do. A copy that needs several descriptors is explained by
         its first."""
-        plan = Plan(view(source), view(destination), flags)
-        if not plan.count:
-            raise ArgumentError("there is nothing to copy", side="source", field="shape")
-        info = native.ferry_explanation(struct_size=sizeof(native.ferry_explanation))
-        if stream is None:
-            self.call("ferry_copy_explain", plan.address, byref(info), error=True)
-        else:
-            self.call("ferry_copy_explain_async", plan.address, handle_of(stream), byref(info), error=True)
-        return self._explanation(info, plan.count, "copies")
+        one, other = view(source), view(destination)
+        try:
+            plan = Plan(one, other, flags)
+            if not plan.count:
+                raise ArgumentError("there is nothing to copy", side="source", field="shape")
+            info = native.ferry_explanation(struct_size=sizeof(native.ferry_explanation))
+            if stream is None:
+                self.call("ferry_copy_explain", plan.address, byref(info), error=True)
+            else:
+                self.call("ferry_copy_explain_async", plan.address, handle_of(stream), byref(info), error=True)
+            return self._explanation(info, plan.count, "copies")
+        except BaseException:
+            let_go(one, source, other, destination)
+            raise
 
     def _explanation(self, info: Any, count: int, what: str) -> Explanation:
         line = create_string_buffer(self.library.ferry_explanation_format(byref(info), None, 0) + 1)
@@ -293,17 +395,22 @@ class Instance:
         """Several calls on a default stream must take the same one. Without a current context the copies take that of
         their first device, and other calls that of device 0."""
         device = next((plan.device for plan in plans if plan.device is not None), None)
-        current = c_void_p()
-        if device and stream in (0, LEGACY, PER_THREAD):
-            self.call("ferry_context_get_current", byref(current))
-            if not current.value:
-                self.call("ferry_context_push", device, None)
-                try:
-                    yield
-                finally:
-                    self.call("ferry_context_pop", None)
-                return
-        yield
+        current, opened = c_void_p(), self.opened
+        try:
+            if device and stream in (0, LEGACY, PER_THREAD):
+                self.call("ferry_context_get_current", byref(current))
+                if not current.value:
+                    self.call("ferry_context_push", device, None)
+                    try:
+                        yield
+                    finally:
+                        self.call("ferry_context_pop", None, of=opened)
+                    return
+            yield
+            if self._handle is None:  # another thread has closed the instance, but a ticket may have been made
+                self._tickets.close(self.library)
+        finally:
+            del opened
 
     def _enqueue(self, plans: list[Plan], address: int, count: int, stream: int, owners: Any, flags: int = 0) -> Ticket:
         """The plans' descriptors, which are together at `address`."""
@@ -315,7 +422,7 @@ class Instance:
                 raise self._settled(why, None, stream)
             try:
                 self.call("ferry_ticket_create", stream, byref(made), error=True)
-                ticket = Ticket(self, made.value, owners)
+                ticket = Ticket(self, made.value, tuple(owners))
                 self._tickets.add(ticket, sum([plan.size for plan in plans]))
             except BaseException as why:  # nothing would keep the arrays
                 if made.value:
@@ -325,12 +432,25 @@ class Instance:
                 raise
             return ticket
 
+    def keep_until_passed(self, streams: dict[int, Any], device: int, owners: Any) -> None:
+        """Keeps `owners` until work that is on streams has passed."""
+        done = c_int32()
+        for number, stream in streams.items():
+            if number in (0, LEGACY, PER_THREAD) or isinstance(stream, Stream) and not stream.is_open:
+                self.synchronize(device)
+            elif self.library.ferry_stream_query(self._handle, number, byref(done)) or not done.value:
+                made = c_void_p()
+                with self._context_for([], number):
+                    self.call("ferry_ticket_create", number, byref(made), error=True)
+                    self._tickets.add(Ticket(self, made.value, owners), 0)
+
     @property
     def waiters(self) -> ThreadPoolExecutor:
         """The threads that complete futures."""
         with self._lock:
             if self._waiters is None:
-                self.alive(self._handle, "Instance")
+                if self._handle is None:
+                    raise self.closed("Instance")
                 self._waiters = ThreadPoolExecutor(4, thread_name_prefix="ferry-wait")
             return self._waiters
 
@@ -340,9 +460,11 @@ class Instance:
         """A new array on a device, its contents undefined."""
         return DeviceArray(self, shape, dtype, device)
 
-    def pinned(self, shape: Any, dtype: Any = "uint8", flags: int = 0) -> PinnedArray:
-        """A new array in pinned host memory. `flags`: FERRY_HOST_* of ferry.native."""
-        return PinnedArray(self, shape, dtype, flags)
+    def pinned(self, shape: Any, dtype: Any = "uint8", flags: int = 0, *, shared: bool = False) -> PinnedArray:
+        """A new array in pinned host memory. The child of a fork crashes where it reads one, unless it is `shared`: then
+        parent and child have the same memory. `flags`: FERRY_HOST_* of ferry.native. With FERRY_HOST_ALLOW_SMALLER the
+        first axis may be shorter than asked for."""
+        return PinnedArray(self, shape, dtype, uint32(flags, "flags") | (native.FERRY_HOST_SHARED if shared else 0))
 
     def stream(self, device: int = 0, priority: int = 0, blocking: bool = False) -> Stream:
         """A new stream. `blocking`: it synchronises with the legacy default stream."""
@@ -354,7 +476,8 @@ class Instance:
 
     def synchronize(self, device: int = 0) -> None:
         """Waits until all work of ferry's context for a device has ended."""
-        self.call("ferry_context_synchronize", device, None)
+        self.call("ferry_context_synchronize", int32(device, "device"), None)
+        self._tickets.notice()
 
     @property
     def report(self) -> native.ferry_report:
@@ -376,12 +499,13 @@ class Instance:
 
     def calibrate(self, device: int = 0) -> None:
         """Measures a device, for up to two seconds, and plans with the result from now on."""
-        self.call("ferry_device_calibrate", device, error=True)
+        self.call("ferry_device_calibrate", int32(device, "device"), error=True)
 
     def save_profile(self, device: int = 0) -> str:
         """The profile of a device as text, for load_profile() at the program's next start."""
         needed = c_uint64()
-        self.library.ferry_profile_save(self.handle, device, None, 0, byref(needed))
+        device = int32(device, "device")
+        self.library.ferry_profile_save(self.opened, device, None, 0, byref(needed))
         text = create_string_buffer(needed.value)
         self.call("ferry_profile_save", device, text, len(text), None)
         return text.value.decode()
@@ -392,41 +516,48 @@ class Instance:
 
     def enable_peer(self, device: int, peer: int) -> None:
         """Gives `device` access to the memory of `peer`, after a check that bytes arrive."""
-        self.call("ferry_peer_enable", device, peer, error=True)
+        self.call("ferry_peer_enable", int32(device, "device"), int32(peer, "peer"), error=True)
 
     def prepare_staging(self, device: int = 0) -> None:
         """Makes now what the first copy of pageable memory would make and wait for."""
-        self.call("ferry_staging_prepare", device)
+        self.call("ferry_staging_prepare", int32(device, "device"))
 
 
-class Prepared:
+class Prepared(Owner):
     """A batch that is checked and planned, made by Instance.prepare(). It keeps its arrays alive."""
 
     def __init__(self, instance: Instance, plans: list[Plan], owners: Any, stream: int) -> None:
         self._instance = instance
-        self._owners = owners
         every, count = joined(plans)
         made = c_void_p()
         instance.call("ferry_prepared_create", addressof(every), count, 0, stream, byref(made), error=True)
-        self._handle = made.value
+        self._device = next((plan.device for plan in plans if plan.device is not None), 0)
+        self._streams: dict[int, Any] = {}  # of launches
+        self._owners = tuple(owners)
+        self._handle: int | None = part(instance.opened, made.value, "ferry_prepared_destroy")
+        instance.adopt(self)
 
     def launch(self, stream: Any = None) -> None:
         """Enqueues the batch on a stream of its device. Also into a graph, which this must outlive."""
-        self._instance.alive(self._handle, "Prepared")
-        self._instance.call("ferry_prepared_launch", handle_of(stream), of=self._handle, error=True)
+        number, handle = handle_of(stream), self._instance.alive(self._handle, "Prepared")
+        self._streams[number] = stream
+        self._instance.call("ferry_prepared_launch", number, of=handle, error=True)
 
     def close(self) -> None:
-        """Ends it. Launches may be in flight, and keep no array alive."""
+        """Ends it, and lets its arrays go once launches in flight have passed."""
         handle, self._handle = self._handle, None
-        if handle and self._instance.is_open:
-            self._instance.call("ferry_prepared_destroy", of=handle)
+        owners, self._owners = self._owners, ()
+        streams, self._streams = self._streams, {}
+        self._instance.disown(self)
+        if handle is not None and self._instance.is_open:
+            self._instance.keep_until_passed(streams, self._device, owners)
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None):
+        if getattr(self, "_handle", None) is not None:
             self.close()
 
 
-class Batch:
+class Batch(Owner):
     """Copies that are made together. After the `with` statement `ticket` tells their progress, if they are on a
     stream. If its block raises, nothing is copied."""
 
@@ -441,7 +572,12 @@ class Batch:
     def copy(self, source: Any, destination: Any, flags: int = 0) -> None:
         """Adds a copy. Copies have no order among themselves, and must not overlap."""
         one, other = keyed(source), keyed(destination)
-        self._plans.append(self._instance._plans.of(one, other, flags))
+        try:
+            plan = self._instance._plans.of(one, other, flags)
+        except BaseException:
+            let_go(one, source, other, destination)
+            raise
+        self._plans.append(plan)
         self._owners += (one, other)
 
     def __len__(self) -> int:
@@ -451,12 +587,16 @@ class Batch:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, why: BaseException | None, where: TracebackType | None) -> None:
-        if kind is not None:
-            return
-        every, count = joined(self._plans)
-        if self._stream is None:
-            self._instance.call("ferry_copy_batch", addressof(every), count, self._flags, error=True)
-        else:
-            self.ticket = self._instance._enqueue(self._plans, addressof(every), count, handle_of(self._stream),
-                                                  self._owners, self._flags)
+        plans, owners = self._plans, self._owners
         self._plans, self._owners = [], []
+        try:
+            if kind is not None:
+                return
+            every, count = joined(plans)
+            if self._stream is not None:
+                self.ticket = self._instance._enqueue(plans, addressof(every), count, handle_of(self._stream), owners,
+                                                      self._flags)
+                return
+            self._instance.call("ferry_copy_batch", addressof(every), count, self._flags, error=True)
+        finally:
+            owners.clear()  # a traceback would keep them

@@ -2,28 +2,17 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import Final, Optional
+from typing import Final
 
 from .views import View
 
 _MAX_STEPS: Final = 1 << 19  # a fraction of a second; parts of one array need a few dozen
 
 
-def span(view: View) -> tuple[int, int]:
-    """The first byte of a view that has elements, and one past the last."""
-    first, end = view.address, view.address + view.itemsize
-    for length, stride in zip(view.shape, view.strides):
-        if stride < 0:
-            first += (length - 1) * stride
-        else:
-            end += (length - 1) * stride
-    return first, end
-
-
-def overlap(source: View, destination: View) -> Optional[bool]:
+def overlap(source: View, destination: View) -> bool | None:
     """None if finding out would take too long. Both views have elements, of the same size."""
-    first, end = span(source)
-    to_first, to_end = span(destination)
+    first, end = source.span()
+    to_first, to_end = destination.span()
     if end <= to_first or to_end <= first:
         return False
     # An element of the source, counted from its last, and one of the destination, counted from its first, are
@@ -57,7 +46,7 @@ class _Search:
             self._unit.insert(0, gcd(self._unit[0], stride))
         self._steps = 0
 
-    def finds(self, at: int, low: int, high: int) -> Optional[bool]:
+    def finds(self, at: int, low: int, high: int) -> bool | None:
         self._steps += 1
         low, high = max(low, 0), min(high, self._reach[at])
         if low > high:

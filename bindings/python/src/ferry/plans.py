@@ -6,6 +6,7 @@ from ctypes import addressof
 from typing import Any, Final
 
 from . import native
+from .handles import uint32
 from .shapes import Box, boxes
 from .views import HOST, UNKNOWN, View, key_functions, view
 
@@ -35,7 +36,7 @@ class Plan:
     __slots__ = ("descriptors", "address", "count", "size", "device")
 
     def __init__(self, source: View, destination: View, flags: int) -> None:
-        found = boxes(source, destination)
+        found, flags = boxes(source, destination), uint32(flags, "flags")
         self.count = len(found)
         self.device = next((end.device for end in (destination, source) if end.device >= 0), None)
         self.size = sum([box.width * box.height * box.depth for box in found])

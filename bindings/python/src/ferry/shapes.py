@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from . import dtypes, native
 from .errors import ArgumentError
-from .overlap import overlap, span
+from .overlap import overlap
 from .views import View
 
 MAX_PITCH: Final = (1 << 31) - 1  # the driver's limit
@@ -111,10 +111,10 @@ def _take(axes: list[_Axis], fits: Callable[[_Axis], bool]) -> _Axis | None:
 
 
 def _check_addresses(view: View, side: str) -> None:
-    first, end = span(view)
-    if first < 0 or end > 1 << 64:
-        raise ArgumentError(f"the {side} has bytes from address {first:#x} to {end:#x}, which must be from 0 to "
-                            f"{1 << 64:#x}", side=side, field="address", value=first, limit=1 << 64)
+    first, end = view.span()
+    if first < 0 or end >= 1 << 64:
+        raise ArgumentError(f"the {side} has bytes from address {first:#x} to {end:#x}, must be from 0 to "
+                            f"{(1 << 64) - 1:#x}", side=side, field="address", value=first if first < 0 else end, limit=(1 << 64) - 1)
 
 
 def boxes(source: View, destination: View) -> list[Box]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import native
 from .errors import Error, failed
+from .handles import Owner
 
 if TYPE_CHECKING:
     from .instance import Instance
@@ -29,7 +30,7 @@ def route_name(number: int) -> str:
     return _ROUTES.get(number, "unknown")
 
 
-class Ticket:
+class Ticket(Owner):
     """The progress of what was enqueued. It keeps the arrays alive until the stream has passed, also if the program
     drops it. `await ticket` waits in asyncio; future() serves concurrent.futures."""
 
@@ -45,7 +46,11 @@ class Ticket:
     def _ask(self) -> native.ferry_ticket_info:
         info = native.ferry_ticket_info(struct_size=sizeof(native.ferry_ticket_info))
         self._instance.alive(self._handle, "Ticket")
-        self._instance.call("ferry_ticket_get_info", byref(info), of=self._handle)
+        status = self._instance._tickets.use(self._handle, self._instance.library.ferry_ticket_get_info, byref(info))
+        if status is None:
+            raise self._instance.closed("Ticket")
+        if status:
+            raise failed(self._instance.library, status)
         if info.done:
             self._end(info.status)
         return info
@@ -54,7 +59,8 @@ class Ticket:
         """None before the end. `info` is memory for the answer. Failing calls count as no end."""
         if self._status is not None or self._handle is None:
             return self._status or 0
-        if self._instance.library.ferry_ticket_get_info(self._handle, byref(info)) or not info.done:
+        status = self._instance._tickets.use(self._handle, self._instance.library.ferry_ticket_get_info, byref(info))
+        if status is None or status or not info.done:
             return None
         return int(info.status)
 
@@ -82,7 +88,11 @@ class Ticket:
         """Waits until the copy is done, and helps with staged copies. Raises what ended it."""
         if self._status is None:
             self._instance.alive(self._handle, "Ticket")
-            self._end(self._instance.library.ferry_ticket_wait(self._handle))
+            status = self._instance._tickets.use(self._handle, self._instance.library.ferry_ticket_wait)
+            if status is not None:
+                self._end(status)
+            elif self._status is None:  # another thread closes, but has not noted the end yet
+                raise self._instance.closed("Ticket")
         if self._status:
             raise failed(self._instance.library, self._status)
 
@@ -118,7 +128,7 @@ class Tickets:
     def __init__(self) -> None:
         # No lock: a forked child, or an interpreter that ends, would wait for a thread that is gone.
         self._handles: set[int | None] = set()
-        self._releasing: list[int | None] = []
+        self._busy: list[int | None] = []  # what calls have
         self._process = os.getpid()
         self._in_flight: deque[Ticket] = deque()
         self._bytes = 0
@@ -134,8 +144,12 @@ class Tickets:
         now = time.perf_counter_ns()
         if self._bytes >= _BYTES_BETWEEN or len(tickets) >= self._asks_at or now - self._asked_ns >= _NS_BETWEEN:
             self._asked_ns = now
-            for one, status in self._take_ended():  # whose arrays may run code of their own
-                one._end(status)
+            self.notice()
+
+    def notice(self) -> None:
+        """Lets the arrays of copies that have ended go."""
+        for one, status in self._take_ended():  # whose arrays may run code of their own
+            one._end(status)
 
     def _take_ended(self) -> list[tuple[Ticket, int]]:
         tickets = self._in_flight
@@ -163,10 +177,18 @@ class Tickets:
         self._asks_at = len(tickets) * 5 // 4 + _COPIES_BETWEEN
         return ended
 
+    def use(self, handle: int | None, function: Callable[..., int], *arguments: Any) -> int | None:
+        """What a function returns for a handle, or None if it is released."""
+        self._busy.append(handle)
+        try:
+            return function(handle, *arguments) if handle in self._handles else None
+        finally:
+            self._busy.remove(handle)
+
     def release(self, library: Any, handle: int | None, status: int | None) -> int | None:
         """Releases a handle, once, and returns the status. Without one the copy may be in flight: waits for it, because
         nothing else keeps its arrays."""
-        self._releasing.append(handle)
+        self._busy.append(handle)
         try:
             self._handles.remove(handle)  # one caller succeeds
             if status is None:
@@ -175,18 +197,23 @@ class Tickets:
         except KeyError:
             pass
         finally:
-            self._releasing.remove(handle)
+            self._busy.remove(handle)
         return status
 
     def rescue(self, library: Any, handle: int | None) -> None:
-        """Waits for and releases a handle that no ticket came to own, because of an interrupt."""
-        if handle and handle not in self._handles:
+        """Waits for a copy whose call raises, because of an interrupt. Releases a handle that no ticket came to own."""
+        if handle:
             library.ferry_ticket_wait(handle)
-            library.ferry_ticket_release(handle)
+            if handle not in self._handles:
+                library.ferry_ticket_release(handle)
 
     def close(self, library: Any, is_finalizing: Callable[[], bool] = sys.is_finalizing,
               process: Callable[[], int] = os.getpid, rest: Callable[[float], None] = time.sleep) -> None:
         """Waits for all, and releases all handles. Its defaults are there when modules are gone."""
+        def until_idle(is_busy: Callable[[], bool]) -> None:
+            while is_busy() and process() == self._process and not is_finalizing():  # by a thread that is not gone
+                rest(0)
+
         while self._in_flight:
             one = self._in_flight.popleft()
             try:
@@ -196,6 +223,7 @@ class Tickets:
                 self._in_flight.appendleft(one)
                 raise
         while self._handles:
-            library.ferry_ticket_release(self._handles.pop())
-        while self._releasing and process() == self._process and not is_finalizing():  # by a thread that is not gone
-            rest(0)
+            handle = self._handles.pop()
+            until_idle(lambda: handle in self._busy)
+            library.ferry_ticket_release(handle)
+        until_idle(lambda: bool(self._busy))

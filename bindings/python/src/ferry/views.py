@@ -2,17 +2,21 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import sys
 from collections.abc import Callable, Hashable, Sequence
-from ctypes import POINTER, Structure, addressof, c_char, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint64, c_void_p
+from ctypes import (POINTER, Structure, addressof, c_char, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8,
+                    c_uint16, c_uint32, c_uint64, c_void_p)
 from operator import attrgetter
 from typing import Any, Final
 
 from . import dtypes, native
 from .errors import ArgumentError
+from .handles import Owner, whole
 
 HOST: Final = -1  # where a view lies: in host memory, on the device of that number, or wherever its address says
 UNKNOWN: Final = -2
+_END: Final = (1 << 64) - 1  # of all addresses
 _BYTES: Final = (1,)  # the strides of bytes in a row
 
 
@@ -24,7 +28,7 @@ def tight_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-class View:
+class View(Owner):
     """The place, shape and element type of an array that someone else owns. `strides` are bytes. `dtype` None: bytes of
     any meaning. A view keeps the array alive. Copies of the same views cost least."""
 
@@ -51,6 +55,16 @@ class View:
             count *= length
         return count
 
+    def span(self) -> tuple[int, int]:
+        """The first byte of a view that has elements, and one past the last."""
+        first, end = self.address, self.address + self.itemsize
+        for length, stride in zip(self.shape, self.strides):
+            if stride < 0:
+                first += (length - 1) * stride
+            else:
+                end += (length - 1) * stride
+        return first, end
+
     @property
     def is_tight(self) -> bool:
         """Whether the elements lie one behind the other, in C's order."""
@@ -60,8 +74,8 @@ class View:
     def __getitem__(self, index: Any) -> View:
         """A part, by integers, slices and an ellipsis."""
         indices = list(index) if isinstance(index, tuple) else [index]
-        if Ellipsis in indices:
-            at = indices.index(Ellipsis)
+        at = next((at for at, one in enumerate(indices) if one is Ellipsis), None)
+        if at is not None:
             indices[at:at + 1] = [slice(None)] * (len(self.shape) - len(indices) + 1)
         if len(indices) > len(self.shape):
             raise IndexError(f"{len(indices)} indices for {len(self.shape)} axes")
@@ -75,7 +89,7 @@ class View:
                 shape.append(count)
                 strides.append(stride * step)
             else:
-                number = one.__index__()
+                number = operator.index(one)
                 if not -length <= number < length:
                     raise IndexError(f"index {number} of axis {axis}, which has {length}")
                 address += number % length * stride
@@ -89,6 +103,11 @@ class View:
 
 def memory(address: int, nbytes: int, device: int | None = None, owner: Any = None) -> View:
     """A view of `nbytes` bytes at an address that the caller answers for; `device` None: the address decides."""
+    if type(address) is not int or type(nbytes) is not int or not 0 <= address <= address + nbytes <= _END:
+        address = whole(address, "address", 0, _END)
+        nbytes = whole(nbytes, "nbytes", 0, _END - address)
+    if device is not None and (type(device) is not int or not UNKNOWN <= device < 1 << 31):
+        device = whole(device, "device", UNKNOWN, (1 << 31) - 1)
     made = View.__new__(View)  # half the time of View()
     made.address, made.shape, made.strides, made.dtype, made.itemsize = address, (nbytes,), _BYTES, None, 1
     made.device = place = UNKNOWN if device is None else device
@@ -113,6 +132,8 @@ def _of_tensor(tensor: Any) -> View:
     if tensor.is_conj() or tensor.is_neg():
         raise ArgumentError("the tensor is a conjugate or negative view: resolve it first (resolve_conj, resolve_neg)",
                             field="address")
+    if tensor.is_quantized:
+        raise ArgumentError("a quantized tensor has scales beside its memory: copy its int_repr()", field="dtype")
     itemsize = tensor.element_size()
     return View(tensor.data_ptr(), tuple(tensor.shape), tuple([stride * itemsize for stride in tensor.stride()]),
                 str(tensor.dtype).rpartition(".")[2], itemsize, device.index if device.type == "cuda" else HOST, tensor)
@@ -131,16 +152,28 @@ def _is_masked(array: Any) -> bool:
 def _of_interface(interface: dict[str, Any], device: int, owner: Any) -> View:
     if interface.get("mask") is not None or _is_masked(owner):
         raise ArgumentError("the array has a mask, which cannot be copied", field="address")
-    name, itemsize = dtypes.of_typestr(interface["typestr"])
+    name, itemsize = dtypes.of_interface(interface, owner)
     data = interface.get("data")
-    if not isinstance(data, tuple):
+    shape, strides = tuple(interface["shape"]), interface.get("strides")
+    strides = None if strides is None else tuple(strides)
+    if isinstance(data, tuple):
+        return View(data[0] or 0, shape, strides, name, itemsize, device, owner, bool(data[1]))
+    if device != HOST:
         raise ArgumentError("the array tells no address", field="address")
-    strides = interface.get("strides")
-    return View(data[0] or 0, tuple(interface["shape"]), None if strides is None else tuple(strides), name, itemsize,
-                device, owner, bool(data[1]))
+    whole = _of_buffer(owner if data is None else data)
+    offset = interface.get("offset", 0)
+    part = View(whole.address + offset, shape, strides, name, itemsize, HOST, (whole.owner, owner), whole.readonly)
+    first, end = part.span() if part.nbytes else (whole.address, whole.address)
+    if first < whole.address or end > whole.address + whole.nbytes or not whole.is_tight:
+        raise ArgumentError("the array has elements outside its buffer", field="address")
+    return part
 
 
 def _of_array(array: Any) -> View:
+    # The memory of a NumPy scalar is a temporary array.
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(array, numpy.generic):
+        raise TypeError(f"{type(array).__name__} is no array but a scalar of NumPy: use numpy.asarray(scalar)")
     return _of_interface(array.__array_interface__, HOST, array)
 
 
@@ -173,25 +206,59 @@ class _DLTensor(Structure):
                 ("strides", POINTER(c_int64)), ("byte_offset", c_uint64)]
 
 
+class _Versioned(Structure):
+    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("context", c_void_p), ("deleter", c_void_p),
+                ("flags", c_uint64), ("tensor", _DLTensor)]
+
+
+_READ_ONLY, _IS_COPY, _IS_PADDED = 1, 2, 4  # flags of a versioned tensor
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype, _capsule_pointer.argtypes = c_void_p, [ctypes.py_object, c_char_p]
+_is_capsule = ctypes.pythonapi.PyCapsule_IsValid
+_is_capsule.argtypes = [ctypes.py_object, c_char_p]
 _DLPACK_PLACES: Final = {1: HOST, 3: HOST, 2: None, 13: UNKNOWN}  # None: the device that the tensor names
 
 
-def _of_dlpack(array: Any) -> View:
-    on_device = array.__dlpack_device__()[0] in (2, 13)
+def _capsule_of(array: Any) -> Any:
     # -1: the producer need not synchronise. The copy is ordered on its stream, as for arrays of every other library.
-    capsule = array.__dlpack__(stream=-1) if on_device else array.__dlpack__()
-    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    stream = {"stream": -1} if array.__dlpack_device__()[0] in (2, 13) else {}
+    try:
+        try:
+            return array.__dlpack__(max_version=(1, 0), **stream)
+        except TypeError:  # a producer from before versions
+            return array.__dlpack__(**stream)
+    except BufferError as why:
+        raise ArgumentError(f"{type(array).__name__} gives no DLPack: {why}", field="address") from None
+
+
+def _of_dlpack(array: Any) -> View:
+    capsule, flags = _capsule_of(array), 0
+    if _is_capsule(capsule, b"dltensor_versioned"):
+        versioned = _Versioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+        if versioned.major != 1:
+            raise ArgumentError(f"version {versioned.major} of DLPack is not known", field="address")
+        tensor, flags = versioned.tensor, versioned.flags
+    elif _is_capsule(capsule, b"dltensor"):
+        tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    else:
+        raise TypeError(f"__dlpack__ of {type(array).__name__} returned no DLPack capsule")
     if tensor.device_type not in _DLPACK_PLACES:
         raise ArgumentError(f"memory of DLPack's device type {tensor.device_type} cannot be copied", field="device")
-    name, itemsize = dtypes.of_dlpack(tensor.code, tensor.bits, tensor.lanes)
+    name, itemsize, bits = dtypes.of_dlpack(tensor.code, tensor.bits, tensor.lanes, bool(flags & _IS_PADDED))
     axes = range(tensor.ndim)
-    strides = tuple(tensor.strides[axis] * itemsize for axis in axes) if tensor.strides else None
+    shape = tuple(tensor.shape[axis] for axis in axes)
+    strides = tuple(tensor.strides[axis] for axis in axes) if tensor.strides else tight_strides(shape, 1)
+    if not itemsize:  # packed: the last axis counts bytes
+        if not shape or shape[-1] * bits % 8 or strides != tight_strides(shape, 1) and 0 not in shape:
+            raise ArgumentError(f"packed elements of {bits} bits ({name}): the last axis must be contiguous and fill "
+                                f"whole bytes; the shape is {shape}", field="dtype")
+        shape, itemsize = (*shape[:-1], shape[-1] * bits // 8), 1
+        strides = tight_strides(shape, 1)
     place = _DLPACK_PLACES[tensor.device_type]
-    # The capsule keeps the tensor alive: nobody else takes it over.
-    return View((tensor.data or 0) + tensor.byte_offset, tuple(tensor.shape[axis] for axis in axes), strides, name,
-                itemsize, tensor.device_id if place is None else place, (array, capsule))
+    # The capsule keeps the tensor alive: nobody else takes it over. What is written to a copy would be lost.
+    return View((tensor.data or 0) + tensor.byte_offset, shape, tuple([stride * itemsize for stride in strides]), name,
+                itemsize, tensor.device_id if place is None else place, (array, capsule),
+                bool(flags & (_READ_ONLY | _IS_COPY)))
 
 
 # ---- The buffer protocol
@@ -218,20 +285,36 @@ class _HeldBuffer:
         _get_buffer(exporter, self.buffer, _STRIDED_WITH_FORMAT)
         self._held = True
 
-    def __del__(self) -> None:
+    def release(self) -> None:
         if self._held:
+            self._held = False
             self._release(self.buffer)
+
+    __del__ = release
 
 
 def _of_buffer(exporter: Any) -> View:
     held = _HeldBuffer(exporter)
-    buffer = held.buffer
-    text = (buffer.format or b"B").decode()
-    axes = range(buffer.ndim)
-    strides = tuple(buffer.strides[axis] for axis in axes) if buffer.strides else None  # ctypes leaves them out
-    return View(buffer.buf or 0, tuple(buffer.shape[axis] for axis in axes), strides,
-                None if text in ("B", "b", "c") and buffer.ndim == 1 else dtypes.of_format(text, buffer.itemsize),
-                buffer.itemsize, HOST, held, bool(buffer.readonly))
+    try:
+        buffer = held.buffer
+        text = (buffer.format or b"B").decode()
+        dtypes.refuse_ctypes_references(exporter)
+        axes, is_plain = range(buffer.ndim), text in ("B", "b", "c") and buffer.ndim == buffer.itemsize == 1
+        strides = tuple(buffer.strides[axis] for axis in axes) if buffer.strides else None  # ctypes leaves them out
+        return View(buffer.buf or 0, tuple(buffer.shape[axis] for axis in axes), strides,
+                    None if is_plain else dtypes.of_format(text, buffer.itemsize), buffer.itemsize, HOST, held,
+                    bool(buffer.readonly))
+    except BaseException:
+        held.release()  # a traceback would keep it
+        raise
+
+
+def let_go(*views_and_arrays: Any) -> None:
+    """After an error: ends the exports of buffers, which a traceback would keep. Takes views, each before the array that
+    it was made of."""
+    for one, array in zip(views_and_arrays[::2], views_and_arrays[1::2]):
+        if one is not array and type(one) is View and type(one.owner) is _HeldBuffer:
+            one.owner.release()
 
 
 # ---- Which of these
@@ -241,11 +324,17 @@ _readers: dict[type, Callable[[Any], View]] = {}
 key_functions: dict[type, Callable[[Any], Hashable]] = {View: attrgetter("key")}
 
 
-def register(kind: type, reader: Callable[[Any], View], key: Callable[[Any], Hashable] | None = None) -> None:
+_own_views: dict[type, Callable[[Any], View]] = {}  # of arrays that have one all the time
+
+
+def register(kind: type, reader: Callable[[Any], View], key: Callable[[Any], Hashable] | None = None, *,
+             own: Callable[[Any], View] | None = None) -> None:
     """Makes view() take objects of a class: `reader` returns the view of one. With `key`, repeated copies make no views:
     objects whose keys are equal, of this class or another, must have equal views. A tuple that begins with the class
-    differs from the keys of all others."""
+    differs from the keys of all others. `own` returns a view that the object keeps and nobody changes."""
     _readers[kind] = reader
+    if own is not None:
+        _own_views[kind] = own
     if key is not None:
         key_functions[kind] = key
 
@@ -266,7 +355,7 @@ def _of_other(array: Any) -> View:
         register(kind, _of_cuda_array, _key_of_cupy_array)
     if getattr(array, "__cuda_array_interface__", None) is not None:
         return _of_cuda_array(array)
-    if hasattr(array, "__dlpack__") and not hasattr(array, "__array_interface__"):
+    if hasattr(array, "__dlpack__") and not hasattr(array, "__array_interface__") and not isinstance(array, type):
         return _of_dlpack(array)
     if getattr(array, "__array_interface__", None) is not None:
         return _of_array(array)
@@ -297,6 +386,7 @@ def numbers(array: Any, name: str) -> tuple[int, int, Any]:
             return address, shape[0], array
     one = view(array)
     if one.dtype not in ("uint64", "int64") or len(one.shape) != 1 or not one.is_tight or one.device != HOST:
+        let_go(one, array)
         raise ArgumentError(f"{name} must be a contiguous array of uint64 in host memory", field=name)
     if lies is not None and len(_known_numbers) < 256:
         _known_numbers.add(lies)
@@ -304,8 +394,12 @@ def numbers(array: Any, name: str) -> tuple[int, int, Any]:
 
 
 def keyed(array: Any) -> Any:
-    """The array itself if it has a key, or else a view, which has one and keeps the array alive."""
-    return array if type(array) in key_functions else view(array)
+    """The array itself if it has a key, or else a view, which has one and keeps the array's memory alive."""
+    kind = type(array)
+    if kind in key_functions:
+        return array
+    own = _own_views.get(kind)
+    return view(array) if own is None else own(array)
 
 
 assert sys.byteorder == "little" and native.VERSION
