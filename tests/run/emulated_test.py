@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs programs for another processor with and without libferry-run.so, on the software driver. They must do the same.
 
-emulated_test.py LIBFERRY_RUN LIBCUDA TRAPS EVERY_CALL LOOKUPS PLUGIN OWN_PRELOAD LINKED OLD_DRIVER STATIC -- EMULATOR ...
+emulated_test.py LIBFERRY_RUN LIBCUDA TRAPS EVERY_CALL LOOKUPS PLUGIN OWN_PRELOAD OWN_LOOKUPS LINKED OLD_DRIVER STATIC -- EMULATOR ...
 """
 import json
 import os
@@ -14,7 +14,7 @@ from lookup_lines import beneath_ferry_run
 
 split = sys.argv.index("--")
 emulator = sys.argv[split + 1:]
-library, libcuda, traps, every_call, lookups, plugin, _, linked, *_ = map(os.path.abspath, sys.argv[1:split])
+library, libcuda, traps, every_call, lookups, plugin, _, _, linked, *_ = map(os.path.abspath, sys.argv[1:split])
 
 
 def run(*command, **environment):

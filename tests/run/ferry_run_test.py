@@ -2,7 +2,8 @@
 """Runs programs with and without ferry-run, on the driver that LD_LIBRARY_PATH leads to. They must do the same.
 FERRY_TEST_DRIVER=cuda: on the system's driver instead, wherever Meson and the programs' own paths lead.
 
-ferry_run_test.py FERRY_RUN TRAPS EVERY_CALL LOOKUPS PLUGIN OWN_PRELOAD LINKED OLD_DRIVER STATIC_PROGRAM [OTHER_PROGRAM ...]
+ferry_run_test.py FERRY_RUN TRAPS EVERY_CALL LOOKUPS PLUGIN OWN_PRELOAD OWN_LOOKUPS LINKED OLD_DRIVER
+    STATIC_PROGRAM [OTHER_PROGRAM ...]
 
 The other programs must succeed. Exits with 77 (skipped) where there is no driver.
 """
@@ -28,7 +29,7 @@ if os.environ.get("FERRY_TEST_DRIVER") == "cuda" and "FERRY_TEST_BEGUN" not in o
     folder = os.path.dirname(found[1] or found[2])
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "LD_LIBRARY_PATH": folder, "FERRY_TEST_BEGUN": "1"})
 
-(ferry_run, traps, every_call, lookups, plugin, own_preload, linked, old_driver, static_program,
+(ferry_run, traps, every_call, lookups, plugin, own_preload, own_lookups, linked, old_driver, static_program,
  *others) = map(os.path.abspath, sys.argv[1:])
 try:
     driver = ctypes.CDLL("libcuda.so.1")
@@ -193,6 +194,13 @@ done, report, _ = report_of(traps, "errors", options=["--all"], LD_PRELOAD=own_p
 check(done.returncode == 0 and "own preload: 6 copies" in done.stdout, done)
 done, report, _ = report_of(traps, "source-rewritten", LD_PRELOAD=own_preload)
 check(done.returncode == 0 and report["served"]["calls"] > 0, done, report)
+
+# A preloaded library with a dlsym of its own may find libc's by version. ferry serves behind it too.
+plain, beneath = (run(*command, lookups, LD_PRELOAD=own_lookups) for command in ([], [ferry_run, "--quiet", "--"]))
+for done, library in ((plain, "libcuda.so.1"), (beneath, "libferry-run.so")):
+    lines = done.stdout.splitlines()
+    check(done.returncode == 0 and "own dlsym: called" in lines, done)
+    check(f"dlsym cuMemcpyHtoD_v2: {library}" in lines and "dlsym cuMemAlloc_v2: libcuda.so.1" in lines, done)
 
 # ---- Reports
 

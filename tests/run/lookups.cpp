@@ -65,6 +65,14 @@ int main(int, char **arguments) {
     told("dlsym", "dlsym", dlsym(RTLD_NEXT, "puts"));
     std::printf("dlvsym %d %d\n", dlvsym(RTLD_DEFAULT, "puts", "GLIBC_2.2.5") == dlsym(RTLD_DEFAULT, "puts"),
                 old_dlvsym(driver, "cuMemcpyHtoD_v2", "NO_SUCH_VERSION") == nullptr);
+    // libc's own look-ups, as interposers find them
+    void *const c_library = dlopen("libc.so.6", RTLD_NOW);
+    void *found = c_library ? dlsym(c_library, "dlsym") : nullptr;
+    for (const char *version : {"none", "GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"}) {
+        const auto look_up = reinterpret_cast<void *(*)(void *, const char *)>(found);
+        if (look_up) told("libc's dlsym", "cuMemcpyHtoD_v2", look_up(driver, "cuMemcpyHtoD_v2"));
+        found = dlvsym(RTLD_DEFAULT, "dlsym", version);
+    }
     dlerror();
     dlsym(driver, "cuMemcpyNoSuchThing");
     std::printf("dlerror %s\n", dlerror() ? "tells" : "is silent");

@@ -1,7 +1,6 @@
 #include "dynamic_symbols.h"
 
 #include <cstdint>
-#include <cstring>
 #include <elf.h>
 #include <link.h>
 
@@ -19,13 +18,13 @@ struct symbol_table {
 };
 
 // glibc relocates these addresses in place. The kernel's library of system calls (vDSO) keeps offsets.
-const void *address_in(const dl_phdr_info &library, ElfW(Addr) value) noexcept {
-    return reinterpret_cast<const void *>(value < library.dlpi_addr ? value + library.dlpi_addr : value);
+const void *address_in(const link_map &library, ElfW(Addr) value) noexcept {
+    return reinterpret_cast<const void *>(value < library.l_addr ? value + library.l_addr : value);
 }
 
-symbol_table read_symbols(const dl_phdr_info &library, const ElfW(Dyn) * dynamic) noexcept {
+symbol_table read_symbols(const link_map &library) noexcept {
     symbol_table found;
-    for (; dynamic->d_tag != DT_NULL; ++dynamic) {
+    for (const ElfW(Dyn) *dynamic = library.l_ld; dynamic->d_tag != DT_NULL; ++dynamic) {
         const void *const at = address_in(library, dynamic->d_un.d_ptr);
         switch (dynamic->d_tag) {
         case DT_SYMTAB:
@@ -66,58 +65,53 @@ std::uint32_t count_symbols(const symbol_table &table) noexcept {
     return last + 1;
 }
 
-struct search {
-    const char *name;
-    const void *here; // an address in this library
-    bool has_passed_here = false;
-    void *found = nullptr;
-};
-
-bool contains(const dl_phdr_info &library, const void *address) noexcept {
-    const auto wanted = reinterpret_cast<ElfW(Addr)>(address);
-    for (int i = 0; i < library.dlpi_phnum; ++i) {
-        const ElfW(Phdr) &segment = library.dlpi_phdr[i];
-        const ElfW(Addr) begin = library.dlpi_addr + segment.p_vaddr;
-        if (segment.p_type == PT_LOAD && wanted >= begin && wanted - begin < segment.p_memsz) return true;
-    }
-    return false;
-}
-
-void *find_in(const dl_phdr_info &library, const char *name) noexcept {
+void *find_in(const link_map &library, const char *name) noexcept {
     constexpr ElfW(Half) hidden = 0x8000; // a version that only references by that version find
-    for (int i = 0; i < library.dlpi_phnum; ++i) {
-        if (library.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-        const auto *dynamic = reinterpret_cast<const ElfW(Dyn) *>(library.dlpi_addr + library.dlpi_phdr[i].p_vaddr);
-        const symbol_table table = read_symbols(library, dynamic);
-        if (!table.symbols || !table.names) return nullptr;
-        const std::uint32_t count = count_symbols(table);
-        for (std::uint32_t k = 0; k < count; ++k) {
-            const ElfW(Sym) &symbol = table.symbols[k];
-            if (symbol.st_shndx == SHN_UNDEF || (symbol.st_info & 0xf) != STT_FUNC) continue;
-            if (table.versions && table.versions[k] & hidden) continue;
-            if (std::strcmp(table.names + symbol.st_name, name) == 0)
-                return reinterpret_cast<void *>(library.dlpi_addr + symbol.st_value);
-        }
+    const symbol_table table = read_symbols(library);
+    if (!table.symbols || !table.names) return nullptr;
+    const std::uint32_t count = count_symbols(table);
+    for (std::uint32_t k = 0; k < count; ++k) {
+        const ElfW(Sym) &symbol = table.symbols[k];
+        if (symbol.st_shndx == SHN_UNDEF || (symbol.st_info & 0xf) != STT_FUNC) continue;
+        if (table.versions && table.versions[k] & hidden) continue;
+        if (are_equal(table.names + symbol.st_name, name))
+            return reinterpret_cast<void *>(library.l_addr + symbol.st_value);
     }
     return nullptr;
 }
 
-int look_into(dl_phdr_info *library, std::size_t, void *argument) {
-    auto &asked = *static_cast<search *>(argument);
-    if (!asked.has_passed_here)
-        asked.has_passed_here = contains(*library, asked.here);
-    else
-        asked.found = find_in(*library, asked.name);
-    return asked.found != nullptr;
+// The list has the libraries that the program started with in their order of look-up, and appends the ones that it
+// opens later.
+const link_map *find_this_library() noexcept {
+    const link_map *library = _r_debug.r_map;
+    while (library && library->l_ld != _DYNAMIC)
+        library = library->l_next;
+    return library;
 }
 
 } // namespace
 
+bool are_equal(const char *one, const char *other) noexcept {
+    while (*one && *one == *other)
+        ++one, ++other;
+    return *one == *other;
+}
+
 void *find_next_definition(const char *name) noexcept {
-    static const char here = 0;
-    search asked{name, &here};
-    dl_iterate_phdr(look_into, &asked);
-    return asked.found;
+    const link_map *library = find_this_library();
+    void *found = nullptr;
+    while (library && !found) {
+        library = library->l_next;
+        found = library ? find_in(*library, name) : nullptr;
+    }
+    return found;
+}
+
+bool is_first_definition_behind(const link_map *library, const char *name) noexcept {
+    const link_map *const own = find_this_library();
+    for (library = library->l_next; library && library != own; library = library->l_next)
+        if (find_in(*library, name)) return false;
+    return library != nullptr;
 }
 
 } // namespace ferry_run

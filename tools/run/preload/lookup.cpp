@@ -1,13 +1,16 @@
-// The look-ups that lead programs to the driver: dlsym, dlvsym and cuGetProcAddress. Each first asks the real function,
-// and replaces what that returns only where it is a function of libcuda.so.1 that this library replaces.
+// The look-ups that lead programs to the driver: dlsym, dlvsym and cuGetProcAddress. Each first calls the real function,
+// and replaces its result only if that is a function of libcuda.so.1 that this library replaces, or libc's look-up.
 #include "dynamic_symbols.h"
 #include "entry_points.h"
 #include "exported.h"
 #include "settings.h"
 
-#include <cstring>
 #include <dlfcn.h>
 #include <link.h>
+
+// The stubs below, which another library's dlsym cannot take the place of.
+extern "C" __attribute__((visibility("hidden"))) void *ferry_run_own_dlsym(void *, const char *);
+extern "C" __attribute__((visibility("hidden"))) void *ferry_run_own_dlvsym(void *, const char *, const char *);
 
 namespace ferry_run {
 
@@ -42,18 +45,28 @@ const replacement *find_replacement(const char *name) noexcept {
     if (name[0] != 'c' || name[1] != 'u') return nullptr;
     if (name[2] < 'A' || name[2] > 'Z') return nullptr; // another library's, such as cudnnCreate
     for (const replacement &one : replacements)
-        if (std::strcmp(one.symbol, name) == 0) return &one;
+        if (are_equal(one.symbol, name)) return &one;
     return nullptr;
 }
 
+// Other interposers get libc's look-ups by libc's handle, or by a version, which this library's functions do not have.
+bool is_look_up(const char *name) noexcept { return are_equal(name, "dlsym") || are_equal(name, "dlvsym"); }
+
 // The program gets what it would get without this library, or the substitute for it.
-void *replace(void *found) noexcept { return found && is_on() && find_real() ? substitute_for(found) : found; }
+void *replace(void *found) noexcept {
+    if (found && found == reinterpret_cast<void *>(find_once(next_dlsym, "dlsym")))
+        return reinterpret_cast<void *>(&ferry_run_own_dlsym);
+    if (found && found == reinterpret_cast<void *>(find_once(next_dlvsym, "dlvsym")))
+        return reinterpret_cast<void *>(&ferry_run_own_dlvsym);
+    return found && is_on() && find_real() ? substitute_for(found) : found;
+}
 
 void *replaced_dlsym(void *handle, const char *name) noexcept {
     const auto find = find_once(next_dlsym, "dlsym");
     void *const found = find(handle, name);
     // A handle of the whole process finds this library's function, also where there is no other behind it.
-    if (found == find_replacement(name)->substitute) return find(RTLD_NEXT, name) ? found : nullptr;
+    if (const replacement *const one = find_replacement(name); one && one->substitute == found)
+        return find(RTLD_NEXT, name) ? found : nullptr;
     return replace(found);
 }
 
@@ -65,24 +78,18 @@ void *find_nothing(void *, const char *name) noexcept {
     return find_once(next_dlsym, "dlsym")(RTLD_NEXT, name); // sets dlerror's text
 }
 
+link_map *library_of(const void *address) noexcept {
+    Dl_info info;
+    link_map *library = nullptr;
+    const int is_found = dladdr1(address, &info, reinterpret_cast<void **>(&library), RTLD_DL_LINKMAP);
+    return is_found ? library : nullptr;
+}
+
 // Whether a look-up by RTLD_NEXT would find this library's function: the caller is in the program, or in a library that
 // comes before this one, and none between them has the symbol.
 bool would_find_this_library(const void *caller, const char *name) noexcept {
-    Dl_info info;
-    link_map *its = nullptr, *own = nullptr;
-    const auto find_map = [&](const void *address, link_map *&library) {
-        return dladdr1(address, &info, reinterpret_cast<void **>(&library), RTLD_DL_LINKMAP) != 0;
-    };
-    if (!find_map(caller, its) || !find_map(&replacements, own)) return false;
-    for (its = its->l_next; its && its != own; its = its->l_next) {
-        void *const handle = dlopen(its->l_name, RTLD_LAZY | RTLD_NOLOAD);
-        void *const found = handle ? find_once(next_dlsym, "dlsym")(handle, name) : nullptr;
-        link_map *of_found = nullptr;
-        const bool has_it = found && find_map(found, of_found) && of_found == its;
-        if (handle) dlclose(handle);
-        if (has_it) return false;
-    }
-    return its != nullptr;
+    const link_map *const library = library_of(caller);
+    return library && is_first_definition_behind(library, name);
 }
 
 // Whether the caller's own look-up by RTLD_DEFAULT would find the symbol without this library: in the process's scope
@@ -90,10 +97,8 @@ bool would_find_this_library(const void *caller, const char *name) noexcept {
 bool is_in_scope_of(const void *caller, const char *name) noexcept {
     const auto find = find_once(next_dlsym, "dlsym");
     if (find(RTLD_NEXT, name)) return true;
-    Dl_info info;
-    link_map *library = nullptr;
-    if (!dladdr1(caller, &info, reinterpret_cast<void **>(&library), RTLD_DL_LINKMAP) || !library) return false;
-    if (!library->l_name || !*library->l_name) return false; // the program itself
+    const link_map *const library = library_of(caller);
+    if (!library || !library->l_name || !*library->l_name) return false; // nothing, or the program itself
     void *const handle = dlopen(library->l_name, RTLD_LAZY | RTLD_NOLOAD);
     const bool is_found = handle && find(handle, name);
     if (handle) dlclose(handle);
@@ -148,7 +153,7 @@ extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlsym_tar
                                                                                     const void *caller) {
     const bool is_replaced = name && find_replacement(name),
                is_of_caller = handle == RTLD_NEXT || handle == RTLD_DEFAULT;
-    if (is_replaced && !is_of_caller) return reinterpret_cast<void *>(&replaced_dlsym);
+    if (name && !is_of_caller && (is_replaced || is_look_up(name))) return reinterpret_cast<void *>(&replaced_dlsym);
     if (is_replaced && handle == RTLD_DEFAULT && !is_in_scope_of(caller, name))
         return reinterpret_cast<void *>(&find_nothing);
     if (is_replaced && handle == RTLD_NEXT && !find_once(next_dlsym, "dlsym")(RTLD_NEXT, name) &&
@@ -157,8 +162,9 @@ extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlsym_tar
     return reinterpret_cast<void *>(find_once(next_dlsym, "dlsym"));
 }
 extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlvsym_target(void *handle, const char *name,
-                                                                                     const void *) {
-    const bool is_replaced = name && handle != RTLD_NEXT && handle != RTLD_DEFAULT && find_replacement(name);
+                                                                                     const void *caller) {
+    bool is_replaced = name && handle != RTLD_NEXT && handle != RTLD_DEFAULT && find_replacement(name);
+    if (name && is_look_up(name)) is_replaced = handle != RTLD_NEXT || would_find_this_library(caller, name);
     return is_replaced ? reinterpret_cast<void *>(&replaced_dlvsym)
                        : reinterpret_cast<void *>(find_once(next_dlvsym, "dlvsym"));
 }
@@ -167,6 +173,7 @@ extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlvsym_ta
 #if defined(__x86_64__)
 #define FERRY_RUN_STUB(symbol)                                                                                         \
     asm(".text\n.globl " #symbol "\n.type " #symbol ", @function\n" #symbol ":\n"                                      \
+        ".globl ferry_run_own_" #symbol "\n.hidden ferry_run_own_" #symbol "\nferry_run_own_" #symbol ":\n"            \
         ".cfi_startproc\n"                                                                                             \
         "endbr64\n"                                                                                                    \
         "push %rdi\n.cfi_adjust_cfa_offset 8\n"                                                                        \
@@ -182,6 +189,7 @@ extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlvsym_ta
 #elif defined(__aarch64__)
 #define FERRY_RUN_STUB(symbol)                                                                                         \
     asm(".text\n.globl " #symbol "\n.type " #symbol ", %function\n" #symbol ":\n"                                      \
+        ".globl ferry_run_own_" #symbol "\n.hidden ferry_run_own_" #symbol "\nferry_run_own_" #symbol ":\n"            \
         ".cfi_startproc\n"                                                                                             \
         "hint #34\n" /* bti c */                                                                                       \
         "stp x29, x30, [sp, #-48]!\n.cfi_adjust_cfa_offset 48\n.cfi_rel_offset x30, 8\n"                               \
@@ -200,6 +208,12 @@ extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlvsym_ta
 #endif
 FERRY_RUN_STUB(dlsym)
 FERRY_RUN_STUB(dlvsym)
+
+// gcc links the address sanitizer as a library, which refuses to start behind a preloaded one: functions of libc that a
+// library before it replaces escape it. This library replaces none of these. A program's own definition comes first.
+extern "C" __attribute__((visibility("default"))) const char *__asan_default_options() {
+    return "verify_asan_link_order=0";
+}
 
 FERRY_RUN_EXPORTED cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags) {
     const CUresult result = call_real<entry::cuGetProcAddress>(name, function, version, flags);
