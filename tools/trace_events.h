@@ -10,7 +10,14 @@
 
 namespace trace_events {
 
-inline double microseconds(std::uint64_t ns) noexcept { return static_cast<double>(ns) / 1e3; }
+// A time as text. printf's %f would write a decimal comma in some locales, and JSON has none.
+struct microseconds {
+    char text[32];
+
+    explicit microseconds(std::uint64_t ns) noexcept {
+        std::snprintf(text, sizeof text, "%" PRIu64 ".%03u", ns / 1000, static_cast<unsigned>(ns % 1000));
+    }
+};
 
 inline const char *name_of_routes(std::uint32_t routes) noexcept {
     constexpr const char *names[] = {"nothing", "driver", "kernel", "staged", "buffered", "relayed", "multilink"};
@@ -26,12 +33,12 @@ inline int write_on_stream(char *line, std::size_t size, const ferry_trace_event
     // Two instances number their events alike, and two threads may begin a call at once.
     return std::snprintf(
         line, size,
-        ",\n{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"b\", \"ts\": %.3f, \"pid\": %d, "
+        ",\n{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"b\", \"ts\": %s, \"pid\": %d, "
         "\"id\": \"%" PRIx64 "-%" PRIu64 "\", \"args\": {\"bytes\": %" PRIu64 ", \"stream\": \"%p\"}},\n"
-        "{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"e\", \"ts\": %.3f, \"pid\": %d, "
+        "{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"e\", \"ts\": %s, \"pid\": %d, "
         "\"id\": \"%" PRIx64 "-%" PRIu64 "\"}",
-        name, microseconds(event.begin_ns), process, event.begin_ns, event.id, event.bytes,
-        static_cast<void *>(event.stream), name, microseconds(event.done_ns), process, event.begin_ns, event.id);
+        name, microseconds(event.begin_ns).text, process, event.begin_ns, event.id, event.bytes,
+        static_cast<void *>(event.stream), name, microseconds(event.done_ns).text, process, event.begin_ns, event.id);
 }
 
 } // namespace trace_events

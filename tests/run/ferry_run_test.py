@@ -248,6 +248,77 @@ done = run(ferry_run, "--quiet", "--trace", "/no/such/folder/trace.json", "--", 
 check(done.returncode == 0 and done.stderr.count("cannot write the trace to /no/such/folder/trace.json") == 1, done)
 check(report_of(traps, "narrow-rows", options=["--counts-only"])[1]["copies"]["time_ns"] == 0)
 
+# A trace continues after the program has closed its descriptor, and never writes into the program's files.
+with tempfile.TemporaryDirectory() as folder:
+    trace = Path(folder) / "trace.json"
+    done, report, _ = report_of(traps, "closed-descriptors", options=["--trace", trace])
+    check((done.returncode, done.stdout) == (0, "0 failures\n"), done)
+    calls = [one for one in json.loads(trace.read_text()) if one["ph"] == "X"]
+    check(len(calls) == sum(one["calls"] for one in report["calls"]), calls, report)
+
+# Files are written whatever the decimal point of the program's locale is.
+with tempfile.TemporaryDirectory() as folder:
+    source, trace = Path(folder) / "source", Path(folder) / "trace.json"
+    source.write_text('LC_NUMERIC\ndecimal_point ","\nthousands_sep "."\ngrouping 3;3\nEND LC_NUMERIC\n')
+    run("localedef", "-c", "-i", source, Path(folder) / "comma")
+    locale = {"LOCPATH": folder, "LC_NUMERIC": "comma"}
+    if run("/usr/bin/printf", "%.1f", "1,5", **locale).stdout == "1,5":
+        done, report, _ = report_of(traps, "source-rewritten", options=["--all", "--trace", trace], **locale)
+        check(done.returncode == 0 and json.loads(trace.read_text()), done)
+        done = run(ferry_run, "--", traps, "source-rewritten", **locale)
+        check(re.search(r" \d+\.\d+ kB ", done.stderr) and not re.search(r"\d,\d", done.stderr), done.stderr)
+    else:
+        print("the system cannot make a locale with decimal commas")
+
+# ---- Files in places that others can write
+
+# Runs a program in a child, after `prepare` has used the name of its file.
+for option in ("--report", "--trace"):
+    def run_child(prepare, child_only=True):
+        with tempfile.TemporaryDirectory() as folder:
+            file, victim = Path(folder) / "out.json", Path(folder) / "victim"
+            victim.write_text("precious\n")
+            script = f'out="$0"; victim={victim}; {prepare}; exec "$@"'
+            child = ["sh", "-c", script.replace("$0", f"{file}.$$"), "sh", traps, "narrow-rows"]
+            if child_only:
+                done = run(ferry_run, "--quiet", option, file, "--", sys.executable, "-c", child_alone, *child)
+            else:
+                run("sh", "-c", script, file, "true")
+                done = run(ferry_run, "--quiet", option, file, "--", traps, "narrow-rows")
+            check((done.returncode, done.stdout) == (0, "0 failures\n" if not child_only else done.stdout), done)
+            check(victim.read_text() == "precious\n", option, prepare, done)
+            files = [one for one in Path(folder).iterdir() if one.name.startswith("out.json") and not one.is_dir()
+                     and (one.name != "out.json") == child_only]
+            text = files[0].read_text() if files and files[0].is_file() and not files[0].is_symlink() else ""
+            return done.stderr, text
+
+    for child_only in (True, False):
+        for prepare in ("true", 'echo old >"$out"'):
+            errors, text = run_child(prepare, child_only)
+            check(not errors and isinstance(json.loads(text), (dict, list)), option, prepare, errors, text)
+        for prepare, reason in (('ln -s "$victim" "$out"', "it is a symbolic link"), ('mkdir "$out"', "Is a directory"),
+                                ('ln "$victim" "$out"', "has another name too")):
+            errors, _ = run_child(prepare, child_only)
+            check(reason in errors and errors.count("cannot write the") == 1, option, prepare, errors)
+        if os.geteuid() == 0:
+            errors, text = run_child('echo foreign >"$out"; chown 12345 "$out"', child_only)
+            check("belongs to another user" in errors and text == "foreign\n", option, errors, text)
+    errors, _ = run_child('mkfifo "$out"')
+    check("cannot write the" in errors, option, errors)
+    # The name that the user gave may be a pipe or a device.
+    done = run(ferry_run, "--quiet", option, "/dev/full", "--", traps, "narrow-rows")
+    check(done.returncode == 0 and "/dev/full" in done.stderr and "No space left" in done.stderr, option, done)
+    with tempfile.TemporaryDirectory() as folder:
+        pipe = Path(folder) / "pipe"
+        os.mkfifo(pipe)
+        for reads, told in (("cat", ""), ("head -c 1", "Broken pipe")):
+            reader = subprocess.Popen(f"{reads} <{pipe}", shell=True, stdout=subprocess.PIPE, text=True)
+            done = run(ferry_run, "--quiet", option, pipe, "--", traps, "source-rewritten")
+            text = reader.communicate(timeout=60)[0]
+            check((done.returncode, done.stdout) == (0, "0 failures\n"), option, done)
+            check(reads == "cat" or option == "--report" or told in done.stderr, option, done)
+            check(reads != "cat" or json.loads(text) and not done.stderr, option, text, done)
+
 # ---- Bad input
 
 def expect_line(line, *command, code=0, **environment):

@@ -1,7 +1,9 @@
 // Programs that break where a copy is completed, read or ordered otherwise than by the driver: traps NAME. Each prints
 // what it saw. ferry-run must not change a word of it.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <clocale>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +12,8 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -616,6 +620,35 @@ void errors() {
     OK(cuCtxPushCurrent_v2(current));
 }
 
+// Closes descriptors that it has not opened, as daemons do, and opens files of its own in their place.
+void closed_descriptors() {
+    const bytes source = numbered(large, 5);
+    bytes result(large);
+    const device_memory memory(large);
+    const auto is_file = [](int descriptor) {
+        struct stat found = {};
+        return fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode);
+    };
+    OK(cuMemcpyHtoD_v2(memory, source.data(), large));
+    std::vector<int> own;
+    for (int descriptor = STDERR_FILENO + 1; descriptor < 256; ++descriptor)
+        if (is_file(descriptor)) close(descriptor); // the driver needs its devices and sockets
+    for (unsigned i = 0; i < 64; ++i) {
+        own.push_back(memfd_create("own", 0));
+        EXPECT(own.back() >= 0 && write(own.back(), "DATA\n", 5) == 5);
+    }
+    OK(cuMemcpyDtoH_v2(result.data(), memory, large));
+    EXPECT(result == source);
+    const auto are_all_open = [&] { return std::all_of(own.begin(), own.end(), is_file); };
+    const pid_t child = fork();
+    if (child == 0) _exit(are_all_open() ? 0 : 1);
+    int status = 0;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    EXPECT(are_all_open());
+    for (const int descriptor : own)
+        EXPECT(lseek(descriptor, 0, SEEK_END) == 5);
+}
+
 // Resets the device between copies. The software driver has no reset.
 void reset() {
     using reset_function = CUresult (*)(CUdevice);
@@ -656,11 +689,13 @@ constexpr trap traps[] = {{"result-without-waiting", result_without_waiting},
                           {"green-context", green_context},
                           {"several-contexts", several_contexts},
                           {"errors", errors},
+                          {"closed-descriptors", closed_descriptors},
                           {"reset", reset}};
 
 } // namespace
 
 int main(int count, char **arguments) {
+    std::setlocale(LC_ALL, "");
     if (count == 2 && std::strcmp(arguments[1], "copy-behind-work-that-waits") == 0) {
         use_device();
         copy_behind_work_that_waits();

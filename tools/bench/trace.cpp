@@ -52,11 +52,11 @@ void write_call(void *, const ferry_trace_event *event) {
         return write(line, trace_events::write_on_stream(line, sizeof line, *event, process));
     write(line,
           std::snprintf(line, sizeof line,
-                        ",\n{\"name\": \"%s: %s\", \"cat\": \"ferry\", \"ph\": \"X\", \"ts\": %.3f, \"dur\": "
-                        "%.3f, \"pid\": %d, \"tid\": %d, \"args\": {\"bytes\": %" PRIu64 ", \"count\": %" PRIu64 "}}",
+                        ",\n{\"name\": \"%s: %s\", \"cat\": \"ferry\", \"ph\": \"X\", \"ts\": %s, \"dur\": "
+                        "%s, \"pid\": %d, \"tid\": %d, \"args\": {\"bytes\": %" PRIu64 ", \"count\": %" PRIu64 "}}",
                         name_of_kind(event->kind), trace_events::name_of_routes(event->routes),
-                        trace_events::microseconds(event->begin_ns),
-                        trace_events::microseconds(event->returned_ns - event->begin_ns), process, own_thread(),
+                        trace_events::microseconds(event->begin_ns).text,
+                        trace_events::microseconds(event->returned_ns - event->begin_ns).text, process, own_thread(),
                         event->bytes, event->count));
 }
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "names.h"
+#include "own_file.h"
 #include "record.h"
 #include "say.h"
 #include "settings.h"
@@ -97,13 +98,22 @@ std::string module_of(const call_site &site) {
 
 // ---- Text
 
+// As printf's %f, which would write a decimal comma in some locales.
+std::string decimal(double value, int digits) {
+    char text[32];
+    const std::uint64_t unit = digits == 2 ? 100 : digits == 1 ? 10 : 1;
+    const auto scaled = static_cast<std::uint64_t>(value * static_cast<double>(unit) + 0.5);
+    const unsigned long long whole = scaled / unit, rest = scaled % unit;
+    digits ? std::snprintf(text, sizeof text, "%llu.%0*llu", whole, digits, rest)
+           : std::snprintf(text, sizeof text, "%llu", whole);
+    return text;
+}
+
 std::string quantity(double value, const char *const (&units)[4]) {
     unsigned unit = 0;
     for (; value >= 1000 && unit < 3; ++unit)
         value /= 1000;
-    char text[32];
-    std::snprintf(text, sizeof text, "%.*f %s", value < 10 ? 2 : value < 100 ? 1 : 0, value, units[unit]);
-    return text;
+    return decimal(value, value < 10 ? 2 : value < 100 ? 1 : 0) + " " + units[unit];
 }
 std::string bytes_text(std::uint64_t bytes) { return quantity(static_cast<double>(bytes), {"B", "kB", "MB", "GB"}); }
 std::string time_text(std::uint64_t ns) { return quantity(static_cast<double>(ns), {"ns", "us", "ms", "s"}); }
@@ -115,7 +125,7 @@ std::string row(const char *name, const tally &sum) {
                   bytes_text(sum.bytes).c_str(), sum.time_ns ? time_text(sum.time_ns).c_str() : "-");
     std::string whole = text;
     if (rate > 0) {
-        std::snprintf(text, sizeof text, " %9.2f GB/s", rate);
+        std::snprintf(text, sizeof text, " %9s GB/s", decimal(rate, 2).c_str());
         whole += text;
     }
     return whole + "\n";
@@ -222,12 +232,12 @@ std::string json_of(const std::vector<line> &lines) {
 }
 
 void write_file(const std::string &text) {
-    char name[4096];
-    name_file(the_settings().report, name, sizeof name);
-    std::FILE *const file = std::fopen(name, "we");
-    const bool is_written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-    if ((file && std::fclose(file) != 0) || !is_written)
-        say(("ferry-run: cannot write the report to " + std::string(name) + "\n").c_str());
+    static own_file file;
+    const char *why = file.open(the_settings().report);
+    if (!why) why = file.write(text.data(), text.size());
+    const char *const at_close = file.is_open() ? file.close() : nullptr;
+    if (!why) why = at_close;
+    if (why) say(("ferry-run: cannot write the report to " + std::string(file.name()) + ": " + why + "\n").c_str());
 }
 
 // Runs after the program's own exit handlers. Processes that made no such call say nothing.
@@ -236,8 +246,7 @@ __attribute__((destructor)) void tell() {
     try {
         const std::vector<line> lines = read_lines();
         if (!lines.empty() && !the_settings().is_quiet) say(summary_of(lines).c_str());
-        if (the_settings().report && (!lines.empty() || getpid() == the_settings().first_process))
-            write_file(json_of(lines));
+        if (the_settings().report && (!lines.empty() || is_first_process())) write_file(json_of(lines));
     } catch (const std::exception &) { // out of memory
     }
 }

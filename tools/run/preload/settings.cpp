@@ -11,13 +11,16 @@ namespace ferry_run {
 
 namespace {
 
+// Null in a program that runs as another user than its caller: the caller has set the variables.
+const char *value_of(const char *variable) noexcept { return secure_getenv(variable); }
+
 bool is_set(const char *variable) noexcept {
-    const char *const value = std::getenv(variable);
+    const char *const value = value_of(variable);
     return value && *value;
 }
 
 bool equals(const char *variable, const char *wanted) noexcept {
-    const char *const value = std::getenv(variable);
+    const char *const value = value_of(variable);
     return value && std::strcmp(value, wanted) == 0;
 }
 
@@ -34,10 +37,10 @@ settings read() noexcept {
     found.pins = !equals(variables::pinned, "driver");
     found.pins_privately = equals(variables::pinned, "private");
     // The program may change its environment: the text is kept.
-    if (is_set(variables::report)) found.report = strdup(std::getenv(variables::report));
-    if (is_set(variables::trace)) found.trace = strdup(std::getenv(variables::trace));
-    if (is_set(variables::loadavg)) found.loadavg = strdup(std::getenv(variables::loadavg));
-    if (is_set(variables::process)) found.first_process = std::strtol(std::getenv(variables::process), nullptr, 10);
+    if (is_set(variables::report)) found.report = strdup(value_of(variables::report));
+    if (is_set(variables::trace)) found.trace = strdup(value_of(variables::trace));
+    if (is_set(variables::loadavg)) found.loadavg = strdup(value_of(variables::loadavg));
+    if (is_set(variables::process)) found.first_process = std::strtol(value_of(variables::process), nullptr, 10);
     return found;
 }
 
@@ -48,11 +51,12 @@ __attribute__((constructor)) void read_early() { the_settings(); }
 
 std::atomic<bool> may_serve = true;
 
-void name_file(const char *plain, char *name, std::size_t size) noexcept {
-    if (getpid() == the_settings().first_process)
-        std::snprintf(name, size, "%s", plain);
-    else
-        std::snprintf(name, size, "%s.%d", plain, getpid());
+bool is_first_process() noexcept { return getpid() == the_settings().first_process; }
+
+bool name_file(const char *plain, char *name, std::size_t size) noexcept {
+    const int length = is_first_process() ? std::snprintf(name, size, "%s", plain)
+                                          : std::snprintf(name, size, "%s.%d", plain, getpid());
+    return length > 0 && static_cast<std::size_t>(length) < size;
 }
 
 const settings &the_settings() noexcept {

@@ -26,8 +26,11 @@ struct settings {
 
 const settings &the_settings() noexcept;
 
-// The name of this process's file: the process that ferry-run became has the plain name, others append their number.
-void name_file(const char *plain, char *name, std::size_t size) noexcept;
+// Whether ferry-run became this process.
+bool is_first_process() noexcept;
+// The name of this process's file: the first process has the plain name, others append their number. Returns whether
+// the name fits.
+bool name_file(const char *plain, char *name, std::size_t size) noexcept;
 
 // False once a process is the child of a fork whose parent has used the driver: the child has no driver.
 extern std::atomic<bool> may_serve;
