@@ -104,7 +104,8 @@ check(served_by_default >= 20, served_by_default)
 check(all(served_of_all[name] for name in names if name not in (*may_make_no_copies, "errors")), served_of_all)
 _, report, _ = report_of(traps, "result-without-waiting", options=["--report-only"])
 check(report["would_serve"]["calls"] == 4, report)
-check(is_software or report["would_serve"]["predicted_saving_ns"] > 0, report)
+check((report["would_serve"]["predicted_saving_ns"] > 0) != is_software, report)
+check(report["driver"] == ("software" if is_software else "NVIDIA"), report)
 check("run-traps" in {one["module"] for one in report["slow_callers"]}, report["slow_callers"])
 # Allocations are told, as what ferry would serve unless the options leave them to the driver, but are no copies.
 for options, expected in ((["--report-only"], "ferry would serve it"),
@@ -209,6 +210,8 @@ for words in ("ferry-run: run-traps", "served by ferry", "below 16 MiB", "device
               "pageable to device: staged"):
     check(words in done.stderr, words, done.stderr)
 check(done.stdout == "0 failures\n", done)
+check(("on ferry's software driver" in done.stderr) == is_software, done)
+check(("predicted to have saved" in done.stderr) != is_software, done)
 parent = "import os, subprocess, sys\nfor name in sys.argv[2:]: subprocess.run([sys.argv[1], name], check=True)\nsys.exit(3)"
 done, report, files = report_of(sys.executable, "-c", parent, traps, "result-without-waiting", "narrow-rows")
 check(done.returncode == 3 and report["program"] != "run-traps" and len(files) == 3, done, report, files)

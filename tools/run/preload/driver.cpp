@@ -6,6 +6,7 @@
 #include <iterator>
 #include <pthread.h>
 
+#include "dynamic_symbols.h"
 #include "entry_points.h"
 #include "exported.h"
 #include "record.h"
@@ -42,11 +43,20 @@ template <class Function> bool resolve(Function &function, const char *name, int
     return function != nullptr;
 }
 
+// Whether device 0 is one of ferry's software driver.
+bool is_software_device() noexcept {
+    PFN_cuDeviceGetName_v2000 get_name = nullptr;
+    char name[64] = "";
+    return resolve(get_name, "cuDeviceGetName", 2000) && get_name(name, sizeof name, 0) == CUDA_SUCCESS &&
+           are_equal(name, "ferry software device");
+}
+
 bool find(driver &made) noexcept {
     CUcontext current = nullptr;
     // Before cuInit every call fails, and ferry must not be the one that calls cuInit.
     if (!resolve(made.cuCtxGetCurrent, "cuCtxGetCurrent", 4000) || made.cuCtxGetCurrent(&current) != CUDA_SUCCESS)
         return false;
+    made.is_software = is_software_device();
     return resolve(made.cuCtxGetDevice, "cuCtxGetDevice", 2000) && resolve(made.cuCtxGetId, "cuCtxGetId", 12000) &&
            resolve(made.cuCtxPopCurrent, "cuCtxPopCurrent", 4000) &&
            resolve(made.cuCtxPushCurrent, "cuCtxPushCurrent", 4000) &&
@@ -145,6 +155,10 @@ const driver *the_driver() noexcept {
     if (!is_driver_found.load(std::memory_order_relaxed) && find(found_driver))
         is_driver_found.store(true, std::memory_order_release);
     pthread_mutex_unlock(&mutex);
+    return the_known_driver();
+}
+
+const driver *the_known_driver() noexcept {
     return is_driver_found.load(std::memory_order_acquire) ? &found_driver : nullptr;
 }
 

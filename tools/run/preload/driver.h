@@ -10,6 +10,7 @@ namespace ferry_run {
 // Functions of the driver that a call asks before ferry is needed.
 struct driver {
     int device_count = 0;
+    bool is_software = false; // ferry's software driver: what it costs is no prediction for a GPU
     PFN_cuCtxGetCurrent_v4000 cuCtxGetCurrent = nullptr;
     PFN_cuCtxGetDevice_v2000 cuCtxGetDevice = nullptr;
     PFN_cuCtxGetId_v12000 cuCtxGetId = nullptr;
@@ -39,6 +40,8 @@ void forget_pinned() noexcept;
 
 // Null before the program has initialised the driver, and where the driver is too old.
 const driver *the_driver() noexcept;
+// The same, without a look at the driver: null too if no call has needed it.
+const driver *the_known_driver() noexcept;
 
 // The instance that copies. It is closed when the program resets a device: ferry's own memory ends with the device's
 // context. While this object has an instance, no reset begins.

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "driver.h"
 #include "names.h"
 #include "own_file.h"
 #include "record.h"
@@ -64,8 +65,13 @@ bool would_serve(const line &one) {
                             one.result == outcome::report_only_other);
 }
 
+bool is_on_software_driver() {
+    const driver *const known = the_known_driver();
+    return known && known->is_software;
+}
+
 std::string program_name() {
-    char path[4096];
+    static char path[4096]; // a thread with a small stack may end the process
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length <= 0) return "?";
     path[length] = '\0';
@@ -167,7 +173,8 @@ std::string summary_of(const std::vector<line> &lines) {
     const tally all = sum_of(lines, is_copy);
     const tally served = sum_of(lines, [](const line &one) { return is_copy(one) && is_served(one.result); });
     const tally wanted = sum_of(lines, would_serve);
-    std::string text = "ferry-run: " + program_name() + " (process " + std::to_string(getpid()) + ")\n";
+    std::string text = "ferry-run: " + program_name() + " (process " + std::to_string(getpid()) + ")";
+    text += is_on_software_driver() ? " on ferry's software driver: no savings are predicted\n" : "\n";
     char head[128];
     std::snprintf(head, sizeof head, "  %-46s %10s %10s %10s %14s\n", "", "calls", "bytes", "in calls", "");
     text += head;
@@ -208,7 +215,9 @@ json to_json(const tally &sum) {
 std::string json_of(const std::vector<line> &lines) {
     json report = {{"program", program_name()},
                    {"process", getpid()},
+                   {"driver", nullptr},
                    {"mode", the_settings().mode == mode::report_only ? "report-only" : "serve"}};
+    if (the_known_driver()) report["driver"] = is_on_software_driver() ? "software" : "NVIDIA";
     report["copies"] = to_json(sum_of(lines, is_copy));
     report["served"] = to_json(sum_of(lines, [](const line &one) { return is_copy(one) && is_served(one.result); }));
     report["left"] = to_json(sum_of(lines, [](const line &one) { return is_copy(one) && !is_served(one.result); }));

@@ -127,7 +127,7 @@ verdict copy_by_ferry(const driver &on, const copying_instance &ferry, const req
                       const ferry_copy_desc &copy, const ferry_explanation &plan) noexcept {
     const way taken = way_of(plan);
     verdict found = {taken.served, kind_of(plan)};
-    if (plan.driver_ns > taken.time_ns) found.saved_ns = plan.driver_ns - taken.time_ns;
+    if (!on.is_software && plan.driver_ns > taken.time_ns) found.saved_ns = plan.driver_ns - taken.time_ns;
     if (the_settings().mode == mode::report_only) {
         found.what = taken.reported;
         return found;
