@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -346,6 +347,16 @@ with tempfile.TemporaryDirectory() as folder:
     script.write_text("exit 4\n")
     script.chmod(0o755)
     check(run(ferry_run, "--quiet", "--", script).returncode == 4, "a script without an interpreter's name")
+    # LD_PRELOAD cannot name these paths.
+    for part in ("a b", "a:b", "$LIB", "${ORIGIN}"):
+        own_folder = Path(folder) / part
+        own_folder.mkdir()
+        for file in (Path(ferry_run), Path(ferry_run).with_name("libferry-run.so")):
+            shutil.copy(file, own_folder)
+        done = run(own_folder / "ferry-run", "--quiet", "--", traps, "narrow-rows")
+        check((done.returncode, done.stdout) == (0, "0 failures\n") and done.stderr.count("\n") == 1, part, done)
+        check(f"a space, a colon or a dollar sign: {os.path.realpath(own_folder)}" in done.stderr, part, done)
+check(run("sh", "-c", '"$0" --version >/dev/full', ferry_run).returncode == 1)
 check(run(ferry_run).returncode != 0)
 check(run(ferry_run, "--no-such-option", "--", "true").returncode != 0)
 check(run(ferry_run, "--quiet", "sh", "-c", "exit 6").returncode == 6, "options behind the program are the program's")

@@ -147,8 +147,9 @@ int run(const options &given) {
     const std::optional<std::string> library = find_library();
     std::optional<std::string> obstacle = why_not(*path);
     if (!obstacle) obstacle = why_no_driver();
-    if (library && library->find_first_of(" :") != std::string::npos)
-        obstacle = "the path of libferry-run.so has a space or a colon, which LD_PRELOAD cannot name: " + *library;
+    // The loader splits LD_PRELOAD at spaces and colons, and replaces $LIB, $ORIGIN and $PLATFORM.
+    if (library && library->find_first_of(" :$") != std::string::npos)
+        obstacle = "LD_PRELOAD cannot name a path with a space, a colon or a dollar sign: " + *library;
     if (!obstacle && !library) obstacle = "libferry-run.so is not installed beside ferry-run";
     if (obstacle) {
         say(name + " runs without ferry: " + *obstacle);
@@ -194,6 +195,11 @@ int main(int argument_count, char **arguments) {
     app.add_option("program", given.program, "The program and its arguments")->required()->option_text("PROGRAM ...");
     app.footer("With FERRY_RUN=off in its environment, a child process runs without ferry.");
     app.positionals_at_end();
-    CLI11_PARSE(app, argument_count, arguments);
+    try {
+        app.parse(argument_count, arguments);
+    } catch (const CLI::ParseError &error) { // --help and --version too
+        const int code = app.exit(error);
+        return std::cout.flush() ? code : 1;
+    }
     return run(given);
 }
