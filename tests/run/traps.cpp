@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -629,9 +630,11 @@ void closed_descriptors() {
         struct stat found = {};
         return fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode);
     };
+    std::vector<int> own, free;
+    for (int descriptor = 0; descriptor < 256; ++descriptor)
+        if (fcntl(descriptor, F_GETFD) < 0) free.push_back(descriptor);
     OK(cuMemcpyHtoD_v2(memory, source.data(), large));
-    std::vector<int> own;
-    for (int descriptor = STDERR_FILENO + 1; descriptor < 256; ++descriptor)
+    for (const int descriptor : free)
         if (is_file(descriptor)) close(descriptor); // the driver needs its devices and sockets
     for (unsigned i = 0; i < 64; ++i) {
         own.push_back(memfd_create("own", 0));
