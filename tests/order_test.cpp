@@ -470,18 +470,23 @@ TEST_F(order, a_graph_takes_or_refuses_copies_with_a_host_pool_that_only_one_of_
     up.width = down.width = size;
     const made_current there(far);
     const test_stream of_far;
-    captured_graph refused(of_far);
-    ferry_error_info error = new_error();
-    expect_refusal(ferry_copy_async(counted.get(), &up, of_far, nullptr, &error), error, FERRY_ERROR_CAPTURE,
-                   FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
-    refused.end();
-    captured_graph graph(of_far);
-    ASSERT_OK(ferry_copy_async(counted.get(), &down, of_far, nullptr, &error)) << describe(error);
-    graph.end();
-    for (int i = 0; i < 2; ++i) {
-        host.fill(0);
-        graph.run();
-        EXPECT_EQ(std::memcmp(reinterpret_cast<const void *>(host.address), near.picture().data(), size), 0);
+    ferry_options options = driver.options();
+    options.staging = FERRY_STAGING_NONE; // so a stated host destination is not looked up before the capture is known
+    const instance_owner without_staging = open_or_fail(options);
+    for (ferry_instance *const instance : {counted.get(), without_staging.get()}) {
+        captured_graph refused(of_far);
+        ferry_error_info error = new_error();
+        expect_refusal(ferry_copy_async(instance, &up, of_far, nullptr, &error), error, FERRY_ERROR_CAPTURE,
+                       FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+        refused.end();
+        captured_graph graph(of_far);
+        ASSERT_OK(ferry_copy_async(instance, &down, of_far, nullptr, &error)) << describe(error);
+        graph.end();
+        for (int i = 0; i < 2; ++i) {
+            host.fill(0);
+            graph.run();
+            EXPECT_EQ(std::memcmp(reinterpret_cast<const void *>(host.address), near.picture().data(), size), 0);
+        }
     }
 }
 

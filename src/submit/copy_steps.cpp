@@ -67,10 +67,16 @@ error find_contexts(ferry_instance &instance, const shape &shape, int context_de
     return {};
 }
 
-error enter_for_graph(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_site &site,
+error enter_for_graph(ferry_instance &instance, const shape &asked, const plan_facts &facts, const copy_site &site,
                       context_scope &scope) noexcept {
-    if (is_read_in_the_call(shape)) return refuse(FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
-    if (!leaves_device(shape, facts.context_device)) return {};
+    if (is_read_in_the_call(asked)) return refuse(FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    if (!leaves_device(asked, facts.context_device)) return {};
+    ferry::shape shape = asked;
+    if (shape.destination.kind == memory_kind::host) { // not looked up so far, see look_up_ends
+        resolved_place here = {};
+        if (error failed = know_kind(instance.cu, shape.destination, here, shape.destination.kind)) return failed;
+        if (error failed = look_up_pool_ends(instance, facts.context_device, shape)) return failed;
+    }
     end_contexts others;
     if (!belongs_to_current_context(site.stream))
         if (error failed = find_contexts(instance, shape, -1, others)) return failed;
