@@ -5,6 +5,7 @@
 #include "submit/instance.h"
 #include "support/gate.h"
 #include "support/program_threads.h"
+#include "support/raw_objects.h"
 
 namespace ferry::test {
 namespace {
@@ -524,6 +525,33 @@ void sources_read_early(trial &t) {
     }
 }
 
+// Destinations that are complete when the call returns, in single copies and in batches.
+void destinations_written(trial &t) {
+    t.open();
+    cut_small(t);
+    test_place small(place_kind::pageable, {.width = 5000}), large(place_kind::pageable, staged_line),
+        device(place_kind::device, staged_line);
+    small.fill(1), large.fill(2), device.fill(3);
+    const std::uint32_t written = FERRY_COPY_DESTINATION_WRITTEN;
+    for (const std::uint32_t flags : {written, written | FERRY_COPY_BY_DRIVER, written | FERRY_COPY_NO_KERNELS}) {
+        ferry_copy_desc both[] = {
+            describe_copy(device.describe(statement::any), large.describe(statement::any), 150'000),
+            describe_copy(device.describe(statement::any, {3}), small.describe(statement::any), 4000)};
+        both[0].flags = both[1].flags = flags;
+        const auto expect = [&](bool succeeded) {
+            t.expect_copy(succeeded, device, {}, large, {}, 150'000);
+            t.expect_copy(succeeded, device, {3}, small, {}, 4000);
+            t.compare(); // without a wait
+        };
+        const bool one = CALL(t, ferry_copy_async, t.ferry, &both[0], t.stream, nullptr, t.error());
+        const bool other = CALL(t, ferry_copy_async, t.ferry, &both[1], t.stream, nullptr, t.error());
+        expect(one && other);
+        device.fill(flags);
+        expect(CALL(t, ferry_copy_batch_async, t.ferry, both, 2, 0, t.stream, t.error()));
+        t.wait_and_compare(t.stream);
+    }
+}
+
 void pieces_by_kernels(trial &t) { pieces_with(t, 0); }
 void pieces_by_the_driver(trial &t) { pieces_with(t, FERRY_COPY_NO_KERNELS); }
 
@@ -841,6 +869,63 @@ void explanations(trial &t) {
     CALL(t, ferry_address_get_info, t.ferry, device.address(), &info);
 }
 
+// Memory of a host pool that only one of two devices reaches, and memory of device 1, by a stream of device 0.
+void host_pools_of_one_device(trial &t) {
+    if (device_count() < 2 || !is_supported(place_kind::pool_of_host)) return;
+    constexpr std::uint64_t size = 50'000;
+    const test_stream allocating;
+    CUmemPoolProps props = {};
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location.type = CU_MEM_LOCATION_TYPE_HOST;
+    CUmemoryPool pools[2] = {};
+    CUdeviceptr hosts[2] = {};
+    for (const int device : {0, 1}) {
+        const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        EXPECT_OK(raw().cuMemPoolCreate(&pools[device], &props));
+        EXPECT_OK(raw().cuMemPoolSetAccess(pools[device], &access, 1));
+        EXPECT_OK(raw().cuMemAllocFromPoolAsync(&hosts[device], size, pools[device], allocating));
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(allocating));
+    t.open();
+    {
+        test_place far(place_kind::device, {.width = size}, 1);
+        far.fill(1);
+        for (const std::uint32_t flags : {0u, FERRY_COPY_SOURCE_READ | FERRY_COPY_DESTINATION_WRITTEN})
+            for (const copy_form &form : both_forms)
+                for (const CUdeviceptr host : hosts) {
+                    auto *const bytes = reinterpret_cast<unsigned char *>(host);
+                    const auto copy = [&](const ferry_copy_desc &one) {
+                        return form.is_asynchronous
+                                   ? CALL(t, ferry_copy_async, t.ferry, &one, t.stream, nullptr, t.error())
+                                   : CALL(t, ferry_copy, t.ferry, &one, t.error());
+                    };
+                    ferry_copy_desc up = {}, down = {};
+                    ferry_place_host(&up.source, bytes);
+                    up.destination = down.source = far.describe(statement::stated);
+                    down.destination = up.source;
+                    up.width = down.width = size;
+                    up.flags = down.flags = flags;
+                    unsigned char value = 7;
+                    std::memset(bytes, value, size);
+                    t.expect_pattern(copy(up), far, {}, size, 1, 1, &value, 1);
+                    t.wait_and_compare(t.stream);
+                    std::memset(bytes, 0, size);
+                    far.fill(1);
+                    const bool succeeded = copy(down);
+                    const bool is_promised = flags || !form.is_asynchronous;
+                    if (!is_promised) t.wait_and_compare(t.stream);
+                    if (succeeded && !t.is_dead() && std::memcmp(bytes, far.picture().data(), size) != 0)
+                        t.add(finding::wrong_bytes, "a copy to a host pool");
+                    t.wait_and_compare(t.stream);
+                }
+    }
+    for (const int device : {0, 1}) {
+        if (t.is_dead()) return;
+        EXPECT_OK(raw().cuMemFree(hosts[device]));
+        EXPECT_OK(raw().cuMemPoolDestroy(pools[device]));
+    }
+}
+
 // Copies over several devices: relayed, over several links, and broadcast.
 void several_devices(trial &t) {
     if (device_count() < 2) return;
@@ -921,6 +1006,7 @@ const std::vector<scenario> copy_scenarios = {
     {"pieces by the driver", pieces_by_the_driver},
     {"pieces staged", pieces_staged},
     {"sources read early", sources_read_early},
+    {"destinations written", destinations_written},
     {"prepared batches", prepared_batches},
     {"fills", fills},
     {"arrays", arrays},
@@ -930,6 +1016,7 @@ const std::vector<scenario> copy_scenarios = {
     {"explanations", explanations},
     {"with full checks", with_full_checks},
     {"several devices", several_devices},
+    {"host pools of one device", host_pools_of_one_device},
 };
 
 } // namespace ferry::test

@@ -75,8 +75,38 @@ bool went_well(world &w, std::int32_t status, const ferry_error_info &error, con
     return false;
 }
 
+// Gives every copy the flags that promise something when the call returns.
+void add_promise(world &w, copies &all) {
+    const std::uint32_t promise = w.random.one_in(2) ? FERRY_COPY_SOURCE_READ : FERRY_COPY_DESTINATION_WRITTEN;
+    for (drawn_copy &one : all) {
+        one.flags |= promise;
+        if (promise == FERRY_COPY_SOURCE_READ) w.wait_for(*one.source.in); // it may be read before earlier work
+    }
+}
+
+// Checks what the flags promise now that the call has returned.
+void check_promise(world &w, std::size_t lane, const copies &all) {
+    const int device = w.lanes[lane].device;
+    const bool reuses = w.random.one_in(2);
+    const auto is_promised = [&](const buffer &one, std::uint32_t promise) {
+        return is_only_of(one, lane) && std::all_of(all.begin(), all.end(), [&](const drawn_copy &each) {
+                   const buffer &from = *each.source.in, &to = *each.destination.in;
+                   if (&from != &one && &to != &one) return true;
+                   const bool is_source = promise == FERRY_COPY_SOURCE_READ;
+                   return (is_source ? &from : &to) == &one && each.flags & promise &&
+                          one.is_pageable_beside(is_source ? to : from, device);
+               });
+    };
+    for (const drawn_copy &one : all) {
+        if (is_promised(*one.destination.in, FERRY_COPY_DESTINATION_WRITTEN))
+            w.compare(*one.destination.in, "right after a batch that promises written destinations");
+        if (reuses && is_promised(*one.source.in, FERRY_COPY_SOURCE_READ)) overwrite_source(one);
+    }
+}
+
 void run_on_a_stream(world &w, const char *name, bool with_boxes) {
-    const copies all = draw_batch(w, with_boxes, is_any);
+    copies all = draw_batch(w, with_boxes, is_any);
+    if (with_boxes && w.random.one_in(3)) add_promise(w, all);
     const std::vector<effect> effects = effects_of(all);
     const std::size_t lane = w.any_lane();
     const struct lane &on = w.lanes[lane];
@@ -92,7 +122,9 @@ void run_on_a_stream(world &w, const char *name, bool with_boxes) {
                           : ferry_copy_pieces_async(ferry, pieces.destinations.data(), pieces.sources.data(),
                                                     pieces.sizes.data(), all.size(), flags, on.stream, &error);
     });
-    if (went_well(w, status, error, all)) w.enqueued(lane, effects);
+    if (!went_well(w, status, error, all)) return;
+    w.enqueued(lane, effects);
+    check_promise(w, lane, all);
 }
 
 void run_at_once(world &w, const char *name, bool with_boxes) {

@@ -21,6 +21,7 @@ bool buffer_sources::has(memory_kind kind, int on) const {
     switch (kind) {
     case memory_kind::host_pool:
     case memory_kind::host_pool_with_access:
+    case memory_kind::host_pool_of_one_device:
         return host_pool;
     case memory_kind::stream_ordered:
     case memory_kind::device_pool:
@@ -69,8 +70,11 @@ void buffer::allocate(std::uint64_t size) {
         break;
     case memory_kind::host_pool:
     case memory_kind::host_pool_with_access:
+    case memory_kind::host_pool_of_one_device:
         EXPECT_OK(ferry_pool_alloc_async(from_.ferry,
-                                         kind == memory_kind::host_pool ? from_.host_pool : from_.host_pool_with_access,
+                                         kind == memory_kind::host_pool               ? from_.host_pool
+                                         : kind == memory_kind::host_pool_with_access ? from_.host_pool_with_access
+                                                                                      : from_.host_pools_of_one[device],
                                          size, nullptr, &address, nullptr));
         EXPECT_OK(ferry_context_synchronize(from_.ferry, 0, nullptr));
         return;
@@ -124,6 +128,17 @@ buffer::~buffer() {
         EXPECT_OK(ferry_ipc_close_memory(from_.ferry, address, nullptr));
     else
         EXPECT_OK(ferry_device_free(from_.ferry, address));
+}
+
+bool buffer::may_be_pinned() const {
+    return traits().is_on_host && (!traits().is_pageable || kind == memory_kind::registered_in_part ||
+                                   kind == memory_kind::host_pool_of_one_device);
+}
+
+bool buffer::is_pageable_beside(const buffer &other, int context_device) const {
+    if (!traits().is_pageable || kind == memory_kind::registered_in_part) return false;
+    if (kind != memory_kind::host_pool_of_one_device || context_device != device) return true;
+    return !other.traits().is_on_host && other.kind != memory_kind::managed && other.device != device;
 }
 
 void buffer::register_part(dice &random) {

@@ -21,6 +21,7 @@ enum class memory_kind {
     pinned_pool,
     host_pool,
     host_pool_with_access,
+    host_pool_of_one_device,
     device,
     device_pitched,
     stream_ordered,
@@ -48,6 +49,8 @@ inline constexpr memory_traits all_memory[] = {
     {memory_kind::pinned_pool, "pinned pool", true, false, true, FERRY_KIND_HOST},
     {memory_kind::host_pool, "host pool without access", true, true, false, FERRY_KIND_HOST},
     {memory_kind::host_pool_with_access, "host pool with access", true, false, true, FERRY_KIND_HOST},
+    // Pageable for the other device. Filled only on streams of this one, so not at all here.
+    {memory_kind::host_pool_of_one_device, "host pool of one device", true, true, false, FERRY_KIND_HOST},
     {memory_kind::device, "device", false, false, true, FERRY_KIND_DEVICE},
     {memory_kind::device_pitched, "pitched", false, false, true, FERRY_KIND_DEVICE},
     {memory_kind::stream_ordered, "stream-ordered", false, false, true, FERRY_KIND_DEVICE},
@@ -66,7 +69,8 @@ inline constexpr std::uint64_t lent_bytes = 96 << 10;
 struct buffer_sources {
     ferry_instance *ferry = nullptr;
     ferry_pinned_pool *pinned = nullptr;
-    CUmemPoolHandle_st *host_pool = nullptr, *host_pool_with_access = nullptr, *device_pools[2] = {};
+    CUmemPoolHandle_st *host_pool = nullptr, *host_pool_with_access = nullptr, *host_pools_of_one[2] = {},
+                       *device_pools[2] = {};
     const ferry_ipc_handle *lent = nullptr;
     bool has(memory_kind kind, int device) const;
 };
@@ -82,6 +86,10 @@ public:
     bool is_array() const { return made_array_.has_value(); }
     ferry_array *array() { return made_array_ ? &*made_array_ : nullptr; }
     std::uint64_t size() const { return model.size(); }
+    // Whether a copy in a context of `context_device` may treat some of the memory as pinned, or promises what it
+    // promises for pageable memory. `other` is the copy's other end.
+    bool may_be_pinned() const;
+    bool is_pageable_beside(const buffer &other, int context_device) const;
     std::byte *bytes_on_host() const { return reinterpret_cast<std::byte *>(address); }
     std::string name() const;
 

@@ -36,22 +36,6 @@ bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferr
     return false;
 }
 
-// Returns whether no other lane works on the buffer.
-bool is_only_of(const buffer &one, std::size_t lane) {
-    return ((one.readers | one.writers) & ~(std::uint32_t{1} << lane)) == 0;
-}
-
-// The program writes to the source again.
-void overwrite_source(const drawn_copy &drawn) {
-    buffer &from = *drawn.source.in;
-    for (std::uint64_t z = 0; z < drawn.size.depth; ++z)
-        for (std::uint64_t y = 0; y < drawn.size.height; ++y) {
-            const std::uint64_t at = drawn.source.offset_of(y, z);
-            std::memset(&from.model[at], 0x5c, drawn.size.width);
-            std::memset(from.bytes_on_host() + at, 0x5c, drawn.size.width);
-        }
-}
-
 // Adds flags that only single copies on streams take: relays, and what is promised when the call returns.
 void add_flags_of_streams(world &w, drawn_copy &drawn) {
     constexpr std::uint32_t promises[] = {FERRY_COPY_SOURCE_READ, FERRY_COPY_DESTINATION_WRITTEN,
@@ -71,9 +55,10 @@ void check_waits(world &w, std::size_t lane, const drawn_copy &drawn, const ferr
     buffer &from = *drawn.source.in, &to = *drawn.destination.in;
     const bool reuses = w.random.one_in(2); // drawn in any case, since the explanation may depend on timing
     if (explained.route == FERRY_ROUTE_NONE) return;
-    if (drawn.flags & FERRY_COPY_DESTINATION_WRITTEN && to.kind == memory_kind::heap && is_only_of(to, lane))
+    const int device = w.lanes[lane].device;
+    if (drawn.flags & FERRY_COPY_DESTINATION_WRITTEN && to.is_pageable_beside(from, device) && is_only_of(to, lane))
         w.compare(to, "right after a call that promises a written destination");
-    if (drawn.flags & FERRY_COPY_SOURCE_READ && from.kind == memory_kind::heap) {
+    if (drawn.flags & FERRY_COPY_SOURCE_READ && from.is_pageable_beside(to, device)) {
         if (reuses && &from != &to && is_only_of(from, lane)) overwrite_source(drawn);
         return;
     }

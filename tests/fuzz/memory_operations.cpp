@@ -55,7 +55,8 @@ void trim_pools(world &w) {
     ferry_instance *const ferry = w.run.ferry.get();
     const std::uint64_t keep = w.random.size(1 << 20);
     w.require(w.call(w.any_context(), [&] { return ferry_pinned_pool_trim(w.sources.pinned, keep); }));
-    for (CUmemPoolHandle_st *const pool : {w.sources.host_pool, w.sources.device_pools[0], w.sources.device_pools[1]}) {
+    for (CUmemPoolHandle_st *const pool :
+         {w.sources.host_pool, w.sources.host_pools_of_one[0], w.sources.device_pools[0], w.sources.device_pools[1]}) {
         if (!pool) continue;
         ferry_pool_stats stats = {};
         stats.struct_size = sizeof stats;

@@ -44,6 +44,8 @@ const operation operations[] = {
     {"contexts pushed and popped", 1, push_and_pop_contexts},
     {"memory, pools and events shared", 2, share_with_itself},
     {"profile saved and loaded", 1, save_and_load_a_profile},
+    {"copy within a buffer", 4, copy_within_a_buffer},
+    {"pieces within a buffer", 3, pieces_within_a_buffer},
     {"refused copy", 6, refused_copy},
     {"refused batch", 2, refused_batch},
     {"refused fill", 2, refused_fill},
@@ -79,6 +81,20 @@ drawn_copy any_copy(world &of) {
     while (!draw_copy(of.random, any_source(of), any_buffer(of), drawn)) {
     }
     return drawn;
+}
+
+bool is_only_of(const buffer &one, std::size_t lane) {
+    return ((one.readers | one.writers) & ~(std::uint32_t{1} << lane)) == 0;
+}
+
+void overwrite_source(const drawn_copy &drawn) {
+    buffer &from = *drawn.source.in;
+    for (std::uint64_t z = 0; z < drawn.size.depth; ++z)
+        for (std::uint64_t y = 0; y < drawn.size.height; ++y) {
+            const std::uint64_t at = drawn.source.offset_of(y, z);
+            std::memset(&from.model[at], 0x5c, drawn.size.width);
+            std::memset(from.bytes_on_host() + at, 0x5c, drawn.size.width);
+        }
 }
 
 std::vector<buffer *> buffers_beside(world &of, const std::vector<buffer *> &taken) {

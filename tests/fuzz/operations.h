@@ -54,6 +54,10 @@ void push_and_pop_contexts(world &);
 void share_with_itself(world &);
 void save_and_load_a_profile(world &);
 
+// overlap_operations.cpp
+void copy_within_a_buffer(world &);
+void pieces_within_a_buffer(world &);
+
 // refused_operations.cpp
 void refused_copy(world &);
 void refused_batch(world &);
@@ -68,6 +72,10 @@ bool is_filled_on(const buffer &to, const lane &on);
 // Returns the buffer written last in half of the cases, else any.
 buffer &any_source(world &of);
 drawn_copy any_copy(world &of);
+// Returns whether no other lane works on the buffer.
+bool is_only_of(const buffer &one, std::size_t lane);
+// The program writes to the source again.
+void overwrite_source(const drawn_copy &drawn);
 // The buffers that are not among `taken`.
 std::vector<buffer *> buffers_beside(world &of, const std::vector<buffer *> &taken);
 std::string describe_status(std::int32_t status, const ferry_error_info &error);

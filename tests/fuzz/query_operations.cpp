@@ -31,10 +31,11 @@ void query_an_address(world &w) {
     const std::uint64_t address = one.address + w.random.up_to(one.size() - 1);
     w.require(w.call(w.contexts[1], [&] { return ferry_address_get_info(ferry, address, &info); }));
     if (one.kind == memory_kind::registered_in_part) return;
-    const std::int32_t memory = one.kind == memory_kind::managed ? FERRY_MEMORY_MANAGED
-                                : !one.traits().is_on_host       ? FERRY_MEMORY_DEVICE
-                                : one.traits().is_pageable       ? FERRY_MEMORY_PAGEABLE
-                                                                 : FERRY_MEMORY_PINNED;
+    const bool is_reached = one.kind == memory_kind::host_pool_of_one_device && one.device == 0; // the context's device
+    const std::int32_t memory = one.kind == memory_kind::managed          ? FERRY_MEMORY_MANAGED
+                                : !one.traits().is_on_host                ? FERRY_MEMORY_DEVICE
+                                : one.traits().is_pageable && !is_reached ? FERRY_MEMORY_PAGEABLE
+                                                                          : FERRY_MEMORY_PINNED;
     w.expect(info.memory == memory, "wrong memory kind of an address");
     if (memory == FERRY_MEMORY_DEVICE) w.expect(info.device == one.device, "wrong device of an address");
     if (info.range_start)

@@ -154,7 +154,8 @@ void refused_fill(world &w) {
         how.spoil(fill);
     else
         expected = to.is_array() ? FERRY_ERROR_UNSUPPORTED : FERRY_ERROR_KIND, field = FERRY_FIELD_KIND;
-    if (to.kind == memory_kind::registered_in_part || to.kind == memory_kind::host_pool)
+    if (to.kind == memory_kind::registered_in_part || to.kind == memory_kind::host_pool ||
+        to.kind == memory_kind::host_pool_of_one_device)
         return; // may be fillable or not
     w.say(std::string(to.traits().is_fillable ? how.name : "unfillable memory") + " in a fill of " + to.name());
     w.wait_for(to);

@@ -12,6 +12,7 @@ world::world(fuzz_run &run, unsigned thread) : run(run), random(run.seed * 64 + 
     make_pools();
     for (const memory_traits &traits : all_memory)
         if (sources.has(traits.kind, 0)) buffers.push_back(make_buffer(traits.kind));
+    if (sources.host_pool) buffers.push_back(make_buffer(memory_kind::host_pool_of_one_device));
     for (int i = 0; i < 4; ++i) // more of the kinds that are staged
         buffers.push_back(make_buffer(i % 2 ? memory_kind::device : memory_kind::heap));
 }
@@ -62,8 +63,12 @@ void world::make_pools() {
     desc.index = 0;
     require(ferry_pool_create(sources.ferry, &desc, &sources.host_pool, nullptr));
     require(ferry_pool_create(sources.ferry, &desc, &sources.host_pool_with_access, nullptr));
-    for (int device = 0; device < devices; ++device)
-        require(ferry_pool_set_access(sources.ferry, sources.host_pool_with_access, device, FERRY_ACCESS_READ_WRITE));
+    for (int device = 0; device < devices; ++device) {
+        CUmemPoolHandle_st *&of_one = sources.host_pools_of_one[device];
+        require(ferry_pool_create(sources.ferry, &desc, &of_one, nullptr));
+        for (CUmemPoolHandle_st *const pool : {sources.host_pool_with_access, of_one})
+            require(ferry_pool_set_access(sources.ferry, pool, device, FERRY_ACCESS_READ_WRITE));
+    }
 }
 
 world::~world() {
@@ -72,7 +77,8 @@ world::~world() {
         one.reset();
     require(ferry_pinned_pool_destroy(sources.pinned));
     for (CUmemPoolHandle_st *const pool :
-         {sources.host_pool, sources.host_pool_with_access, sources.device_pools[0], sources.device_pools[1]})
+         {sources.host_pool, sources.host_pool_with_access, sources.host_pools_of_one[0], sources.host_pools_of_one[1],
+          sources.device_pools[0], sources.device_pools[1]})
         require(ferry_pool_destroy(sources.ferry, pool));
     for (std::size_t i = 0; i < lanes.size(); ++i) {
         const made_current scope(lanes[i].context);
@@ -148,6 +154,10 @@ ferry_instance *world::instance_for(const std::vector<effect> &effects) {
         // Only the instance that registered the memory can tell its parts apart.
         for (const buffer *const end : {from, to})
             if (end && end->kind == memory_kind::registered_in_part) return run.ferry.get();
+        // And only the instance that made an array knows its device.
+        if (const auto *const copy = std::get_if<drawn_copy>(&one))
+            for (const view *const end : {&copy->source, &copy->destination})
+                if (end->in->is_array() && !end->states_device) return run.ferry.get();
     }
     return random.one_in(4) ? run.other.get() : run.ferry.get();
 }
@@ -186,8 +196,7 @@ void world::order(std::size_t lane, const std::vector<effect> &effects) {
     // row, which the driver reads inside the call (docs/contract.md).
     const bool may_be_read_before = std::any_of(effects.begin(), effects.end(), [&](const effect &one) {
         const buffer *const from = source_of(one);
-        return from && from->traits().is_on_host &&
-               (!from->traits().is_pageable || is_written_by_a_host_function(*from));
+        return from && from->traits().is_on_host && (from->may_be_pinned() || is_written_by_a_host_function(*from));
     });
     const struct lane &next = lanes[lane];
     behind_.clear();
