@@ -15,6 +15,7 @@
 
 #include "base/checked.h"
 #include "base/rounding.h"
+#include "system/memory_groups.h"
 #include "system/threads.h"
 
 namespace ferry {
@@ -60,28 +61,6 @@ bool find_number(const text &in, const char *key, std::uint64_t &number) noexcep
     char *end = nullptr;
     number = std::strtoull(at, &end, 10);
     return end != at;
-}
-
-// Returns how much memory the control group at `path` and its parents leave. Inactive file cache counts as free.
-std::uint64_t memory_left_in_groups(char *path, text &scratch) noexcept {
-    std::uint64_t left = UINT64_MAX;
-    char name[512];
-    const auto read = [&](const char *file, const char *key, std::uint64_t &number) noexcept {
-        std::snprintf(name, sizeof name, "/sys/fs/cgroup%s/%s", path, file);
-        read_text(name, scratch);
-        return find_number(scratch, key, number);
-    };
-    for (;;) {
-        std::uint64_t limit = 0, used = 0, cached = 0;
-        if (read("memory.max", "", limit) && read("memory.current", "", used)) {
-            read("memory.stat", "inactive_file ", cached);
-            used -= std::min(used, cached);
-            left = std::min(left, limit - std::min(limit, used));
-        }
-        char *const parent = std::strrchr(path, '/');
-        if (!parent) return left;
-        *parent = '\0';
-    }
 }
 
 // Returns whether the system gives programs that ask for them huge pages of the usual size. With other small pages than
@@ -216,17 +195,7 @@ bool is_memory_left(std::uint64_t size) noexcept {
     std::uint64_t left = UINT64_MAX, number = 0;
     read_text("/proc/meminfo", scratch);
     if (find_number(scratch, "MemAvailable:", number)) left = number << 10;
-    char path[256] = "";
-    read_text("/proc/self/cgroup", scratch);
-    if (const char *const found = std::strstr(scratch.bytes, "0::/")) { // the entry of the unified hierarchy
-        const char *const begin = found + std::strlen("0::");
-        const std::size_t length = std::strcspn(begin, "\n");
-        if (length < sizeof path) {
-            std::memcpy(path, begin, length);
-            path[length == 1 ? 0 : length] = '\0';
-        }
-    }
-    left = std::min(left, memory_left_in_groups(path, scratch));
+    left = std::min(left, memory_left_in_groups());
     return size <= left - left / 16; // both values are estimates
 }
 

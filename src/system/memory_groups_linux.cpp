@@ -1,0 +1,100 @@
+#if defined(__linux__)
+#include "system/memory_groups.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace ferry {
+
+namespace {
+
+// Reads a file line by line. Its buffer is short, because callers may have small stacks: a longer line is left out.
+class lines_of {
+public:
+    explicit lines_of(const char *path) noexcept : file_(open(path, O_RDONLY | O_CLOEXEC)) {}
+    ~lines_of() {
+        if (file_ >= 0) close(file_);
+    }
+    lines_of(const lines_of &) = delete;
+    lines_of &operator=(const lines_of &) = delete;
+
+    bool next(std::string_view &line) noexcept {
+        for (;;) {
+            const char *const end = std::find(begin_, end_, '\n');
+            if (end != end_) {
+                line = {begin_, static_cast<std::size_t>(end - begin_)};
+                begin_ = end + 1;
+                if (!std::exchange(is_cut_, false)) return true;
+                continue;
+            }
+            if (!fill()) {
+                line = {begin_, static_cast<std::size_t>(end_ - begin_)}; // a last line without a line feed
+                begin_ = end_;
+                return !line.empty() && !is_cut_;
+            }
+        }
+    }
+
+private:
+    // Reads on behind a line that is not complete. False at the end of the file.
+    bool fill() noexcept {
+        if (file_ < 0) return false;
+        if (begin_ == text_ && end_ == text_ + sizeof text_) {
+            is_cut_ = true;
+            begin_ = end_;
+        }
+        const std::size_t held = static_cast<std::size_t>(end_ - begin_);
+        std::memmove(text_, begin_, held);
+        const ssize_t length = read(file_, text_ + held, sizeof text_ - held);
+        begin_ = text_;
+        end_ = text_ + held + std::max<ssize_t>(length, 0);
+        return length > 0;
+    }
+
+    const int file_;
+    char text_[1024];
+    const char *begin_ = text_, *end_ = text_;
+    bool is_cut_ = false; // the line has lost its beginning
+};
+
+bool read_number_of_file(const char *path, const char *key, std::uint64_t &number) noexcept {
+    lines_of file(path);
+    const std::string_view wanted = key;
+    for (std::string_view line; file.next(line);)
+        if (line.substr(0, wanted.size()) == wanted) {
+            const char *const digits = line.data() + wanted.size();
+            return std::from_chars(digits, line.data() + line.size(), number).ec == std::errc();
+        }
+    return false;
+}
+
+std::uint64_t memory_left_in_hierarchy(group_version version) noexcept {
+    memory_group group;
+    {
+        group_name own;
+        if (lines_of lines("/proc/self/cgroup"); !find_own_group(
+                version, [&](std::string_view &line) noexcept { return lines.next(line); }, own))
+            return UINT64_MAX;
+        lines_of lines("/proc/self/mountinfo");
+        if (!find_directory(
+                version, own, [&](std::string_view &line) noexcept { return lines.next(line); }, group))
+            return UINT64_MAX;
+    }
+    return memory_left_in(version, group, [](const char *path, const char *key, std::uint64_t &number) noexcept {
+        return read_number_of_file(path, key, number);
+    });
+}
+
+} // namespace
+
+std::uint64_t memory_left_in_groups() noexcept {
+    return std::min(memory_left_in_hierarchy(group_version::v1), memory_left_in_hierarchy(group_version::v2));
+}
+
+} // namespace ferry
+#endif
