@@ -147,11 +147,15 @@ TEST_F(without_kernels, copies_on_32_streams_at_once_arrive) {
 // Slots are reserved when a copy is enqueued. Where none is left, the driver copies, or a forced copy is refused.
 TEST_F(without_kernels, copies_without_a_slot_go_another_way) {
     ferry_options options = driver.options();
-    options.staging_bytes = 4096; // one slot, which kernels need
+    options.staging_bytes = 8192; // two slots, one of which kernels need
     counted = open_or_fail(options);
     const bytes from = random_bytes(100'000, 1);
     const device_memory device(from.size());
-    constexpr std::uint32_t read = by_copies | FERRY_COPY_SOURCE_READ; // the caller would help
+    const test_stream other;
+    const device_memory elsewhere(from.size());
+    gate held(other);
+    ASSERT_OK(copy_async(elsewhere, at(from), from.size(), by_copies, other)); // takes the other slot
+    constexpr std::uint32_t read = by_copies | FERRY_COPY_SOURCE_READ;         // the caller would help
     EXPECT_EQ(copy_async(device, at(from), from.size(), by_copies, stream), FERRY_ERROR_LIMIT);
     EXPECT_EQ(copy_async(device, at(from), from.size(), read, stream), FERRY_ERROR_LIMIT);
     ferry_ticket *ticket = nullptr;
@@ -184,7 +188,7 @@ TEST_F(without_kernels, copies_of_too_many_chunks_are_left_to_the_driver) {
         EXPECT_TRUE(read_back(device, sent.size()) == sent) << has_ticket;
     }
     const ferry_copy_desc forced = line(device, at(sent), sent.size(), by_copies);
-    EXPECT_EQ(ferry_copy_async(instance.get(), &forced, stream, nullptr, nullptr), FERRY_ERROR_LIMIT);
+    EXPECT_EQ(ferry_copy_async(instance.get(), &forced, stream, nullptr, nullptr), FERRY_ERROR_ROUTE);
 }
 
 // The driver reads a short row of pinned memory inside the call if the stream is idle. Here the stream waits.
