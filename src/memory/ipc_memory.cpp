@@ -167,13 +167,15 @@ error ipc_memory::open_memory(const handle_contents &contents, int device, std::
     CUipcMemHandle payload;
     std::memcpy(&payload, contents.payload, sizeof payload);
     CUdeviceptr opened = 0;
+    const relaxed_capture_mode relaxed(cu_); // until the memory is recorded or closed again
+    if (!relaxed.entered()) return relaxed.why();
     if (const std::int32_t status =
-            call_relaxed(cu_, cu_.cuIpcOpenMemHandle, &opened, payload,
-                         unsigned{CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS})) // the only flag, and required
+            call_optional(cu_.cuIpcOpenMemHandle, &opened, payload,
+                          unsigned{CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS})) // the only flag, and required
         return import_failure(status);
     std::uint64_t size = 0;
     if (error failed = measure_opened(opened, contents, size)) {
-        call_relaxed(cu_, cu_.cuIpcCloseMemHandle, opened);
+        call_optional(cu_.cuIpcCloseMemHandle, opened);
         return failed;
     }
     (void)imported_memory_.append({contents, opened, size, device, context, nullptr, 1, false});
@@ -198,7 +200,9 @@ error ipc_memory::import_from_pool(const handle_contents &contents, int device, 
     CUmemPoolPtrExportData payload;
     std::memcpy(&payload, contents.payload, sizeof payload);
     CUdeviceptr opened = 0;
-    if (const std::int32_t status = call_relaxed(cu_, cu_.cuMemPoolImportPointer, &opened, pool, &payload))
+    const relaxed_capture_mode relaxed(cu_); // until the memory is recorded or freed again
+    if (!relaxed.entered()) return relaxed.why();
+    if (const std::int32_t status = call_optional(cu_.cuMemPoolImportPointer, &opened, pool, &payload))
         return import_failure(status);
     std::uint64_t size = 0;
     if (error failed = measure_opened(opened, contents, size)) {
@@ -219,13 +223,15 @@ error ipc_memory::import_from_pool(const handle_contents &contents, int device, 
     return {};
 }
 
-// Ends the import of a refused handle. The driver does not count imports, so an import that has a record must stay. No
-// work uses the memory yet, so any stream will do. If the thread captures its own stream, the memory stays mapped.
+// Ends the import of a refused handle. The driver does not count imports, so an import that has a record must stay. The
+// pool can be closed once a stream has passed the free, and the caller has no stream for that: this one is empty.
 void ipc_memory::free_unless_known(CUmemoryPool pool, CUdeviceptr opened) noexcept {
     for (const imported_memory &known : imported_memory_)
         if (known.pool == pool && known.address == opened) return;
-    if (!is_being_captured(cu_, CU_STREAM_PER_THREAD))
-        call_relaxed(cu_, cu_.cuMemFreeAsync, opened, CU_STREAM_PER_THREAD);
+    CUstream stream = nullptr;
+    if (call_optional(cu_.cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, 0)) return;
+    if (!call_optional(cu_.cuMemFreeAsync, opened, stream)) call_optional(cu_.cuStreamSynchronize, stream);
+    call_optional(cu_.cuStreamDestroy, stream);
 }
 
 ipc_memory::imported_memory *ipc_memory::find_address(std::uint64_t address) noexcept {

@@ -1,9 +1,12 @@
 // Scenarios for everything but copies: instances, contexts, memory, pools, streams and events, sharing, calibration.
+#include <atomic>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "faults/trial.h"
+#include "memory/ipc_handle.h"
 #include "support/second_process.h"
 
 namespace ferry::test {
@@ -92,6 +95,31 @@ void contexts(trial &t) {
         if (is_adopted) RELEASE(t, ferry_context_adopt, t.ferry, 0, nullptr);
         RELEASE(t, ferry_context_destroy, t.ferry, own);
     }
+}
+
+// The tracer's events end with the context, and a copy that was made must not be reported as failed.
+void contexts_that_end_beside_a_trace(trial &t) {
+    static std::atomic<int> failed = 0;
+    failed = 0;
+    ferry_options options = t.options();
+    options.trace = [](void *, const ferry_trace_event *event) {
+        failed += event->phase == FERRY_PHASE_DONE && event->status;
+    };
+    t.open(options);
+    for (int i = 0; i < 3; ++i) {
+        CUctx_st *own = nullptr;
+        if (!MAKE(t, own, ferry_context_create, t.ferry, 0, 0, &own, t.error())) continue;
+        const CUcontext before = t.context();
+        t.make_current(own);
+        CUstream stream = nullptr;
+        CUdeviceptr memory = 0;
+        EXPECT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        EXPECT_OK(raw().cuMemAlloc(&memory, 8192));
+        CALL(t, ferry_copy_bytes_async, t.ferry, memory + 4096, memory, 4096, stream, t.error());
+        t.make_current(before);
+        RELEASE(t, ferry_context_destroy, t.ferry, own);
+    }
+    if (failed && !t.driver.injected()) t.add(finding::bad_output, "the trace reports a failed copy");
 }
 
 void streams_and_events(trial &t) {
@@ -524,6 +552,22 @@ FERRY_SECOND_PROCESS(exports_everything) {
     return 0;
 }
 
+// A handle that states more than is mapped, of memory that is imported and of memory that is not.
+void expect_nothing_forged(trial &t, const ferry_ipc_handle &genuine) {
+    for (const bool is_imported : {true, false}) {
+        handle_contents contents;
+        EXPECT_OK(decode(genuine, contents).status);
+        contents.offset = std::uint64_t{1} << 40;
+        contents.allocation_size = contents.offset + contents.size;
+        if (!is_imported) ++contents.buffer_id;
+        ferry_ipc_handle forged;
+        encode(contents, forged);
+        std::uint64_t address = 0;
+        t.begin("ferry_ipc_import_memory");
+        t.ended_refused("ferry_ipc_import_memory", ferry_ipc_import_memory(t.ferry, &forged, &address, t.error()));
+    }
+}
+
 void sharing_with_another_process(trial &t) {
     second_process other("exports_everything");
     const auto all = other->receive<exported>();
@@ -549,6 +593,7 @@ void sharing_with_another_process(trial &t) {
     MAKE(t, first, ferry_ipc_import_memory, t.ferry, &all.memory, &first, t.error());
     MAKE(t, second, ferry_ipc_import_memory, t.ferry, &all.memory, &second, t.error());
     if (first && second && first != second) t.add(finding::bad_output, "memory imported twice has two addresses");
+    expect_nothing_forged(t, all.memory);
     for (const std::uint64_t address : {first, second}) {
         if (!address) continue;
         expect_bytes(address, shared_byte);
@@ -558,6 +603,7 @@ void sharing_with_another_process(trial &t) {
     if (MAKE(t, pool, ferry_ipc_import_pool, t.ferry, &all.pool, descriptor, &pool, t.error())) {
         std::uint64_t pooled = 0;
         if (MAKE(t, pooled, ferry_ipc_import_memory, t.ferry, &all.pooled, &pooled, t.error())) {
+            expect_nothing_forged(t, all.pooled);
             expect_bytes(pooled, pooled_byte);
             RELEASE(t, ferry_ipc_close_memory, t.ferry, pooled, t.stream);
             t.wait_and_compare(t.stream);
@@ -609,6 +655,7 @@ void calibration_of_a_pair(trial &t) {
 const std::vector<scenario> memory_scenarios = {
     {"opening and closing", opening_and_closing},
     {"contexts", contexts},
+    {"contexts that end beside a trace", contexts_that_end_beside_a_trace},
     {"streams and events", streams_and_events},
     {"memory of devices", memory_of_devices},
     {"memory of hosts", memory_of_hosts},

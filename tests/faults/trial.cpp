@@ -99,7 +99,20 @@ void trial::close() {
 
 void trial::begin(const char *name) { std::snprintf(result_.last_call, sizeof result_.last_call, "%s", name); }
 
+void trial::ended_refused(const char *name, std::int32_t status) {
+    note_call(name, status);
+    if (status == FERRY_SUCCESS) add(finding::bad_output, "%s did what it must refuse", name);
+}
+
 bool trial::ended(const char *name, std::int32_t status) {
+    note_call(name, status);
+    if (status == FERRY_SUCCESS) return true;
+    ++result_.failed_calls;
+    if (!driver.injected()) add(finding::harness, "%s failed before any fault: %s", name, ferry_status_name(status));
+    return false;
+}
+
+void trial::note_call(const char *name, std::int32_t status) {
     ++result_.calls;
     CUcontext now = nullptr;
     raw().cuCtxGetCurrent(&now);
@@ -114,10 +127,6 @@ bool trial::ended(const char *name, std::int32_t status) {
     is_error_asked_ = false;
     if (status > 0 || std::string(ferry_status_name(status)) == "FERRY_ERROR_UNKNOWN_STATUS")
         add(finding::bad_output, "%s returned %d", name, status);
-    if (status == FERRY_SUCCESS) return true;
-    ++result_.failed_calls;
-    if (!driver.injected()) add(finding::harness, "%s failed before any fault: %s", name, ferry_status_name(status));
-    return false;
 }
 
 ferry_error_info *trial::error() {

@@ -81,6 +81,8 @@ public:
         if (!succeeded && handle != Handle{}) add(finding::bad_output, "%s failed and returned an object", name);
         return succeeded;
     }
+    // For a call that must not succeed, with or without a fault.
+    void ended_refused(const char *name, std::int32_t status);
     // For the last argument of the next call. The status in the struct must agree with what the call returns.
     ferry_error_info *error();
     // For a call that releases something. If the call fails, it is made again without faults.
@@ -119,6 +121,7 @@ public:
 
 private:
     void look_for_leaks();
+    void note_call(const char *name, std::int32_t status);
 
     const fault planned_;
     verdict &result_;

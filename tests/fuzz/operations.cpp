@@ -43,6 +43,8 @@ const operation operations[] = {
     {"other queries", 2, query_the_rest},
     {"contexts pushed and popped", 1, push_and_pop_contexts},
     {"memory, pools and events shared", 2, share_with_itself},
+    {"forged handles of imported memory", 2, import_forged_handles},
+    {"context that ends with a copy in flight", 1, end_a_context, true},
     {"profile saved and loaded", 1, save_and_load_a_profile},
     {"copy within a buffer", 4, copy_within_a_buffer},
     {"pieces within a buffer", 3, pieces_within_a_buffer},

@@ -52,6 +52,8 @@ void query_an_address(world &);
 void query_the_rest(world &);
 void push_and_pop_contexts(world &);
 void share_with_itself(world &);
+void import_forged_handles(world &);
+void end_a_context(world &);
 void save_and_load_a_profile(world &);
 
 // overlap_operations.cpp

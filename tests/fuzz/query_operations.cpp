@@ -1,6 +1,11 @@
 // Operations that copy nothing, between those that do. Their answers must agree with the buffers.
+#include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "fuzz/operations.h"
+#include "memory/ipc_handle.h"
+#include "support/raw_objects.h"
 #include "support/system.h"
 
 namespace ferry::test {
@@ -122,6 +127,68 @@ void share_with_itself(world &w) {
     w.expect(imported == event, "an event of this process was imported as another event");
     w.require(ferry_ipc_close_event(ferry, imported));
     w.require(ferry_event_destroy(ferry, event));
+}
+
+// A peer may state anything in a handle. What is imported must lie in the memory that the peer has lent.
+void import_forged_handles(world &w) {
+    if (!w.run.lent) return;
+    ferry_instance *const ferry = w.run.ferry.get();
+    std::uint64_t base = 0, inside = 0;
+    w.say("importing forged handles");
+    w.require(w.call(w.any_context(), [&] { return ferry_ipc_import_memory(ferry, w.run.lent, &base, nullptr); }));
+    handle_contents contents;
+    w.require(decode(*w.run.lent, contents).status);
+    const std::uint64_t here = reinterpret_cast<std::uintptr_t>(&base);
+    const std::uint64_t sizes[] = {0,    1,           4096,      lent_bytes / 2, lent_bytes, lent_bytes + 1,
+                                   here, here - base, UINT64_MAX};
+    for (std::uint64_t *const field : {&contents.offset, &contents.size, &contents.allocation_size})
+        if (w.random.one_in(2)) *field = w.random.of(sizes) + w.random.up_to(1);
+    if (w.random.one_in(2) && contents.size < UINT64_MAX - contents.offset)
+        contents.allocation_size = std::max(contents.allocation_size, contents.offset + contents.size);
+    for (std::uint64_t *const field : {&contents.original, &contents.buffer_id})
+        if (w.random.one_in(4)) *field = w.random.up_to(1) ? 0 : *field + 1;
+    if (w.random.one_in(8) && on_software_driver()) contents.payload[w.random.up_to(sizeof contents.payload - 1)] ^= 1;
+    ferry_ipc_handle forged;
+    encode(contents, forged);
+    const std::int32_t status =
+        w.call(w.any_context(), [&] { return ferry_ipc_import_memory(ferry, &forged, &inside, nullptr); });
+    if (status == FERRY_SUCCESS) {
+        const std::uint64_t offset = inside - base;
+        w.expect(offset < lent_bytes && contents.size <= lent_bytes - offset, "a forged handle reaches other memory");
+        w.require(w.call(w.any_context(), [&] { return ferry_ipc_close_memory(ferry, inside, nullptr); }));
+    } else {
+        w.expect(status == FERRY_ERROR_HANDLE && !inside, "a forged handle was not refused as one");
+    }
+    w.require(w.call(w.any_context(), [&] { return ferry_ipc_close_memory(ferry, base, nullptr); }));
+}
+
+// The copy must arrive, and a trace must not report that it failed.
+void end_a_context(world &w) {
+    ferry_instance *const ferry = w.run.ferry.get();
+    CUcontext ending = nullptr;
+    w.say("ending a context with a copy in flight");
+    if (!w.require(ferry_context_create(ferry, 0, 0, &ending, nullptr))) return;
+    const std::uint64_t size = 1 + w.random.up_to(300'000);
+    const bytes sent = random_bytes(size, w.random.up_to(1000));
+    bytes got(size);
+    {
+        const made_current scope(ending);
+        CUstream stream = nullptr;
+        CUdeviceptr there = 0;
+        w.require(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        w.require(raw().cuMemAlloc(&there, size));
+        if (w.random.one_in(2)) {
+            static constexpr auto hold = [](void *) { std::this_thread::sleep_for(std::chrono::microseconds(300)); };
+            w.require(raw().cuLaunchHostFunc(stream, hold, nullptr));
+        }
+        const auto copy = [&](std::uint64_t to, std::uint64_t from) {
+            w.require(ferry_copy_bytes_async(ferry, to, from, size, stream, nullptr));
+        };
+        copy(there, reinterpret_cast<std::uintptr_t>(sent.data()));
+        copy(reinterpret_cast<std::uintptr_t>(got.data()), there);
+    }
+    w.require(ferry_context_destroy(ferry, ending));
+    w.expect(got == sent, "a copy was lost with its context");
 }
 
 void save_and_load_a_profile(world &w) {

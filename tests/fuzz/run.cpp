@@ -34,7 +34,14 @@ fuzz_run::fuzz_run(std::uint64_t seed, unsigned threads)
         options.submit = program_threads::submit;
         options.submit_user = &*workers;
     }
+    if (dice(seed + 1).one_in(2)) {
+        options.trace_user = this;
+        options.trace = [](void *self, const ferry_trace_event *event) {
+            if (event->phase == FERRY_PHASE_DONE && event->status) ++static_cast<fuzz_run *>(self)->failed_in_trace;
+        };
+    }
     ferry = open_or_fail(options);
+    options.trace = nullptr;
     options.checks = how.checks == FERRY_CHECKS_FULL ? FERRY_CHECKS_BASIC : FERRY_CHECKS_FULL;
     other = open_or_fail(options);
 }

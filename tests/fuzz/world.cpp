@@ -337,6 +337,7 @@ void world::check_all() {
         synchronize(i);
     for (const auto &one : buffers)
         compare(*one, "after all streams were synchronized");
+    expect(run.failed_in_trace == 0, "the trace has reported that a copy failed");
 }
 
 // ---- Creation and release

@@ -41,6 +41,8 @@ struct fuzz_run {
     const ferry_ipc_handle *lent = nullptr;
     bool prints = false; // prints each operation as it begins
     std::atomic<bool> has_failed = false;
+    // Copies that the trace has reported as failed when they were done. Every other run is traced.
+    std::atomic<int> failed_in_trace = 0;
 
     // Records what a thread is doing, for the watchdog.
     void say(unsigned thread, const std::string &words);

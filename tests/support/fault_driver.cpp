@@ -1,5 +1,6 @@
 #include "support/fault_driver.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -40,7 +41,8 @@ bool is_faulty(entry_state &entry) {
 
 // ---- Objects
 
-enum class effect { creates, destroys };
+// creates_once: the driver returns the same object again, and does not count.
+enum class effect { creates, creates_once, destroys };
 // Where the handle is. Most calls that create an object write the handle to where their first argument points.
 enum class handle_at { first_argument, target_of_first_argument, second_argument };
 struct object_call {
@@ -59,7 +61,7 @@ constexpr object_call object_calls[] = {
     {"cuMemAllocManaged", effect::creates, "device memory", handle_at::target_of_first_argument},
     {"cuMemAllocAsync", effect::creates, "device memory", handle_at::target_of_first_argument},
     {"cuMemAllocFromPoolAsync", effect::creates, "device memory", handle_at::target_of_first_argument},
-    {"cuMemPoolImportPointer", effect::creates, "device memory", handle_at::target_of_first_argument},
+    {"cuMemPoolImportPointer", effect::creates_once, "device memory", handle_at::target_of_first_argument},
     {"cuMemFree", effect::destroys, "device memory", handle_at::first_argument},
     {"cuMemFreeAsync", effect::destroys, "device memory", handle_at::first_argument},
     {"cuIpcOpenMemHandle", effect::creates, "mapping of another process", handle_at::target_of_first_argument},
@@ -108,17 +110,21 @@ template <class Argument> std::uint64_t as_number([[maybe_unused]] Argument argu
 
 // Called after a call succeeded, or instead of a call that is made to fail.
 void note_object(const object_call &call, const std::uint64_t *arguments, bool is_injected) {
-    if (call.what == effect::creates && is_injected) return;
+    if (call.what != effect::destroys && is_injected) return;
     std::uint64_t handle = arguments[call.handle == handle_at::second_argument];
     if (call.handle == handle_at::target_of_first_argument)
         std::memcpy(&handle, reinterpret_cast<const void *>(arguments[0]), sizeof handle);
     if (handle == 0 && call.handle == handle_at::target_of_first_argument) return; // an allocation of 0 bytes
     const std::lock_guard lock(objects_mutex);
-    if (call.what == effect::creates) return objects.push_back({call.kind, handle, false});
+    const auto is_known = [&](const fault_driver::live_object &one) {
+        return one.handle == handle && std::strcmp(one.kind, call.kind) == 0;
+    };
+    if (call.what == effect::creates_once && std::any_of(objects.begin(), objects.end(), is_known)) return;
+    if (call.what != effect::destroys) return objects.push_back({call.kind, handle, false});
     // Prefers, among several references to one context, one whose release has not failed.
     std::size_t found = objects.size();
     for (std::size_t i = 0; i < objects.size(); ++i) {
-        if (objects[i].handle != handle || std::strcmp(objects[i].kind, call.kind) != 0) continue;
+        if (!is_known(objects[i])) continue;
         found = i;
         if (!objects[i].destruction_failed) break;
     }
