@@ -1,7 +1,10 @@
-// Which host memory the process may read: one range, and many ranges with few system calls.
+// Which host memory the process may read or write: one range, and many ranges with few system calls.
 #include <cerrno>
 #include <filesystem>
 #include <iterator>
+#include <optional>
+#include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -13,11 +16,13 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
 
 #include "support/system.h"
+#include "system/host_access.h"
 #include "system/pages.h"
 #include "system/readable.h"
 
@@ -95,6 +100,116 @@ TEST(readable, only_the_ends_of_a_range_count) {
 TEST(readable, a_range_at_either_end_of_the_address_space_is_unreadable) {
     EXPECT_FALSE(are_readable({{0, 7}}));
     EXPECT_FALSE(are_readable({{UINT64_MAX - 7, UINT64_MAX}}));
+}
+
+// Returns the first address of `range` that cannot be used, or 0. Asks in both ways: for single mappings, where the
+// system supports that, and by the list of all mappings.
+std::uint64_t first_barred(const address_span &range, host_use use) {
+    std::uint64_t found[2] = {};
+    for (const bool is_listed : {false, true}) {
+        address_space mappings;
+        if (!is_listed) mappings.open();
+        errno = EDOM;
+        host_access access(mappings);
+        address_span barred;
+        if (access.find_barred(range, use, barred)) {
+            EXPECT_GE(barred.first, range.first);
+            EXPECT_LE(barred.last, range.last);
+            found[is_listed] = barred.first;
+        }
+        EXPECT_EQ(errno, EDOM);
+    }
+    EXPECT_EQ(found[0], found[1]);
+    return found[0];
+}
+
+TEST(host_access, memory_of_the_program_can_be_used) {
+    const mapped_pages pages(40);
+    std::vector<std::byte> heap(100);
+    const auto first = reinterpret_cast<std::uintptr_t>(heap.data());
+    for (const host_use use : {host_use::read, host_use::write}) {
+        EXPECT_EQ(first_barred({pages.first, pages.first + pages.size() - 1}, use), 0u);
+        EXPECT_EQ(first_barred({first, first + 99}, use), 0u);
+        EXPECT_EQ(first_barred({first + 99, first + 99}, use), 0u);
+    }
+}
+
+TEST(host_access, pages_are_used_as_their_protection_allows) {
+    const mapped_pages pages(9);
+    const auto at = [&](std::size_t page) { return pages.first + page * pages.page; };
+    pages.allow(3 * pages.page, pages.page, page_access::read);
+    pages.allow(6 * pages.page, pages.page, page_access::none);
+    const address_span all = {pages.first, pages.first + pages.size() - 1};
+    EXPECT_EQ(first_barred(all, host_use::read), at(6));
+    EXPECT_EQ(first_barred(all, host_use::write), at(3));
+    EXPECT_EQ(first_barred({at(3) + 5, at(3) + 5}, host_use::read), 0u);
+    EXPECT_EQ(first_barred({at(3) + 5, at(3) + 5}, host_use::write), at(3) + 5);
+    EXPECT_EQ(first_barred({at(4), at(6) - 1}, host_use::write), 0u);
+    EXPECT_EQ(first_barred({at(4), at(6)}, host_use::write), at(6));
+}
+
+TEST(host_access, a_hole_between_mappings_is_found_wherever_it_is) {
+    for (const std::size_t hole : {0, 1, 4, 7}) {
+        const mapped_pages pages(8);
+        pages.unmap(hole);
+        const address_span all = {pages.first, pages.first + pages.size() - 1};
+        for (const host_use use : {host_use::read, host_use::write})
+            EXPECT_EQ(first_barred(all, use), pages.first + hole * pages.page) << hole;
+    }
+    EXPECT_EQ(first_barred({16, 20}, host_use::read), 16u);
+    EXPECT_EQ(first_barred({UINT64_MAX - 7, UINT64_MAX}, host_use::write), UINT64_MAX - 7);
+}
+
+TEST(host_access, what_is_barred_ends_with_its_mapping_or_hole) {
+    const mapped_pages pages(9);
+    pages.unmap(2);
+    pages.close(5);
+    address_space mappings;
+    mappings.open();
+    host_access access(mappings);
+    address_span barred, range = {pages.first, pages.first + pages.size() - 1};
+    for (const std::size_t page : {std::size_t{2}, std::size_t{5}}) {
+        ASSERT_TRUE(access.find_barred(range, host_use::write, barred));
+        EXPECT_EQ(barred.first, pages.first + page * pages.page);
+        EXPECT_EQ(barred.last, pages.first + (page + 1) * pages.page - 1);
+        range.first = barred.last + 1;
+    }
+    EXPECT_FALSE(access.find_barred(range, host_use::write, barred));
+}
+
+TEST(host_access, the_list_of_mappings_is_searched_to_its_end) {
+    std::vector<std::optional<mapped_pages>> many(300); // the list no longer fits into one read
+    for (std::optional<mapped_pages> &pages : many) {
+        pages.emplace(3);
+        pages->close(1);
+    }
+    for (const std::optional<mapped_pages> &pages : many) {
+        const address_span all = {pages->first, pages->first + pages->size() - 1};
+        EXPECT_EQ(first_barred(all, host_use::read), pages->first + pages->page);
+    }
+}
+
+// Against a test of each byte.
+TEST(host_access, the_gaps_between_rows_are_not_touched) {
+    std::mt19937 random(7);
+    const auto draw = [&](std::uint64_t from, std::uint64_t to) {
+        return std::uniform_int_distribution<std::uint64_t>(from, to)(random);
+    };
+    for (int round = 0; round < 3000; ++round) {
+        row_layout rows = {1000, draw(1, 6), draw(1, 5), 0, draw(1, 4), 0};
+        rows.row_pitch = rows.width + draw(0, 4);
+        rows.slice_pitch = rows.height * rows.row_pitch + draw(0, 9);
+        std::vector<bool> touched(1300);
+        for (std::uint64_t z = 0; z < rows.depth; ++z)
+            for (std::uint64_t y = 0; y < rows.height; ++y)
+                for (std::uint64_t x = 0; x < rows.width; ++x)
+                    touched[rows.first + z * rows.slice_pitch + y * rows.row_pitch + x] = true;
+        const std::uint64_t first = draw(980, 1200), last = first + draw(0, 12);
+        bool expected = false;
+        for (std::uint64_t at = first; at <= last; ++at)
+            expected = expected || touched[at];
+        ASSERT_EQ(rows.touches({first, last}), expected) << "round " << round;
+    }
 }
 
 #if !defined(_WIN32)
@@ -208,6 +323,127 @@ TEST(readable, a_page_that_does_not_arrive_holds_up_only_its_own_call) {
     EXPECT_EQ(ioctl(faults, UFFDIO_ZEROPAGE, &zeros), 0);
     waiting.join();
     close(faults);
+}
+
+// A mapped file that is known by its name, by its descriptor, or in no way that counts.
+struct mapped_file {
+    enum class kind { named, long_named, open, forgotten };
+
+    mapped_file(kind how, std::size_t pages, std::size_t kept, int sharing, int access) : size_(pages * page) {
+        if (how == kind::named || how == kind::long_named) {
+            std::string folder = top_;
+            for (int i = 0; how == kind::long_named && i < 4; ++i)
+                folder += "/" + std::string(200, 'n');
+            std::filesystem::create_directories(folder);
+            name_ = folder + "/file with a space";
+            file_ = ::open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        } else {
+            file_ = memfd_create("host access", MFD_CLOEXEC);
+        }
+        EXPECT_EQ(ftruncate(file_, static_cast<off_t>(size_)), 0);
+        address_ = mmap(nullptr, size_, access, sharing, file_, 0);
+        EXPECT_NE(address_, MAP_FAILED);
+        EXPECT_EQ(ftruncate(file_, static_cast<off_t>(kept * page)), 0);
+        if (how == kind::open) return;
+        close(file_);
+        file_ = -1;
+    }
+    ~mapped_file() {
+        munmap(address_, size_);
+        if (file_ >= 0) close(file_);
+        std::filesystem::remove_all(top_);
+    }
+    mapped_file(const mapped_file &) = delete;
+
+    std::uint64_t at(std::size_t pages) const { return reinterpret_cast<std::uintptr_t>(address_) + pages * page; }
+    std::int64_t blocks() const {
+        struct stat found = {};
+        EXPECT_EQ(name_.empty() ? fstat(file_, &found) : stat(name_.c_str(), &found), 0);
+        return found.st_blocks;
+    }
+
+    const std::size_t page = page_size();
+
+private:
+    const std::string top_ = testing::TempDir() + "ferry_host_access";
+    std::size_t size_;
+    std::string name_;
+    int file_ = -1;
+    void *address_ = nullptr;
+};
+
+TEST(host_access, a_file_can_be_used_up_to_its_end_and_not_beyond) {
+    using kind = mapped_file::kind;
+    for (const kind how : {kind::named, kind::long_named, kind::open, kind::forgotten})
+        for (const int sharing : {MAP_SHARED, MAP_PRIVATE})
+            for (const host_use use : {host_use::read, host_use::write}) {
+                SCOPED_TRACE(testing::Message() << static_cast<int>(how) << ", sharing " << sharing);
+                const mapped_file file(how, 8, 5, sharing, PROT_READ | PROT_WRITE);
+                EXPECT_EQ(first_barred({file.at(0), file.at(5) - 1}, use), 0u);
+                const bool is_size_known = how == kind::named || how == kind::open;
+                EXPECT_EQ(first_barred({file.at(1), file.at(5)}, use), file.at(is_size_known ? 5 : 1));
+                EXPECT_EQ(first_barred({file.at(6), file.at(7)}, use), file.at(6));
+            }
+}
+
+TEST(host_access, a_mapping_of_a_file_is_used_as_its_protection_allows) {
+    const mapped_file to_read(mapped_file::kind::open, 2, 2, MAP_SHARED, PROT_READ);
+    EXPECT_EQ(first_barred({to_read.at(0), to_read.at(1)}, host_use::read), 0u);
+    EXPECT_EQ(first_barred({to_read.at(0), to_read.at(1)}, host_use::write), to_read.at(0));
+    const mapped_file to_write(mapped_file::kind::open, 2, 2, MAP_SHARED, PROT_WRITE);
+    EXPECT_EQ(first_barred({to_write.at(0), to_write.at(1)}, host_use::read), 0u) << "processors read it all the same";
+    EXPECT_EQ(first_barred({to_write.at(0), to_write.at(1)}, host_use::write), 0u);
+    const mapped_file closed(mapped_file::kind::open, 2, 2, MAP_SHARED, PROT_NONE);
+    for (const host_use use : {host_use::read, host_use::write})
+        EXPECT_EQ(first_barred({closed.at(0), closed.at(1)}, use), closed.at(0));
+}
+
+TEST(host_access, the_holes_of_files_stay_holes) {
+    for (const mapped_file::kind how : {mapped_file::kind::named, mapped_file::kind::open}) {
+        const mapped_file file(how, 512, 512, MAP_SHARED, PROT_READ | PROT_WRITE);
+        ASSERT_EQ(file.blocks(), 0);
+        for (const host_use use : {host_use::read, host_use::write})
+            for (const std::size_t pages : {1, 100, 512})
+                EXPECT_EQ(first_barred({file.at(0), file.at(pages) - 1}, use), 0u);
+        EXPECT_EQ(file.blocks(), 0);
+    }
+}
+
+TEST(host_access, untouched_shared_memory_stays_untouched) {
+    constexpr std::size_t pages = 16;
+    const std::size_t size = pages * page_size();
+    void *const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    const auto first = reinterpret_cast<std::uintptr_t>(memory);
+    for (const host_use use : {host_use::read, host_use::write})
+        EXPECT_EQ(first_barred({first, first + size - 1}, use), 0u);
+    unsigned char is_resident[pages] = {};
+    ASSERT_EQ(mincore(memory, size, is_resident), 0);
+    for (const unsigned char one : is_resident)
+        EXPECT_EQ(one & 1, 0);
+    munmap(memory, size);
+}
+
+TEST(host_access, the_end_of_a_range_in_a_guard_region_is_found) {
+    const mapped_pages pages(4);
+    constexpr int install_guard = 102; // MADV_GUARD_INSTALL, Linux 6.13
+    if (madvise(pages.data() + pages.page, pages.page, install_guard) != 0) GTEST_SKIP() << "no guard regions";
+    const address_space mappings;
+    host_access access(mappings);
+    const std::uint64_t guard = pages.first + pages.page;
+    EXPECT_TRUE(access.has_guarded_end({pages.first, guard}));
+    EXPECT_TRUE(access.has_guarded_end({guard, guard + pages.page}));
+    EXPECT_FALSE(access.has_guarded_end({pages.first, guard - 1}));
+    EXPECT_FALSE(access.has_guarded_end({guard + pages.page, guard + 2 * pages.page - 1}));
+}
+
+TEST(host_access, the_search_leaves_no_file_open) {
+    const std::size_t before = open_files();
+    {
+        const mapped_file file(mapped_file::kind::forgotten, 4, 2, MAP_SHARED, PROT_READ | PROT_WRITE);
+        EXPECT_EQ(first_barred({file.at(0), file.at(3)}, host_use::write), file.at(0));
+    }
+    EXPECT_EQ(open_files(), before);
 }
 
 #endif

@@ -40,7 +40,7 @@ namespace Ferry
         Kind = -6,
         /// <summary>no such device; not the array's device; full checks: not the memory's device</summary>
         Device = -7,
-        /// <summary>null address or array; full checks: a freed or foreign address</summary>
+        /// <summary>null address or array; full checks: freed, foreign or inaccessible memory</summary>
         Address = -8,
         /// <summary>row pitch below x + width or above the device's limit, slice height below y + height</summary>
         Pitch = -9,
@@ -779,8 +779,10 @@ namespace Ferry
     /// DEVICE on any device. For an array that the instance made, a level or a plane of it, another device is refused
     /// (FERRY_ERROR_DEVICE). The device of any other array is not checked, because the driver does not report it. array
     /// Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy (the
-    /// driver's -1001); its planes do. Only full checks refuse a wrong address. With basic checks the driver may refuse
-    /// it or the process may crash, as with the driver's own calls.
+    /// driver's -1001); its planes do. Only full checks refuse a wrong address, and pageable memory that the process
+    /// cannot read or, at a destination, write. They look at the process's mappings during the call, and do not notice
+    /// a file system without room for the pages of a sparse file. With basic checks the driver may refuse such memory
+    /// or the process may crash, as with the driver's own calls.
     /// </summary>
     [StructLayout(LayoutKind.Sequential)]
     public unsafe partial struct NativePlace

@@ -22,7 +22,7 @@ const (
 	ErrorFlags           Status = -5  // an unknown flag is set
 	ErrorKind            Status = -6  // unknown kind; full checks: not the kind stated; a fill of pageable memory
 	ErrorDevice          Status = -7  // no such device; not the array's device; full checks: not the memory's device
-	ErrorAddress         Status = -8  // null address or array; full checks: a freed or foreign address
+	ErrorAddress         Status = -8  // null address or array; full checks: freed, foreign or inaccessible memory
 	ErrorPitch           Status = -9  // row pitch below x + width or above the device's limit, slice height below y + height
 	ErrorOverflow        Status = -10 // offsets and extent do not fit 64 bits
 	ErrorOutOfBounds     Status = -11 // the box reaches past the array; full checks: past the allocation

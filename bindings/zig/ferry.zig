@@ -12,7 +12,7 @@ pub const FERRY_ERROR_RESERVED: i32 = -4; // a reserved field is not zero
 pub const FERRY_ERROR_FLAGS: i32 = -5; // an unknown flag is set
 pub const FERRY_ERROR_KIND: i32 = -6; // unknown kind; full checks: not the kind stated; a fill of pageable memory
 pub const FERRY_ERROR_DEVICE: i32 = -7; // no such device; not the array's device; full checks: not the memory's device
-pub const FERRY_ERROR_ADDRESS: i32 = -8; // null address or array; full checks: a freed or foreign address
+pub const FERRY_ERROR_ADDRESS: i32 = -8; // null address or array; full checks: freed, foreign or inaccessible memory
 pub const FERRY_ERROR_PITCH: i32 = -9; // row pitch below x + width or above the device's limit, slice height below y + height
 pub const FERRY_ERROR_OVERFLOW: i32 = -10; // offsets and extent do not fit 64 bits
 pub const FERRY_ERROR_OUT_OF_BOUNDS: i32 = -11; // the box reaches past the array; full checks: past the allocation
@@ -410,7 +410,7 @@ pub const ferry_error_info = extern struct {
 /// array         Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
 ///               (the driver's -1001); its planes do.
 ///
-/// Only full checks refuse a wrong address. With basic checks the driver may refuse it or the process may crash, as with the driver's own calls.
+/// Only full checks refuse a wrong address, and pageable memory that the process cannot read or, at a destination, write. They look at the process's mappings during the call, and do not notice a file system without room for the pages of a sparse file. With basic checks the driver may refuse such memory or the process may crash, as with the driver's own calls.
 pub const ferry_place = extern struct {
     kind: i32 = 0, // FERRY_KIND_*
     device: i32 = 0, // ordinal, or FERRY_DEVICE_UNKNOWN

@@ -121,7 +121,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_FLAGS (-5)            /* an unknown flag is set */
 #define FERRY_ERROR_KIND (-6)    /* unknown kind; full checks: not the kind stated; a fill of pageable memory */
 #define FERRY_ERROR_DEVICE (-7)  /* no such device; not the array's device; full checks: not the memory's device */
-#define FERRY_ERROR_ADDRESS (-8) /* null address or array; full checks: a freed or foreign address */
+#define FERRY_ERROR_ADDRESS (-8) /* null address or array; full checks: freed, foreign or inaccessible memory */
 #define FERRY_ERROR_PITCH                                                                                              \
     (-9) /* row pitch below x + width or above the device's limit, slice height below y + height */
 #define FERRY_ERROR_OVERFLOW (-10)      /* offsets and extent do not fit 64 bits */
@@ -366,8 +366,10 @@ FERRY_API void ferry_close(ferry_instance *instance);
  * array         Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
  *               (the driver's -1001); its planes do.
  *
- * Only full checks refuse a wrong address. With basic checks the driver may refuse it or the process may crash, as
- * with the driver's own calls.
+ * Only full checks refuse a wrong address, and pageable memory that the process cannot read or, at a destination,
+ * write. They look at the process's mappings during the call, and do not notice a file system without room for the
+ * pages of a sparse file. With basic checks the driver may refuse such memory or the process may crash, as with the
+ * driver's own calls.
  */
 typedef struct ferry_place {
     int32_t kind;   /* FERRY_KIND_* */

@@ -30,6 +30,11 @@ struct extent {
     std::uint64_t width, height, depth;
 };
 
+// The rows of a linear end.
+inline row_layout rows_of(const shape_end &end, const extent &extent) noexcept {
+    return {end.span.first, extent.width, extent.height, end.row_pitch, extent.depth, end.slice_height * end.row_pitch};
+}
+
 struct copy_limits {
     int device_count = 0;
     std::uint64_t max_pitch = 0; // bytes; the minimum of all devices

@@ -5,7 +5,6 @@
 #include "device/capture_mode.h"
 #include "driver/formats.h"
 #include "driver/result.h"
-#include "system/readable.h"
 
 namespace ferry {
 
@@ -14,11 +13,19 @@ namespace {
 constexpr error wrong_kind = {FERRY_ERROR_KIND, FERRY_SIDE_NONE, FERRY_FIELD_KIND};
 constexpr error wrong_address = {FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS};
 
-// Checks that a copy may touch the whole span. The span may cross several registrations with pageable memory between
+error check_access(const full_check &full, address_span left) noexcept {
+    for (address_span barred; full.access.find_barred(left, full.use, barred); left.first = barred.last + 1) {
+        if (full.rows.touches(barred)) return wrong_address;
+        if (barred.last == left.last) break; // between two rows
+    }
+    return {};
+}
+
+// Checks that a copy may touch all of its rows. Their span may cross several registrations with pageable memory between
 // them; the instance knows its registrations. The driver knows nothing about pageable memory, but reports where its own
-// memory begins. The system reports what the process may read, which catches freed or mistyped addresses.
+// memory begins. The system reports what the process may use, which catches freed or mistyped addresses.
 error check_host_span(const driver_table &cu, const address_span &span, const host_ranges &ranges,
-                      bool may_be_pageable) noexcept {
+                      const full_check &full, bool may_be_pageable) noexcept {
     const auto refuse_end = [&](std::uint64_t limit) noexcept {
         return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, limit, span.last + 1);
     };
@@ -37,10 +44,11 @@ error check_host_span(const driver_table &cu, const address_span &span, const ho
             if (error failed = look_up_address(cu, last, address_query::everything, facts)) return failed;
             if (facts.kind != memory_kind::pageable) return refuse_end(facts.range_start);
         }
-        if (!host_range_is_readable(first, last)) return wrong_address;
-        if (end > span.last) return {};
+        if (error failed = check_access(full, {first, last})) return failed;
+        if (end > span.last) break;
         first = end;
     }
+    return full.access.has_guarded_end(span) ? wrong_address : ok;
 }
 
 error check_device(const ferry_place &place, int device) noexcept {
@@ -62,7 +70,7 @@ error check_statement(const ferry_place &place, memory_kind kind, int device) no
 error query_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
                    const resolve_options &options, resolved_place &resolved) noexcept {
     address_facts &facts = resolved.facts.emplace();
-    const bool all = options.full_checks;
+    const bool all = options.full != nullptr;
     resolved.query = options.query_everything ? address_query::everything_and_access
                      : all                    ? address_query::everything
                      : options.need_reach     ? address_query::kind_and_reach
@@ -81,11 +89,20 @@ error query_driver(const driver_table &cu, const ferry_place &place, const addre
     resolved.range_start = facts.range_start;
     resolved.range_size = all ? facts.range_size : 0;
     if (!all) return {};
-    if (facts.kind == memory_kind::pageable) return check_host_span(cu, span, *options.ranges, true);
+    if (facts.kind == memory_kind::pageable) return check_host_span(cu, span, *options.ranges, *options.full, true);
     const bool leaves = facts.range_size && span.last - facts.range_start >= facts.range_size;
     if (facts.kind != memory_kind::pinned || !leaves || !options.ranges->end_of_piece(span.first)) return {};
     resolved.range_size = 0;
-    return check_host_span(cu, span, *options.ranges, !options.needs_registered);
+    return check_host_span(cu, span, *options.ranges, *options.full, !options.needs_registered);
+}
+
+error resolve_checked(const driver_table &cu, const ferry_place &place, const row_layout &rows, host_use use,
+                      const address_span &span, const address_space &mappings, resolve_options options,
+                      resolved_place &resolved) noexcept {
+    host_access access(mappings);
+    const full_check full = {access, use, rows};
+    options.full = &full;
+    return resolve_place(cu, place, span, options, resolved);
 }
 
 error look_up_array(const driver_table &cu, const array_surfaces &made, const ferry_place &place,

@@ -7,6 +7,7 @@
 #include "memory/address.h"
 #include "memory/host_ranges.h"
 #include "memory/surfaces.h"
+#include "system/host_access.h"
 
 namespace ferry {
 
@@ -32,9 +33,16 @@ struct resolved_place {
     std::optional<address_facts> facts = {};
 };
 
+// What full checks need to know about an end of a copy.
+struct full_check {
+    host_access &access;
+    host_use use;
+    row_layout rows;
+};
+
 struct resolve_options {
     const host_ranges *ranges; // registrations, whose borders a copy may cross
-    bool full_checks = false;
+    const full_check *full = nullptr;
     bool need_host_kind = false;   // distinguish pageable from pinned host memory
     bool need_reach = false;       // also detect memory that is pageable only to this context, see kind_to_context
     bool query_everything = false; // if the driver is asked at all, also ask what kernels need to know
@@ -60,11 +68,16 @@ inline error resolve_place(const driver_table &cu, const ferry_place &place, con
     const bool is_array = place.kind == FERRY_KIND_ARRAY, is_host = place.kind == FERRY_KIND_HOST;
     const bool stated =
         is_host ? !options.need_host_kind : place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
-    if (!is_array && !(stated && !options.full_checks)) return query_driver(cu, place, span, options, resolved);
+    if (!is_array && !(stated && !options.full)) return query_driver(cu, place, span, options, resolved);
     resolved.kind = is_array ? memory_kind::array : is_host ? memory_kind::host : memory_kind::device;
     resolved.device = is_host ? -1 : place.device;
     return {};
 }
+
+// The same with full checks.
+[[gnu::noinline]] error resolve_checked(const driver_table &cu, const ferry_place &place, const row_layout &rows,
+                                        host_use use, const address_span &span, const address_space &mappings,
+                                        resolve_options options, resolved_place &resolved) noexcept;
 
 // Looks up the format, extent and device of an array. Unlike addresses, arrays can be queried only while a context is
 // current. The driver has no query for the device, so only arrays that ferry made have a known device.

@@ -3,6 +3,7 @@
 #include "device/stream_order.h"
 #include "submit/copy_steps.h"
 #include "submit/staging_setup.h"
+#include "system/host_access.h"
 #include "system/readable.h"
 
 namespace ferry {
@@ -68,12 +69,19 @@ pageable_facts facts_of(ferry_instance &instance, const pageable_copies &of, con
     return facts;
 }
 
-// The driver refuses unreadable memory with an error. A staging thread that touched it would end the process.
-bool are_readable(const address_space &mappings, const growing<staged_piece> &pieces) noexcept {
-    return host_ranges_are_readable(mappings, pieces.size(), [&](std::size_t at) noexcept {
-        const staged_piece &piece = pieces[at];
+// The driver refuses unreadable memory with an error. A staging thread that touched it would end the process. The memory
+// of a prepared batch may have changed since its checks.
+bool may_threads_touch(const ferry_instance &instance, const pageable_copies &of) noexcept {
+    const auto span_of = [&](std::size_t at) noexcept {
+        const staged_piece &piece = of.pieces[at];
         return address_span{piece.host, piece.host + (piece.size - 1)};
-    });
+    };
+    if (!instance.full_checks) return host_ranges_are_readable(instance.mappings, of.pieces.size(), span_of);
+    host_access access(instance.mappings);
+    address_span barred;
+    for (std::size_t i = 0; i < of.pieces.size(); ++i)
+        if (access.find_barred(span_of(i), of.to_device ? host_use::read : host_use::write, barred)) return false;
+    return true;
 }
 
 } // namespace
@@ -105,7 +113,7 @@ bool takes_staging(ferry_instance &instance, const pageable_copies &of, const ba
     if (of.pieces.size() == 0) return false;
     pageable_facts facts = facts_of(instance, of, request, site);
     facts.is_stream_idle = is_earlier_work_done;
-    if (!are_pieces_staged(facts) || !are_readable(instance.mappings, of.pieces)) return false;
+    if (!are_pieces_staged(facts) || !may_threads_touch(instance, of)) return false;
     return site.is_waited_for || is_ready_to_stage(instance, request.context_device);
 }
 

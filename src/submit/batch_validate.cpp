@@ -29,7 +29,7 @@ class batch_validator {
 public:
     batch_validator(ferry_instance &instance, CUstream stream, bool merges, batch_request &request) noexcept
         : instance_(instance), host_ranges_(instance.pinned.ranges()), stream_(stream), merges_(merges),
-          request_(request) {}
+          request_(request), access_(instance.mappings) {}
 
     // Adds a line whose ends both lie in known ranges and do not overlap, as most pieces do. Returns false for any
     // other line. The caller must have reserved room.
@@ -77,20 +77,25 @@ private:
     // Device memory may continue in memory of the same device, as mapped memory does. Registered memory may continue in
     // any host memory.
     bool leaves_for_other_memory(std::uint32_t before, std::uint64_t address, const known_range &range) const noexcept;
-    error check_beginning(const line_end &end, const known_range &range, std::uint64_t size) const noexcept;
-    resolve_options full_options() const noexcept {
-        return {.ranges = &host_ranges_, .full_checks = true, .stream = stream_};
+    error check_beginning(const line_end &end, const known_range &range, std::uint64_t size) noexcept;
+    // Asks the driver about an end of a copy, with full checks.
+    error query_fully(const ferry_place &place, host_use use, const address_span &span, const row_layout &rows,
+                      resolved_place &resolved) noexcept {
+        const full_check full = {access_, use, rows};
+        return query_driver(instance_.cu, place, span, {.ranges = &host_ranges_, .full = &full, .stream = stream_},
+                            resolved);
     }
 
     // Finds the memory of one end of a box.
-    error resolve(const ferry_place &place, const shape_end &end, resolved_place &resolved, std::uint32_t &known,
-                  bool &is_for_batches) noexcept;
+    error resolve(const ferry_place &place, const shape_end &end, host_use use, const extent &extent,
+                  resolved_place &resolved, std::uint32_t &known, bool &is_for_batches) noexcept;
 
     ferry_instance &instance_;
     const host_ranges &host_ranges_;
     const CUstream stream_;
     const bool merges_;
     batch_request &request_;
+    host_access access_;                             // for full checks
     const ferry_copy_desc *last_of_array_ = nullptr; // the last box, if a later one may differ in position alone
 };
 
@@ -161,9 +166,12 @@ error batch_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t follo
     box.preferences = {};
     resolved_ends resolved;
     bool is_for_batches = true;
-    if (error failed = resolve(copy.source, shape.source, resolved.source, box.from, is_for_batches))
+    const extent extent = {shape.width, shape.height, shape.depth};
+    if (error failed =
+            resolve(copy.source, shape.source, host_use::read, extent, resolved.source, box.from, is_for_batches))
         return on_side(failed, FERRY_SIDE_SOURCE);
-    if (error failed = resolve(copy.destination, shape.destination, resolved.destination, box.to, is_for_batches))
+    if (error failed = resolve(copy.destination, shape.destination, host_use::write, extent, resolved.destination,
+                               box.to, is_for_batches))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     if (error failed = validate_bounds(resolved, instance_.limits, shape)) return failed;
     const bool is_linear = !shape.source.array && !shape.destination.array;
@@ -253,8 +261,7 @@ bool batch_validator::leaves_for_other_memory(std::uint32_t before, std::uint64_
            (is_pinned(left.kind) && !host_ranges_.find_registration(address - 1, registration));
 }
 
-error batch_validator::check_beginning(const line_end &end, const known_range &range,
-                                       std::uint64_t size) const noexcept {
+error batch_validator::check_beginning(const line_end &end, const known_range &range, std::uint64_t size) noexcept {
     if (!instance_.full_checks) {
         // Refused here, because the driver might refuse it only in the middle of the batch.
         const bool is_nothing = end.place.kind == FERRY_KIND_DEVICE && range.kind == memory_kind::pageable;
@@ -263,16 +270,17 @@ error batch_validator::check_beginning(const line_end &end, const known_range &r
     if (range.holds(end.place.address, size))
         return on_side(check_statement(end.place, range.kind, range.device), end.side);
     const address_span span = {end.place.address, end.place.address + (size - 1)};
+    const host_use use = end.side == FERRY_SIDE_SOURCE ? host_use::read : host_use::write;
     resolved_place resolved;
-    if (error failed = query_driver(instance_.cu, end.place, span, full_options(), resolved))
+    if (error failed = query_fully(end.place, use, span, {span.first, size, 1, 0, 1, 0}, resolved))
         return on_side(failed, end.side);
     shape_end whole;
     whole.span = span;
     return check_range(whole, end.side, resolved);
 }
 
-error batch_validator::resolve(const ferry_place &place, const shape_end &end, resolved_place &resolved,
-                               std::uint32_t &known, bool &is_for_batches) noexcept {
+error batch_validator::resolve(const ferry_place &place, const shape_end &end, host_use use, const extent &extent,
+                               resolved_place &resolved, std::uint32_t &known, bool &is_for_batches) noexcept {
     resolved.range_size = 0;
     resolved.array.element_size = 0;
     if (end.array) {
@@ -298,7 +306,7 @@ error batch_validator::resolve(const ferry_place &place, const shape_end &end, r
     is_for_batches = false;
     if (instance_.full_checks) {
         const memory_kind kind = resolved.kind; // memory may be pageable to this context alone
-        error failed = query_driver(instance_.cu, place, end.span, full_options(), resolved);
+        error failed = query_fully(place, use, end.span, rows_of(end, extent), resolved);
         resolved.kind = kind;
         return failed;
     }

@@ -42,19 +42,21 @@ struct prepared_copy {
     const bool is_source_on_device = copy.source.kind == FERRY_KIND_DEVICE || copy.source.kind == FERRY_KIND_ARRAY;
     const bool need_destination = form == copy_form::synchronous || may_stage(instance, flags) ||
                                   !is_source_on_device || (flags & FERRY_COPY_DESTINATION_WRITTEN);
-    const auto look_up = [&](const ferry_place &place, const shape_end &end, bool need_kind,
+    const auto look_up = [&](const ferry_place &place, const shape_end &end, host_use use, bool need_kind,
                              resolved_place &resolved) noexcept {
-        return resolve_place(instance.cu, place, end.span,
-                             {.ranges = &instance.pinned.ranges(),
-                              .full_checks = instance.full_checks,
-                              .need_host_kind = need_kind,
-                              .need_reach = need_kind,
-                              .query_everything = query_everything,
-                              .stream = stream},
-                             resolved);
+        const resolve_options options = {.ranges = &instance.pinned.ranges(),
+                                         .need_host_kind = need_kind,
+                                         .need_reach = need_kind,
+                                         .query_everything = query_everything,
+                                         .stream = stream};
+        if (!instance.full_checks) return resolve_place(instance.cu, place, end.span, options, resolved);
+        return resolve_checked(instance.cu, place, rows_of(end, {shape.width, shape.height, shape.depth}), use,
+                               end.span, instance.mappings, options, resolved);
     };
-    if (error failed = look_up(copy.source, shape.source, true, ends.source)) return on_side(failed, FERRY_SIDE_SOURCE);
-    if (error failed = look_up(copy.destination, shape.destination, need_destination, ends.destination))
+    if (error failed = look_up(copy.source, shape.source, host_use::read, true, ends.source))
+        return on_side(failed, FERRY_SIDE_SOURCE);
+    if (error failed =
+            look_up(copy.destination, shape.destination, host_use::write, need_destination, ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     return shape.source.array || shape.destination.array ? look_up_arrays(instance, copy, ends) : ok;
 }

@@ -120,6 +120,11 @@ constexpr error read_under_capture = {FERRY_ERROR_CAPTURE, FERRY_SIDE_DESCRIPTOR
 constexpr error written_under_capture = {FERRY_ERROR_CAPTURE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0,
                                          FERRY_COPY_DESTINATION_WRITTEN};
 
+// Full checks have tested all of the memory already.
+bool is_readable(const ferry_instance &instance, const address_span &span) noexcept {
+    return instance.full_checks || host_range_is_readable(span.first, span.last);
+}
+
 } // namespace
 
 error check_capture(ferry_instance &instance, const planned_copy &call, const copy_site &site) noexcept {
@@ -139,7 +144,7 @@ error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends 
                              obstacle &reach) noexcept -> error {
         if (end.kind == memory_kind::pageable) {
             // A kernel that touched unreadable memory would end its context; the driver refuses it with an error.
-            const bool is_reached = facts.reaches_pageable && host_range_is_readable(end.span.first, end.span.last);
+            const bool is_reached = facts.reaches_pageable && is_readable(instance, end.span);
             view.why_not = is_reached ? obstacle::none : obstacle::pageable;
             view.address = end.span.first;
         } else if (!end.array) {
@@ -222,8 +227,7 @@ namespace {
 void prepare_to_stage(ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept {
     const shape_end &host = is_host(shape.source.kind) ? shape.source : shape.destination;
     // The driver refuses unreadable memory with an error. A staging thread that touched it would end the process.
-    if (is_pageable(shape) && !host_range_is_readable(host.span.first, host.span.last))
-        facts.staging = obstacle::no_staging;
+    if (is_pageable(shape) && !is_readable(instance, host.span)) facts.staging = obstacle::no_staging;
     if (facts.form == copy_form::asynchronous && !is_ready_to_stage(instance, facts.context_device))
         facts.staging = obstacle::no_staging;
 }
@@ -243,7 +247,7 @@ error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, 
     if (facts.is_captured && is_written_in_the_call(shape, facts)) return written_under_capture;
     if (plan.route == route_kind::buffered) {
         const address_span &source = shape.source.span;
-        if (host_range_is_readable(source.first, source.last)) return {};
+        if (is_readable(instance, source)) return {};
         plan = plan_for_driver(shape, facts); // which refuses unreadable memory
     }
     if (plan.route >= route_kind::relayed) return {};

@@ -155,14 +155,16 @@ error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, copy
     fill_shape &shape = prepared.shape;
     if (error failed = validate_fill_fields(desc, instance.limits, shape)) return failed;
     if (shape.width == 0) return {};
-    if (error failed = resolve_place(instance.cu, desc.destination, shape.destination.span,
-                                     {.ranges = &instance.pinned.ranges(),
-                                      .full_checks = instance.full_checks,
-                                      .need_host_kind = true,
-                                      .query_everything = true,
-                                      .needs_registered = true,
-                                      .stream = stream},
-                                     prepared.end))
+    const resolve_options options = {.ranges = &instance.pinned.ranges(),
+                                     .need_host_kind = true,
+                                     .query_everything = true,
+                                     .needs_registered = true,
+                                     .stream = stream};
+    const address_span &span = shape.destination.span;
+    const row_layout rows = rows_of(shape.destination, {shape.width, shape.height, shape.depth});
+    if (error failed = instance.full_checks ? resolve_checked(instance.cu, desc.destination, rows, host_use::write,
+                                                              span, instance.mappings, options, prepared.end)
+                                            : resolve_place(instance.cu, desc.destination, span, options, prepared.end))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     if (error failed = validate_fill_bounds(prepared.end, instance.limits, shape)) return failed;
     context_choice choice;

@@ -1,11 +1,21 @@
 #if defined(__linux__)
 #include "system/address_space.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <string_view>
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
+
+#include "base/rounding.h"
+#include "system/pages.h"
 
 namespace ferry {
 
@@ -23,7 +33,131 @@ struct mapping_query {
 static_assert(sizeof(mapping_query) == 104);
 
 constexpr unsigned long query_mapping = _IOWR('f', 17, mapping_query);
-constexpr std::uint64_t readable = 1, writable = 2, shared = 8;
+constexpr std::uint64_t readable = 1, writable = 2, shared = 8; // of `access`
+constexpr std::uint64_t or_next = 16;                           // of `flags`
+constexpr std::size_t longest_name = 512;                       // the size of a file with a longer one is unknown
+
+class descriptor {
+public:
+    explicit descriptor(const char *path, int flags) noexcept : number_(open(path, O_RDONLY | O_CLOEXEC | flags)) {}
+    ~descriptor() {
+        if (number_ >= 0) close(number_);
+    }
+    descriptor(const descriptor &) = delete;
+    descriptor &operator=(const descriptor &) = delete;
+    operator int() const noexcept { return number_; }
+
+private:
+    int number_;
+};
+
+// Reads one line of /proc/self/maps, such as "7f3c-7f3d rw-s 0000 08:01 1234   /tmp/name". Leaves out what a mapping
+// below the wanted address has beside its ends.
+bool parse(std::string_view line, mapping_query &to, std::string_view &name) noexcept {
+    const char *at = line.data(), *const end = at + line.size();
+    const auto number = [&](auto &value, int base) noexcept {
+        const auto [next, failed] = std::from_chars(at, end, value, base);
+        at = next == end ? next : next + 1; // and the character behind it
+        return failed == std::errc();
+    };
+    if (!number(to.first, 16) || !number(to.end, 16) || end - at < 5) return false;
+    if (to.end <= to.address) return true; // the rest does not matter
+    to.access = (at[0] == 'r' ? readable : 0) | (at[1] == 'w' ? writable : 0) | (at[3] == 's' ? shared : 0);
+    at += 5;
+    if (!number(to.offset, 16) || !number(to.device_major, 16) || !number(to.device_minor, 16) || !number(to.inode, 10))
+        return false;
+    at = std::find_if(at, end, [](char one) noexcept { return one != ' '; });
+    name = {at, static_cast<std::size_t>(end - at)};
+    return true;
+}
+
+// Finds a mapping as the query with `or_next` does.
+mapping_search search_list(mapping_query &query, char (&name)[longest_name]) noexcept {
+    const descriptor list("/proc/self/maps", 0);
+    if (list < 0) return mapping_search::unknown;
+    char text[4 * longest_name]; // holds the numbers of a line and a name that is not too long
+    std::size_t held = 0;
+    bool is_cut = false; // the line at the front has lost its beginning
+    for (;;) {
+        const ssize_t more = read(list, text + held, sizeof text - held);
+        if (more < 0) return mapping_search::unknown;
+        if (more == 0) return mapping_search::nothing;
+        held += static_cast<std::size_t>(more);
+        const char *line = text;
+        while (const void *const found = memchr(line, '\n', static_cast<std::size_t>(text + held - line))) {
+            const auto *const end = static_cast<const char *>(found);
+            std::string_view file;
+            if (!is_cut && !parse({line, static_cast<std::size_t>(end - line)}, query, file))
+                return mapping_search::unknown;
+            if (!is_cut && query.end > query.address) {
+                const bool fits = file.size() < longest_name;
+                if (fits) memcpy(name, file.data(), file.size());
+                name[fits ? file.size() : 0] = '\0';
+                return mapping_search::found;
+            }
+            is_cut = false;
+            line = end + 1;
+        }
+        held -= static_cast<std::size_t>(line - text);
+        memmove(text, line, held);
+        if (held < sizeof text) continue;
+        std::string_view file; // a name that is too long: only the numbers count
+        if (!is_cut && !parse({text, held}, query, file)) return mapping_search::unknown;
+        if (!is_cut && query.end > query.address) {
+            name[0] = '\0';
+            return mapping_search::found;
+        }
+        is_cut = true;
+        held = 0;
+    }
+}
+
+bool is_file(const struct stat &found, const mapping_query &mapping) noexcept {
+    return found.st_ino == mapping.inode && major(found.st_dev) == mapping.device_major &&
+           minor(found.st_dev) == mapping.device_minor;
+}
+
+bool find_named_file(const char *name, const mapping_query &mapping, struct stat &found) noexcept {
+    if (name[0] != '/' || stat(name, &found) != 0 || found.st_ino != mapping.inode) return false;
+    // File systems without a device of their own, such as overlayfs, report different ones for files and mappings.
+    return is_file(found, mapping) || major(found.st_dev) == 0 || mapping.device_major == 0;
+}
+
+// Finds a file among the open ones, for files without a name.
+bool find_open_file(const mapping_query &mapping, struct stat &found) noexcept {
+    const descriptor folder("/proc/self/fd", O_DIRECTORY);
+    struct entry { // linux_dirent64
+        std::uint64_t inode;
+        std::int64_t next;
+        std::uint16_t size;
+        std::uint8_t type;
+        char name[1];
+    };
+    alignas(entry) char entries[1024];
+    for (;;) {
+        const long filled = folder < 0 ? 0 : syscall(SYS_getdents64, static_cast<int>(folder), entries, sizeof entries);
+        if (filled <= 0) return false;
+        for (long at = 0; at < filled;) {
+            const auto *const one = reinterpret_cast<const entry *>(entries + at);
+            at += one->size;
+            int number = -1;
+            std::from_chars(one->name, one->name + strlen(one->name), number);
+            if (number >= 0 && fstat(number, &found) == 0 && is_file(found, mapping)) return true;
+        }
+    }
+}
+
+// Returns the end of the part that surely lies within the mapped file.
+std::uint64_t sure_end_of(const mapping_query &mapping, const char *name) noexcept {
+    const std::string_view text = name;
+    // Shared memory of no file, and System V's, keep their size.
+    if (mapping.inode == 0 || text.starts_with("/dev/zero (deleted)") || text.starts_with("/SYSV")) return mapping.end;
+    struct stat file;
+    if (!find_named_file(name, mapping, file) && !find_open_file(mapping, file)) return mapping.first;
+    if (!S_ISREG(file.st_mode)) return mapping.end; // a device
+    const auto size = round_up(static_cast<std::uint64_t>(file.st_size), page_size());
+    return mapping.first + std::min(mapping.end - mapping.first, size - std::min(size, mapping.offset));
+}
 
 } // namespace
 
@@ -46,6 +180,33 @@ bool address_space::find_readable(std::uint64_t address, host_mapping &found) co
     if (!is_mapped || !(query.access & readable)) return false;
     found = {query.first, query.end, query.inode == 0 && (query.access & (writable | shared)) == writable};
     return true;
+}
+
+mapping_search address_space::find_from(std::uint64_t address, mapping_report &found) const noexcept {
+    const int kept = errno;
+    mapping_query query;
+    query.address = address;
+    query.flags = or_next;
+    char name[longest_name] = "";
+    mapping_search result = mapping_search::found;
+    const int file = file_.number();
+    if (file < 0 || ioctl(file, query_mapping, &query) != 0)
+        result = file >= 0 && errno == ENOENT ? mapping_search::nothing : search_list(query, name);
+    else if (query.inode != 0) {
+        query.name = reinterpret_cast<std::uintptr_t>(name);
+        query.name_size = sizeof name;
+        if (ioctl(file, query_mapping, &query) != 0) name[0] = '\0'; // too long, or the mapping has just gone
+    }
+    if (result == mapping_search::found) {
+        found.first = query.first;
+        found.end = query.end;
+        found.is_readable = query.access & (readable | writable); // on all processors, what can be written can be read
+        found.is_writable = query.access & writable;
+        found.is_anonymous = query.inode == 0 && !(query.access & shared);
+        found.sure_end = sure_end_of(query, name);
+    }
+    errno = kept;
+    return result;
 }
 
 } // namespace ferry

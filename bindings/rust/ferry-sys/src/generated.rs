@@ -25,7 +25,7 @@ pub const FERRY_ERROR_FLAGS: Status = Status(-5);
 pub const FERRY_ERROR_KIND: Status = Status(-6);
 /// no such device; not the array's device; full checks: not the memory's device
 pub const FERRY_ERROR_DEVICE: Status = Status(-7);
-/// null address or array; full checks: a freed or foreign address
+/// null address or array; full checks: freed, foreign or inaccessible memory
 pub const FERRY_ERROR_ADDRESS: Status = Status(-8);
 /// row pitch below x + width or above the device's limit, slice height below y + height
 pub const FERRY_ERROR_PITCH: Status = Status(-9);
@@ -723,8 +723,10 @@ impl Default for ferry_error_info {
 /// array  Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
 /// (the driver's -1001); its planes do.
 ///
-/// Only full checks refuse a wrong address. With basic checks the driver may refuse it or the process may crash, as
-/// with the driver's own calls.
+/// Only full checks refuse a wrong address, and pageable memory that the process cannot read or, at a destination,
+/// write. They look at the process's mappings during the call, and do not notice a file system without room for the
+/// pages of a sparse file. With basic checks the driver may refuse such memory or the process may crash, as with
+/// the driver's own calls.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ferry_place {
