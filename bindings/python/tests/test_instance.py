@@ -722,16 +722,24 @@ def test_closing_ends_everything_of_the_instance_first(on_gpu):
 
 def test_an_exception_that_is_kept_does_not_keep_the_instance_open(on_gpu):
     gpu = ferry.open(software=not on_gpu)
-    heard, kept = Listened(gpu.library), []
+    heard, kept, rows, there = Listened(gpu.library), [], np.zeros((4, 4, 4), "uint8")[:, ::2, ::2], gpu.empty(4)
     gpu._handle.library = heard
+
+    def overlapping(stream):
+        with gpu.batch(stream, check_overlap=True) as batch:
+            batch.copy(bytes(4), there)
+            batch.copy(bytes(4), there)
+
     for fail in (lambda: gpu.empty(1 << 50), lambda: gpu.copy(bytes(4), bytearray(4), ferry.BY_KERNEL),
                  lambda: gpu.copy_async(bytes(4), bytearray(4), None, ferry.BY_KERNEL), lambda: gpu.load_profile("?"),
-                 lambda: gpu.enqueue(bytes(4), bytearray(4), None, ferry.BY_KERNEL), lambda: gpu.stream(99)):
+                 lambda: gpu.enqueue(bytes(4), bytearray(4), None, ferry.BY_KERNEL), lambda: gpu.stream(99),
+                 lambda: gpu.copy_async(rows, rows[::-1].copy(), None, ferry.BY_KERNEL), lambda: overlapping(None),
+                 lambda: overlapping(ferry.LEGACY), lambda: gpu.prepare([(ferry.memory(64, 4, 0), there)])):
         with pytest.raises(ferry.Error) as raised:
             fail()
         kept.append(raised)
     gpu.close()
-    assert heard.called == ["ferry_close"] and len(kept) == 6
+    assert heard.called[-2:] == ["ferry_device_free", "ferry_close"] and len(kept) == 10
 
 
 # ---- Batches, pieces, fills

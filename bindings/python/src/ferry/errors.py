@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ctypes import CDLL, byref, create_string_buffer, sizeof
+from pathlib import Path
 from typing import Final
 
 from . import native
@@ -56,3 +57,18 @@ def failed(library: CDLL, status: int, info: native.ferry_error_info | None = No
     library.ferry_error_format(byref(info), line, len(line))
     return Error(line.value.decode(), status=_STATUSES.get(status, status), side=SIDES.get(info.side, "none"),
                  field=FIELDS.get(info.field, "none"), index=info.index, value=info.value, limit=info.limit)
+
+
+_FOLDER: Final = __file__.removesuffix(Path(__file__).name)
+
+
+def let_go(why: BaseException) -> None:
+    """Empties the package's own frames in a traceback: an exception that the program keeps keeps no array."""
+    trace = why.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.startswith(_FOLDER):
+            try:
+                trace.tb_frame.clear()
+            except RuntimeError:  # it still runs
+                pass
+        trace = trace.tb_next

@@ -29,22 +29,26 @@ def uint32(value: Any, name: str) -> int:
 
 
 class Handle(int):
-    """A handle that ends with its last reference: a call has one while it runs. Copies are plain numbers."""
+    """A handle that ends with its last reference: a call has one while it runs. `kept` lives as long. Copies are plain
+    numbers."""
+
+    kept: Any = None
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return int, (int(self),)
 
 
 class Opened(Handle):
-    """A ferry_instance. `kept` lives as long."""
+    """A ferry_instance."""
 
     library: CDLL
-    kept: Any
+    tickets: Any  # end before, whatever the garbage collector ends first
     is_ours = True  # not in the child of a fork, where there is nothing to end
 
     def __del__(self) -> None:
         if self.is_ours:
-            self.is_ours = False  # the garbage collector may end the parts later
+            self.is_ours = False  # parts may come later
+            self.tickets.close(self.library)
             self.library.ferry_close(self)
 
 

@@ -16,14 +16,14 @@ from typing import Any, Final
 
 from . import library as libraries
 from . import native
-from .errors import ArgumentError, ClosedError, Error, failed, may_have_enqueued, new_error_info
-from .handles import Opened, Owner, int32, part, uint32, whole
+from .errors import ArgumentError, ClosedError, Error, failed, let_go, may_have_enqueued, new_error_info
+from .handles import Opened, Owner, Part, int32, part, uint32, whole
 from .memory import DeviceArray, PinnedArray
 from .plans import Plan, Plans, joined
 from .shapes import boxes_of_fill
 from .streams import LEGACY, PER_THREAD, Event, Stream, handle_of
 from .tickets import Ticket, Tickets, route_name
-from .views import HOST, View, keyed, let_go, numbers, view
+from .views import HOST, View, keyed, numbers, view
 
 
 class _PerThread(threading.local):
@@ -81,6 +81,20 @@ def _fills(destination: View, pattern: Any) -> Iterator[native.ferry_fill_desc]:
         yield filled
 
 
+def _option(name: str, kind: Any, value: Any) -> Any:
+    """The value of an option if it fits the field: ctypes would make something of most others."""
+    if isinstance(value, kind):
+        return value
+    if hasattr(kind, "_flags_"):
+        raise TypeError(f"option {name} must be a function of the type of ferry_options.{name} in ferry.native, not "
+                        f"{type(value).__name__}")
+    if value is None and kind is c_void_p:
+        return value
+    end = 1 << 8 * sizeof(kind)
+    is_signed = kind(-1).value == -1
+    return whole(value, f"option {name}", -end // 2 if is_signed else 0, end // 2 - 1 if is_signed else end - 1)
+
+
 _opened: dict[int, Any] = {}  # the instances of this process
 
 
@@ -101,6 +115,7 @@ class Instance(Owner):
 
     _handle: Opened | None = None
     _is_parents = False  # and this is the child of a fork
+    _is_closing = False
 
     def __init__(self, *, software: bool = False, **options: Any) -> None:
         self.library = libraries.load()
@@ -112,23 +127,19 @@ class Instance(Owner):
         self._lock = threading.Lock()
         given = native.ferry_options(struct_size=sizeof(native.ferry_options),
                                      driver=native.FERRY_DRIVER_SOFTWARE if software else native.FERRY_DRIVER_CUDA)
-        known = {name for name, *_ in native.ferry_options._fields_}
+        known = {name: kind for name, kind, *_ in native.ferry_options._fields_}
         for name, value in options.items():
             if name not in known or name == "struct_size":
                 raise TypeError(f"ferry.open() has no option {name!r}; its options are the fields of ferry_options")
-            try:
-                setattr(given, name, value)
-            except TypeError as why:
-                raise TypeError(f"option {name}: {why}") from None
-            if isinstance(value, int) and isinstance(got := getattr(given, name), int) and got != value:
-                raise ArgumentError(f"option {name}: {value} does not fit", field=name, value=value)
+            setattr(given, name, _option(name, known[name], value))
         made = c_void_p()
         info = new_error_info()
         status = self.library.ferry_open(byref(given), byref(made), byref(info))
         if status:
             raise failed(self.library, status, info)
         opened = Opened(made.value or 0)
-        opened.library, opened.kept = self.library, given  # callbacks in it must live as long as the instance
+        opened.library, opened.tickets = self.library, self._tickets
+        opened.kept = given  # callbacks in it must live as long as the instance
         _opened[id(self)] = weakref.ref(self, partial(_opened.pop, id(self)))
         self._handle = opened
 
@@ -179,9 +190,11 @@ class Instance(Owner):
         ends afterwards."""
         if self._handle is None:
             return
-        if self._waiters is not None:
-            self._waiters.shutdown()
-            self._waiters = None
+        self._is_closing = True  # which ends the making of futures
+        with self._lock:
+            waiters, self._waiters = self._waiters, None
+        if waiters is not None:
+            waiters.shutdown()
         children = [child for one in list(self._children.values()) if (child := one()) is not None]
         for child in children:
             if isinstance(child, Prepared):  # which may leave tickets
@@ -229,8 +242,9 @@ class Instance(Owner):
                 status = self.library.ferry_copy_batch(self._handle, plan.address, plan.count, 0, room)
             if status:
                 raise self._settled(failed(self.library, status, details), plan, LEGACY)
-        except BaseException:
-            let_go(one, source, other, destination)
+        except BaseException as why:
+            one = other = None
+            let_go(why)
             raise
 
     def copy_async(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> Ticket:
@@ -253,12 +267,10 @@ class Instance(Owner):
                 raise self._settled(failed(self.library, status, details), plan, number)
             ticket = Ticket(self, made.value, (one, other))
             self._tickets.add(ticket, plan.size)
-            if self._handle is None:  # another thread has closed the instance meanwhile
-                self._tickets.close(self.library)
-        except BaseException:
+        except BaseException as why:
             self._tickets.rescue(self.library, made.value)
-            let_go(one, source, other, destination)
-            opened = None
+            one = other = opened = None
+            let_go(why)
             raise
         return ticket
 
@@ -278,8 +290,9 @@ class Instance(Owner):
                 status = self.library.ferry_copy_batch_async(self._handle, plan.address, plan.count, 0, number, room)
             if status:
                 raise failed(self.library, status, details)
-        except BaseException:
-            let_go(one, source, other, destination)
+        except BaseException as why:
+            one = other = None
+            let_go(why)
             raise
 
     def copy_pieces(self, destinations: Any, sources: Any, sizes: Any, stream: Any = None) -> None:
@@ -292,15 +305,17 @@ class Instance(Owner):
             count = None
             for name, array in given:
                 address, length, one = numbers(array, name)
-                kept += (one, array)
+                kept.append(one)
                 addresses.append(address)
                 if count is None:
                     count = length
                 if length != count:
                     raise ArgumentError(f"{name} has {length} elements, destinations {count}", field=name)
             self.call("ferry_copy_pieces_async", *addresses, count, 0, handle_of(stream), error=True)
-        except BaseException:
-            let_go(*kept)
+        except BaseException as why:
+            kept.clear()
+            one = None
+            let_go(why)
             raise
 
     def batch(self, stream: Any = None, check_overlap: bool = False) -> Batch:
@@ -315,11 +330,13 @@ class Instance(Owner):
         try:
             for source, destination in pairs:
                 one, other = keyed(source), keyed(destination)
-                owners += (one, source, other, destination)
+                owners += (one, other)
                 plans.append(self._plans.of(one, other, 0))
             return Prepared(self, plans, owners, handle_of(stream))
-        except BaseException:
-            let_go(*owners)
+        except BaseException as why:
+            owners.clear()
+            one = other = None
+            let_go(why)
             raise
 
     def fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None) -> None:
@@ -332,8 +349,9 @@ class Instance(Owner):
                     self.call("ferry_fill", byref(filled), error=True)
                 else:
                     self.call("ferry_fill_async", byref(filled), handle_of(stream), error=True)
-        except BaseException:
-            let_go(one, destination)
+        except BaseException as why:
+            del one
+            let_go(why)
             raise
 
     def explain_fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None) -> Explanation:
@@ -349,8 +367,9 @@ class Instance(Owner):
             else:
                 self.call("ferry_fill_explain_async", byref(fills[0]), handle_of(stream), byref(info), error=True)
             return self._explanation(info, len(fills), "fills")
-        except BaseException:
-            let_go(one, destination)
+        except BaseException as why:
+            del one
+            let_go(why)
             raise
 
     def explain(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> Explanation:
@@ -367,8 +386,9 @@ class Instance(Owner):
             else:
                 self.call("ferry_copy_explain_async", plan.address, handle_of(stream), byref(info), error=True)
             return self._explanation(info, plan.count, "copies")
-        except BaseException:
-            let_go(one, source, other, destination)
+        except BaseException as why:
+            del one, other
+            let_go(why)
             raise
 
     def _explanation(self, info: Any, count: int, what: str) -> Explanation:
@@ -386,62 +406,64 @@ class Instance(Owner):
         """Why a call failed: of one plan, or within the batch's context. If a part of its copies may be in flight, waits
         for it: nothing keeps the arrays."""
         if may_have_enqueued(why.status, plan is None or plan.count > 1):
-            with self._context_for([plan] if plan else [], stream):
-                self.library.ferry_stream_synchronize(self._handle, stream)
+            with self._context_for([plan] if plan else [], stream) as opened:
+                self.library.ferry_stream_synchronize(opened, stream)
         return why
 
     @contextmanager
-    def _context_for(self, plans: list[Plan], stream: int) -> Iterator[None]:
-        """Several calls on a default stream must take the same one. Without a current context the copies take that of
-        their first device, and other calls that of device 0."""
+    def _context_for(self, plans: list[Plan], stream: int) -> Iterator[Opened]:
+        """The handle for several calls, which does not end between them. On a default stream they must take the same one.
+        Without a current context the copies take that of their first device, and other calls that of device 0."""
         device = next((plan.device for plan in plans if plan.device is not None), None)
         current, opened = c_void_p(), self.opened
         try:
             if device and stream in (0, LEGACY, PER_THREAD):
-                self.call("ferry_context_get_current", byref(current))
+                self.call("ferry_context_get_current", byref(current), of=opened)
                 if not current.value:
-                    self.call("ferry_context_push", device, None)
+                    self.call("ferry_context_push", device, None, of=opened)
                     try:
-                        yield
+                        yield opened
                     finally:
                         self.call("ferry_context_pop", None, of=opened)
                     return
-            yield
-            if self._handle is None:  # another thread has closed the instance, but a ticket may have been made
-                self._tickets.close(self.library)
+            yield opened
         finally:
-            del opened
+            del opened  # a traceback would keep it
 
     def _enqueue(self, plans: list[Plan], address: int, count: int, stream: int, owners: Any, flags: int = 0) -> Ticket:
         """The plans' descriptors, which are together at `address`."""
         made = c_void_p()
-        with self._context_for(plans, stream):
+        with self._context_for(plans, stream) as opened:
             try:
-                self.call("ferry_copy_batch_async", address, count, flags, stream, error=True)
-            except Error as why:
-                raise self._settled(why, None, stream)
-            try:
-                self.call("ferry_ticket_create", stream, byref(made), error=True)
-                ticket = Ticket(self, made.value, tuple(owners))
-                self._tickets.add(ticket, sum([plan.size for plan in plans]))
-            except BaseException as why:  # nothing would keep the arrays
-                if made.value:
-                    self._tickets.rescue(self.library, made.value)
-                elif getattr(why, "status", None) != native.FERRY_ERROR_CAPTURE:  # what is captured does not run
-                    self.library.ferry_stream_synchronize(self._handle, stream)
-                raise
-            return ticket
+                try:
+                    self.call("ferry_copy_batch_async", address, count, flags, stream, error=True, of=opened)
+                except Error as why:
+                    raise self._settled(why, None, stream)
+                try:
+                    self.call("ferry_ticket_create", stream, byref(made), error=True, of=opened)
+                    ticket = Ticket(self, made.value, tuple(owners))
+                    self._tickets.add(ticket, sum([plan.size for plan in plans]))
+                    return ticket
+                except BaseException as why:  # nothing would keep the arrays
+                    if made.value:
+                        self._tickets.rescue(self.library, made.value)
+                    elif getattr(why, "status", None) != native.FERRY_ERROR_CAPTURE:  # what is captured does not run
+                        self.library.ferry_stream_synchronize(opened, stream)
+                    raise
+            finally:
+                del opened  # a traceback would keep it
 
-    def keep_until_passed(self, streams: dict[int, Any], device: int, owners: Any) -> None:
-        """Keeps `owners` until work that is on streams has passed."""
+    def keep_until_passed(self, opened: Opened, streams: dict[int, Any], device: int, owners: Any) -> None:
+        """Keeps `owners` until work that is on streams has passed, or waits for it."""
         done = c_int32()
         for number, stream in streams.items():
             if number in (0, LEGACY, PER_THREAD) or isinstance(stream, Stream) and not stream.is_open:
-                self.synchronize(device)
-            elif self.library.ferry_stream_query(self._handle, number, byref(done)) or not done.value:
+                self.library.ferry_context_synchronize(opened, device, None)
+            elif self.library.ferry_stream_query(opened, number, byref(done)) or not done.value:
                 made = c_void_p()
-                with self._context_for([], number):
-                    self.call("ferry_ticket_create", number, byref(made), error=True)
+                if self._handle is None or self.library.ferry_ticket_create(opened, number, byref(made), None):
+                    self.library.ferry_stream_synchronize(opened, number)
+                else:
                     self._tickets.add(Ticket(self, made.value, owners), 0)
 
     @property
@@ -449,7 +471,7 @@ class Instance(Owner):
         """The threads that complete futures."""
         with self._lock:
             if self._waiters is None:
-                if self._handle is None:
+                if self._handle is None or self._is_closing:
                     raise self.closed("Instance")
                 self._waiters = ThreadPoolExecutor(4, thread_name_prefix="ferry-wait")
             return self._waiters
@@ -533,24 +555,28 @@ class Prepared(Owner):
         instance.call("ferry_prepared_create", addressof(every), count, 0, stream, byref(made), error=True)
         self._device = next((plan.device for plan in plans if plan.device is not None), 0)
         self._streams: dict[int, Any] = {}  # of launches
-        self._owners = tuple(owners)
-        self._handle: int | None = part(instance.opened, made.value, "ferry_prepared_destroy")
+        handle = part(instance.opened, made.value, "ferry_prepared_destroy")
+        handle.kept = tuple(owners)
+        self._handle: Part | None = handle
         instance.adopt(self)
 
     def launch(self, stream: Any = None) -> None:
         """Enqueues the batch on a stream of its device. Also into a graph, which this must outlive."""
-        number, handle = handle_of(stream), self._instance.alive(self._handle, "Prepared")
+        number, handle = handle_of(stream), self._handle
+        if handle is None or not self._instance.is_open:
+            raise self._instance.closed("Prepared")
         self._streams[number] = stream
         self._instance.call("ferry_prepared_launch", number, of=handle, error=True)
+        if self._handle is None:  # another thread has closed it meanwhile
+            self._instance.keep_until_passed(handle.opened, {number: stream}, self._device, handle.kept)
 
     def close(self) -> None:
         """Ends it, and lets its arrays go once launches in flight have passed."""
         handle, self._handle = self._handle, None
-        owners, self._owners = self._owners, ()
         streams, self._streams = self._streams, {}
         self._instance.disown(self)
-        if handle is not None and self._instance.is_open:
-            self._instance.keep_until_passed(streams, self._device, owners)
+        if handle is not None and handle.opened.is_ours:
+            self._instance.keep_until_passed(handle.opened, streams, self._device, handle.kept)
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:
@@ -574,8 +600,9 @@ class Batch(Owner):
         one, other = keyed(source), keyed(destination)
         try:
             plan = self._instance._plans.of(one, other, flags)
-        except BaseException:
-            let_go(one, source, other, destination)
+        except BaseException as why:
+            one = other = None
+            let_go(why)
             raise
         self._plans.append(plan)
         self._owners += (one, other)

@@ -99,7 +99,13 @@ class Ticket(Owner):
     def future(self) -> Future[None]:
         """A future that a thread of the instance completes."""
         if self._status is None:
-            return self._instance.waiters.submit(self.wait)
+            waiters = self._instance.waiters
+            try:
+                return waiters.submit(self.wait)
+            except RuntimeError:
+                if self._instance._is_closing:  # by another thread
+                    raise self._instance.closed("Instance") from None
+                raise
         ended: Future[None] = Future()
         try:
             self.wait()

@@ -309,14 +309,6 @@ def _of_buffer(exporter: Any) -> View:
         raise
 
 
-def let_go(*views_and_arrays: Any) -> None:
-    """After an error: ends the exports of buffers, which a traceback would keep. Takes views, each before the array that
-    it was made of."""
-    for one, array in zip(views_and_arrays[::2], views_and_arrays[1::2]):
-        if one is not array and type(one) is View and type(one.owner) is _HeldBuffer:
-            one.owner.release()
-
-
 # ---- Which of these
 
 _readers: dict[type, Callable[[Any], View]] = {}
@@ -386,7 +378,7 @@ def numbers(array: Any, name: str) -> tuple[int, int, Any]:
             return address, shape[0], array
     one = view(array)
     if one.dtype not in ("uint64", "int64") or len(one.shape) != 1 or not one.is_tight or one.device != HOST:
-        let_go(one, array)
+        del one  # a traceback would keep it
         raise ArgumentError(f"{name} must be a contiguous array of uint64 in host memory", field=name)
     if lies is not None and len(_known_numbers) < 256:
         _known_numbers.add(lies)
