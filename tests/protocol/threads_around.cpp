@@ -91,6 +91,7 @@ const char *threads_model::step_stream(State &state, unsigned copy) const {
         expect(state, copy);
         return "runs the host function, which announces the run";
     case kernel::announced:
+        if (has(threads_defect::work_in_submit_waits)) return nullptr; // the host function does not return
         one.at = kernel::running;
         return "starts the kernel";
     case kernel::running:

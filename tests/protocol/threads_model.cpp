@@ -144,9 +144,9 @@ const char *threads_model::step_thread(State &state, unsigned which, choices &wa
         const unsigned started = state.awake + state.asleep + state.called;
         const bool is_spare = which < setup_.residents + setup_.spares && state.in_copies == started &&
                               !has(threads_defect::no_spare_thread);
-        // A thread of the library takes work that `submit` has refused.
-        const bool is_substitute =
-            which == 0 && setup_.submit == submitting::refused && !has(threads_defect::refusal_ignored);
+        // A thread of the library takes work that `submit` has refused, or run before the kernel.
+        const bool is_left = setup_.submit == submitting::refused || setup_.submit == submitting::runs_at_once;
+        const bool is_substitute = which == 0 && is_left && !has(threads_defect::refusal_ignored);
         if (!has_work(state) || !(is_spare || is_substitute)) return nullptr;
         me.at = resident::looks;
         ++state.awake;

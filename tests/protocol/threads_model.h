@@ -23,6 +23,7 @@ struct threads_setup {
         no,
         only_worker_waits, // the program's one worker waits for the first copy, so submitted work runs only after that
         refused,           // the program's job system refuses all work
+        runs_at_once,      // it runs all work inside `submit`, which the host function before the kernel calls
     };
 
     const char *name;
@@ -48,6 +49,7 @@ enum class threads_defect : std::uint8_t {
     death_inferred,             // from the status of any context; the kernel leaves
     death_inferred_and_trapped, // from the status of any context; the kernel traps
     refusal_ignored,            // by `submit`
+    work_in_submit_waits,       // for the kernel behind the host function that it runs in
     watcher_not_woken,          // when a run is announced
     wait_value_read_unlocked,   // by a thread that goes to sleep: a wake in between is lost
     last_looker_sleeps,         // while there is work
