@@ -306,9 +306,10 @@ TEST_F(kernel_speed, arrays) {
         const device_memory memory(table.size() * sizeof table[0]);
         EXPECT_OK(raw().cuMemcpyHtoD(memory, table.data(), table.size() * sizeof table[0]));
         EXPECT_OK(raw().cuCtxSynchronize());
+        gpu::array_box_parameters given;
         for (const std::uint32_t blocks : {132, 264, 528, 1056, 2112}) {
             const double us =
-                time_us([&] { EXPECT_OK(launch_array_table(raw(), loaded, packer, memory, blocks, stream).status); });
+                time_us([&] { EXPECT_OK(launch_arrays(raw(), loaded, packer, given, memory, blocks, stream).status); });
             std::printf(" %u: %.1f us (%.0f GB/s)", blocks, us,
                         static_cast<double>(boxes * width * side * side) * 1e-3 / us);
         }

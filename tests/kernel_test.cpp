@@ -339,8 +339,7 @@ struct many_boxes : kernels_on {
         reachable memory(how == form::host_table ? side::host : side::device, table.size() * sizeof table[0] + 1, 15);
         std::memcpy(memory.picture.data(), table.data(), table.size() * sizeof table[0]);
         memory.write_picture();
-        ASSERT_OK(has_table ? launch_box_table(raw(), loaded, packer, memory.address, blocks, stream).status
-                            : launch_boxes(raw(), loaded, packer, given, blocks, stream).status);
+        ASSERT_OK(launch_boxes(raw(), loaded, packer, given, has_table ? memory.address : 0, blocks, stream).status);
         for (const placed_box &one : all)
             for (std::uint64_t z = 0; z < one.scene.depth; ++z)
                 for (std::uint64_t y = 0; y < one.scene.height; ++y)
@@ -454,8 +453,7 @@ TEST_F(array_reads, boxes_of_every_kind_of_array_arrive_whole_in_one_launch) {
             reachable memory(side::device, table.size() * sizeof table[0], 21);
             std::memcpy(memory.picture.data(), table.data(), table.size() * sizeof table[0]);
             memory.write_picture();
-            ASSERT_OK(has_table ? launch_array_table(raw(), loaded, packer, memory.address, 9, stream).status
-                                : launch_arrays(raw(), loaded, packer, given, 9, stream).status);
+            ASSERT_OK(launch_arrays(raw(), loaded, packer, given, has_table ? memory.address : 0, 9, stream).status);
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             ASSERT_TRUE(destination.read() == destination.picture) << packer.count() << " boxes";
         }

@@ -48,7 +48,7 @@
  * Strings     Returned strings are UTF-8 and static: they must not be freed. A returned pointer is NULL only where the
  *             label NULL says so.
  * Threads     Any number of threads may call any function at once on one instance. Exceptions: ferry_close, ending an
- *             object that another call is using, and the limits in a function's own comment.
+ *             object in use, and limits in a function's comment. pthread_cancel must not cancel a thread in a call.
  * Forks       In the child of a fork, ferry_prepared_destroy, ferry_device_free_async and the calls on tickets,
  *             staging, pinned pools and deferred frees return -1003 and do nothing. Other calls return the driver's
  *             status for a child, which is the same; ferry_close does nothing.

@@ -53,7 +53,7 @@ error copy_boxes_by_kernel(calibration_workspace &work, const direction_profile 
     for (std::uint64_t i = 0; i < count; ++i)
         if (packer.add(array_box(work, i, box_side, box_side)) != pack_result::added)
             return {.status = FERRY_ERROR_UNSUPPORTED};
-    return launch_arrays(work.cu, *work.options.kernels, packer, given, blocks_for_array(within, count * size),
+    return launch_arrays(work.cu, *work.options.kernels, packer, given, 0, blocks_for_array(within, count * size),
                          work.stream);
 }
 

@@ -22,7 +22,9 @@ error copy_batch(calibration_workspace &work, copy_direction direction, bool are
     attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
     CUdeviceptr to[batch_count], from[batch_count];
     std::size_t sizes[batch_count], first = 0, failed_at = 0;
-    CUDA_MEMCPY3D_BATCH_OP boxes[batch_count];
+    // On the stack the boxes would take 13 KiB. Nothing copies this memory now.
+    static_assert(batch_count * sizeof(CUDA_MEMCPY3D_BATCH_OP) <= calibration_workspace::pageable_bytes);
+    auto *const boxes = static_cast<CUDA_MEMCPY3D_BATCH_OP *>(work.pageable);
     for (std::size_t i = 0; i < count; ++i) {
         from[i] = base.source + i * apart;
         to[i] = base.destination + i * 7 % batch_count * apart;

@@ -15,7 +15,6 @@ struct linear_boxes {
     static constexpr std::uint32_t max_in_parameters = gpu::max_boxes_in_parameters;
     static constexpr auto cut = cut_boxes;
     static constexpr auto launch = launch_boxes;
-    static constexpr auto launch_table = launch_box_table;
     static constexpr auto launch_one = launch_strided;
 };
 
@@ -28,7 +27,6 @@ struct array_boxes {
     static constexpr std::uint32_t max_in_parameters = gpu::max_array_boxes_in_parameters;
     static constexpr auto cut = cut_array_boxes;
     static constexpr auto launch = launch_arrays;
-    static constexpr auto launch_table = launch_array_table;
     static constexpr auto launch_one = launch_array;
 };
 
@@ -63,9 +61,7 @@ public:
     error launch() noexcept {
         if (packed_.empty()) return {};
         const std::uint32_t count = packed_.count();
-        const error failed = table_.records
-                                 ? Kind::launch_table(cu_, kernels_, packed_, table_.address, blocks_, stream_)
-                                 : Kind::launch(cu_, kernels_, packed_, given_, blocks_, stream_);
+        const error failed = Kind::launch(cu_, kernels_, packed_, given_, table_.address, blocks_, stream_);
         if (table_.records)
             table_ = {table_.records + count, table_.room - count,
                       table_.address + count * sizeof(typename Kind::record)};

@@ -49,15 +49,8 @@ error launch_piece_table(const driver_table &cu, kernel_set &kernels, const piec
 }
 
 error launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed, gpu::box_parameters &given,
-                   std::uint32_t blocks, CUstream stream) noexcept {
-    given.table = 0;
-    return launch_jobs(cu, kernels, kernel::boxes, packed, given, blocks, stream);
-}
-
-error launch_box_table(const driver_table &cu, kernel_set &kernels, const box_packer &packed, std::uint64_t table,
-                       std::uint32_t blocks, CUstream stream) noexcept {
-    gpu::box_parameters given; // the kernel does not read the boxes in here
-    given.table = table;
+                   std::uint64_t table, std::uint32_t blocks, CUstream stream) noexcept {
+    given.table = table; // if there is one, the kernel does not read the boxes in `given`
     return launch_jobs(cu, kernels, kernel::boxes, packed, given, blocks, stream);
 }
 
@@ -68,14 +61,8 @@ error launch_array(const driver_table &cu, kernel_set &kernels, const kernel_arr
 }
 
 error launch_arrays(const driver_table &cu, kernel_set &kernels, const array_packer &packed,
-                    gpu::array_box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
-    given.table = 0;
-    return launch_jobs(cu, kernels, kernel::arrays, packed, given, blocks, stream);
-}
-
-error launch_array_table(const driver_table &cu, kernel_set &kernels, const array_packer &packed, std::uint64_t table,
-                         std::uint32_t blocks, CUstream stream) noexcept {
-    gpu::array_box_parameters given; // the kernel does not read the boxes in here
+                    gpu::array_box_parameters &given, std::uint64_t table, std::uint32_t blocks,
+                    CUstream stream) noexcept {
     given.table = table;
     return launch_jobs(cu, kernels, kernel::arrays, packed, given, blocks, stream);
 }

@@ -24,11 +24,9 @@ error launch_pieces(const driver_table &cu, kernel_set &kernels, const piece_pac
 error launch_piece_table(const driver_table &cu, kernel_set &kernels, const piece_packer &packed, std::uint64_t table,
                          const gpu::piece *readable, std::uint32_t blocks, CUstream stream) noexcept;
 
-// Copies boxes: `packed` has written them to `given.boxes`, or to the table.
+// Copies boxes: `packed` has written them to the table, or to `given.boxes` if `table` is 0.
 error launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed, gpu::box_parameters &given,
-                   std::uint32_t blocks, CUstream stream) noexcept;
-error launch_box_table(const driver_table &cu, kernel_set &kernels, const box_packer &packed, std::uint64_t table,
-                       std::uint32_t blocks, CUstream stream) noexcept;
+                   std::uint64_t table, std::uint32_t blocks, CUstream stream) noexcept;
 
 // Copies one box of an array, of any size. It does the same as launch_arrays, but faster. The surface must belong to
 // the stream's context, and live as long as the memory must.
@@ -37,9 +35,8 @@ error launch_array(const driver_table &cu, kernel_set &kernels, const kernel_arr
 
 // Copies many boxes of arrays. The surfaces must belong to the stream's context, and live as long as the memory must.
 error launch_arrays(const driver_table &cu, kernel_set &kernels, const array_packer &packed,
-                    gpu::array_box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
-error launch_array_table(const driver_table &cu, kernel_set &kernels, const array_packer &packed, std::uint64_t table,
-                         std::uint32_t blocks, CUstream stream) noexcept;
+                    gpu::array_box_parameters &given, std::uint64_t table, std::uint32_t blocks,
+                    CUstream stream) noexcept;
 
 // Launches a ring kernel, as staging has laid it out. `given` names a record that nobody else uses.
 error launch_ring(const driver_table &cu, kernel_set &kernels, gpu::kernel which, const gpu::ring_parameters &given,

@@ -149,7 +149,7 @@ template <class Is> array_surfaces::parts array_surfaces::take(const Is &is) noe
     return taken;
 }
 
-template <class Destroy> error array_surfaces::destroy_with(parts gone, const Destroy &destroy) noexcept {
+template <class Destroy> error array_surfaces::destroy_with(const parts &gone, const Destroy &destroy) noexcept {
     const error failed = destroy();
     for (std::size_t at = 0; at < gone.count; ++at)
         if (failed)

@@ -77,7 +77,7 @@ private:
     std::size_t lower_bound(const void *key) const noexcept;
     record *look_up(const void *key) noexcept;
     template <class Is> parts take(const Is &is) noexcept;
-    template <class Destroy> error destroy_with(parts gone, const Destroy &destroy) noexcept;
+    template <class Destroy> error destroy_with(const parts &gone, const Destroy &destroy) noexcept;
     void end(const record &gone) noexcept;                              // only if its context is known to live
     [[nodiscard]] bool end_in_its_context(const record &gone) noexcept; // false if the context cannot be entered
 

@@ -40,13 +40,13 @@ error explain_submission(ferry_instance &instance, const batch_input &input, bat
 }
 
 // The broadcasts have lanes of their own. They begin before the other copies, which may block the caller.
-error run_with_broadcasts(ferry_instance &instance, const broadcast_sets &sets, const launch_site &site,
+error run_with_broadcasts(ferry_instance &instance, broadcast_sets &sets, const launch_site &site,
                           std::uint64_t &bad_index) noexcept {
     error failed;
     const bool was_idle = is_idle(instance.cu, site.stream, false); // whatever the legacy stream does
     for (std::size_t set = 0; set < sets.size(); ++set) {
         std::uint64_t index = 0;
-        const error refused = run_broadcast(instance, sets.begin(set), sets.count(set), site, was_idle, index);
+        const error refused = run_broadcast(instance, sets, set, site, was_idle, index);
         if (refused && !failed) bad_index = index;
         if (instance.trace && !refused)
             instance.trace.note(route_kind::driver, site.context); // the batch's own context
@@ -69,7 +69,7 @@ error run_with_broadcasts(ferry_instance &instance, const broadcast_sets &sets, 
 // again without it.
 error run_with_broadcasts_and_wait(ferry_instance &instance, batch_request &request, const launch_site &site,
                                    std::uint64_t &bad_index) noexcept {
-    const broadcast_sets &sets = request.broadcasts;
+    broadcast_sets &sets = request.broadcasts;
     const auto dead_of = [&](std::size_t set) noexcept {
         return count_dead(instance, sets.begin(set), sets.count(set), site);
     };
@@ -83,7 +83,7 @@ error run_with_broadcasts_and_wait(ferry_instance &instance, batch_request &requ
         for (std::size_t now = dead_of(set); now > dead[set]; now = dead_of(set)) {
             dead.begin()[set] = now;
             std::uint64_t index = 0;
-            const error refused = run_broadcast(instance, sets.begin(set), sets.count(set), site, true, index);
+            const error refused = run_broadcast(instance, sets, set, site, true, index);
             if (refused && !failed) bad_index = index;
             if (!failed) failed = refused;
             if (const error again = wait_for_devices(instance, site.context, site.stream)) passed = again;

@@ -483,7 +483,8 @@ private:
         return failed ? failed : passed;
     }
 
-    error run_in_parameters(int group, std::uint32_t blocks) noexcept {
+    // Not inline, because the parameters would be on the stack of every batch.
+    [[gnu::noinline]] error run_in_parameters(int group, std::uint32_t blocks) noexcept {
         const group_facts &of = request_.pieces.facts(group);
         const team_cut cut = cut_pieces(of.count, of.bytes);
         const batch_piece *next = request_.pieces.begin(group);

@@ -1,6 +1,7 @@
 #include "submit/broadcast.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include "base/rounding.h"
@@ -420,9 +421,15 @@ private:
 
 } // namespace
 
-error run_broadcast(ferry_instance &instance, const broadcast_member *members, std::size_t count,
-                    const launch_site &site, bool was_idle, std::uint64_t &bad_index) noexcept {
-    return broadcast(instance, members, count, site, was_idle).run(bad_index);
+error run_broadcast(ferry_instance &instance, broadcast_sets &sets, std::size_t set, const launch_site &site,
+                    bool was_idle, std::uint64_t &bad_index) noexcept {
+    static_assert(alignof(broadcast) <= alignof(std::max_align_t));
+    void *const place = sets.place_for(sizeof(broadcast));
+    if (!place) return no_memory;
+    auto *const made = new (place) broadcast(instance, sets.begin(set), sets.count(set), site, was_idle);
+    const error failed = made->run(bad_index);
+    made->~broadcast();
+    return failed;
 }
 
 std::size_t count_dead(ferry_instance &instance, const broadcast_member *members, std::size_t count,

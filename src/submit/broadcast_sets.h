@@ -1,6 +1,8 @@
 // The copies of a batch that share their source and go to several devices.
 #pragma once
 
+#include <cstddef>
+
 #include "base/growing.h"
 #include "submit/batch.h"
 
@@ -17,7 +19,8 @@ struct broadcast_member {
 class broadcast_sets {
 public:
     explicit broadcast_sets(const allocator &memory) noexcept
-        : members_(memory), sets_(memory), rest_copies_(memory), rest_addresses_(memory), rest_index_(memory) {}
+        : members_(memory), sets_(memory), rest_copies_(memory), rest_addresses_(memory), rest_index_(memory),
+          place_(memory) {}
 
     // Finds the broadcasts of a validated batch, none where memory runs out. The context of the batch must be current.
     error find(ferry_instance &instance, const batch_input &input, bool of_pageable) noexcept;
@@ -31,6 +34,11 @@ public:
     std::size_t size() const noexcept { return sets_.size(); }
     const broadcast_member *begin(std::size_t set) const noexcept { return members_.begin() + sets_[set].first; }
     std::size_t count(std::size_t set) const noexcept { return sets_[set].count; }
+    // Memory for the broadcast that runs, which is too large for small stacks. Null if there is none.
+    void *place_for(std::size_t bytes) noexcept {
+        constexpr std::size_t unit = sizeof(std::max_align_t);
+        return place_.reserve((bytes + unit - 1) / unit) ? place_.begin() : nullptr;
+    }
     std::uint64_t copies() const noexcept;
     std::uint64_t bytes() const noexcept; // that the sources hold
 
@@ -46,6 +54,7 @@ private:
     growing<ferry_copy_desc> rest_copies_;
     growing<std::uint64_t> rest_addresses_; // destinations, sources and sizes of pieces
     growing<std::uint64_t> rest_index_;
+    growing<std::max_align_t> place_;
     std::uint32_t flags_ = 0;
 };
 

@@ -37,25 +37,42 @@ void prefer_node(void *pages, std::uint64_t size, int node) noexcept {
     syscall(SYS_mbind, pages, size, MPOL_PREFERRED, nodes, 1024UL + 1, 0U);
 }
 
-struct text {
-    char bytes[8192];
-    explicit operator bool() const noexcept { return bytes[0] != '\0'; }
-};
-
-// Reads the beginning of a small file; empty if the file cannot be read.
-void read_text(const char *path, text &read) noexcept {
-    ssize_t length = 0;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file >= 0) {
-        length = ::read(file, read.bytes, sizeof read.bytes - 1);
-        close(file);
+// The beginning of a small file. Its bytes are not on the stack, which may be small.
+class text {
+public:
+    text() noexcept {
+        void *const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (mapped != MAP_FAILED) mapped_ = static_cast<char *>(mapped);
     }
-    read.bytes[std::max<ssize_t>(length, 0)] = '\0';
-}
+    ~text() {
+        if (mapped_) munmap(mapped_, size);
+    }
+    text(const text &) = delete;
+    text &operator=(const text &) = delete;
+
+    const char *bytes() const noexcept { return mapped_ ? mapped_ : ""; }
+    explicit operator bool() const noexcept { return *bytes() != '\0'; }
+
+    // Empty if the file cannot be read.
+    void read(const char *path) noexcept {
+        if (!mapped_) return;
+        ssize_t length = 0;
+        const int file = open(path, O_RDONLY | O_CLOEXEC);
+        if (file >= 0) {
+            length = ::read(file, mapped_, size - 1);
+            close(file);
+        }
+        mapped_[std::max<ssize_t>(length, 0)] = '\0';
+    }
+
+private:
+    static constexpr std::size_t size = 8192;
+    char *mapped_ = nullptr;
+};
 
 // Finds the number after `key`; false if no number follows, as in "max".
 bool find_number(const text &in, const char *key, std::uint64_t &number) noexcept {
-    const char *at = std::strstr(in.bytes, key);
+    const char *at = std::strstr(in.bytes(), key);
     if (!at) return false;
     at += std::strlen(key);
     char *end = nullptr;
@@ -68,10 +85,10 @@ bool find_number(const text &in, const char *key, std::uint64_t &number) noexcep
 bool has_huge_pages() noexcept {
     text read;
     std::uint64_t size = 0;
-    read_text("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", read);
+    read.read("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
     if (!find_number(read, "", size) || size != huge_page) return false;
-    read_text("/sys/kernel/mm/transparent_hugepage/enabled", read);
-    return read && !std::strstr(read.bytes, "[never]");
+    read.read("/sys/kernel/mm/transparent_hugepage/enabled");
+    return read && !std::strstr(read.bytes(), "[never]");
 }
 bool gives_huge_pages() noexcept {
     static const bool gives = has_huge_pages();
@@ -193,7 +210,7 @@ bool is_memory_left(std::uint64_t size) noexcept {
     if (size < worth_asking) return true;
     text scratch;
     std::uint64_t left = UINT64_MAX, number = 0;
-    read_text("/proc/meminfo", scratch);
+    scratch.read("/proc/meminfo");
     if (find_number(scratch, "MemAvailable:", number)) left = number << 10;
     left = std::min(left, memory_left_in_groups());
     return size <= left - left / 16; // both values are estimates

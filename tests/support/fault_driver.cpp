@@ -25,6 +25,12 @@ entry_state entries[driver_symbol_count];
 resolver inner_entry_points;
 std::atomic<bool> is_paused = false;
 std::atomic<int> injected_count = 0;
+thread_local std::uintptr_t deepest_frame = 0;
+
+void note_frame(const void *frame) {
+    const auto at = reinterpret_cast<std::uintptr_t>(frame);
+    if (!deepest_frame || at < deepest_frame) deepest_frame = at;
+}
 
 bool is_faulty(entry_state &entry) {
     if (is_paused) return false;
@@ -145,6 +151,7 @@ void note_object(const object_call &call, const std::uint64_t *arguments, bool i
 template <int row, class Function> struct thunk;
 template <int row, class... Arguments> struct thunk<row, CUresult(CUDAAPI *)(Arguments...)> {
     static CUresult CUDAAPI call(Arguments... arguments) {
+        note_frame(__builtin_frame_address(0));
         entry_state &entry = entries[row];
         const object_call *const of_objects = object_calls_by_row[row];
         const std::uint64_t numbers[] = {as_number(arguments)..., 0, 0};
@@ -252,6 +259,8 @@ int fault_driver::calls(const char *entry) const {
     for_each_row(entry, [&](const entry_state &state, int) { sum += state.calls; });
     return sum;
 }
+
+const void *fault_driver::deepest_call() { return reinterpret_cast<const void *>(deepest_frame); }
 
 int fault_driver::calls_beginning(const char *prefix) const {
     int sum = 0;

@@ -45,6 +45,9 @@ public:
     // The calls of all entry points whose names begin with `prefix`.
     int calls_beginning(const char *prefix) const;
     void reset_counts();
+
+    // The lowest stack address at which the calling thread has ever entered the driver; null: it never has.
+    static const void *deepest_call();
 };
 
 } // namespace ferry::test

@@ -1,0 +1,366 @@
+// The program's threads: how much stack they need in ferry's calls, beside the driver's own calls for the same work, and
+// that they can be cancelled after a call. Prints a table of the stacks.
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "support/fault_driver.h"
+#include "support/piece_batch.h"
+#include "support/raw_objects.h"
+#include "support/system.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::size_t KiB = 1024;
+
+struct stack_use {
+    std::size_t all;             // bytes that have been written
+    std::size_t at_driver_calls; // the most above a call of the fault_driver; 0: there was none
+};
+
+// Runs `call` on a thread whose stack is full of a pattern, and returns what it has used below its first frame. A buffer
+// that a function does not write does not count, as no guard page would notice it.
+stack_use stack_of(const std::function<void()> &call) {
+    constexpr std::size_t size = 1024 * KiB;
+    constexpr std::uint64_t paint = 0x5ca1ab1e5ca1ab1e;
+    struct {
+        const std::function<void()> &call;
+        std::uintptr_t first_frame, deepest_call;
+    } given{call, 0, 0};
+    const mapped_memory memory(size);
+    auto *const words = reinterpret_cast<std::uint64_t *>(memory.data());
+    std::fill(words, words + size / sizeof paint, paint);
+    pthread_attr_t attributes;
+    EXPECT_EQ(pthread_attr_init(&attributes), 0);
+    EXPECT_EQ(pthread_attr_setstack(&attributes, words, size), 0);
+    pthread_t thread;
+    const auto run = [](void *all) -> void * {
+        auto *const mine = static_cast<decltype(given) *>(all);
+        mine->first_frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+        mine->call();
+        mine->deepest_call = reinterpret_cast<std::uintptr_t>(fault_driver::deepest_call());
+        return nullptr;
+    };
+    EXPECT_EQ(pthread_create(&thread, &attributes, run, &given), 0);
+    EXPECT_EQ(pthread_join(thread, nullptr), 0);
+    pthread_attr_destroy(&attributes);
+    const auto *const lowest =
+        std::find_if(words, words + size / sizeof paint, [](std::uint64_t word) { return word != paint; });
+    return {given.first_frame - reinterpret_cast<std::uintptr_t>(lowest),
+            given.deepest_call ? given.first_frame - given.deepest_call : 0};
+}
+
+// The same work by the driver and by ferry.
+struct work {
+    const char *name;
+    std::function<void()> by_driver, by_ferry;
+};
+
+class threads : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+        GTEST_SKIP() << "sanitizers need stack of their own";
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+        GTEST_SKIP() << "sanitizers need stack of their own";
+#endif
+#endif
+    }
+
+    std::function<void()> in_context(std::function<void()> call) const {
+        return [this, call] {
+            EXPECT_OK(raw().cuCtxSetCurrent(context));
+            call();
+        };
+    }
+};
+
+// What ferry may need above its calls of the driver, and beside the driver's own call for the same work: docs/contract.md.
+constexpr std::size_t allowed = 10 * KiB;
+
+TEST_F(threads, a_call_needs_little_more_stack_than_the_call_of_the_driver) {
+    constexpr std::uint64_t large = 8 << 20, piece = 64;
+    constexpr std::size_t many = 500, few = 100;
+    const test_stream stream;
+    const device_memory device(2 * large);
+    const pinned_memory pinned(large);
+    std::vector<std::byte> pageable(large);
+    const auto at = [](const void *memory) { return reinterpret_cast<std::uintptr_t>(memory); };
+    ferry_instance *ferry = nullptr;
+
+    const auto wait = [&] { EXPECT_OK(raw().cuStreamSynchronize(stream)); };
+    const auto line = [&](std::uint64_t to, std::uint64_t from, std::uint64_t size, std::uint32_t flags) {
+        return [&, to, from, size, flags] {
+            ferry_copy_desc copy = {};
+            copy.destination.address = to;
+            copy.source.address = from;
+            copy.width = size;
+            copy.flags = flags;
+            EXPECT_OK(ferry_copy_async(ferry, &copy, stream, nullptr, nullptr));
+            wait();
+        };
+    };
+    const auto rows = [&](std::uint64_t to, std::uint64_t from, std::uint32_t flags) {
+        return [&, to, from, flags] {
+            ferry_copy_desc copy = {};
+            copy.destination.address = to;
+            copy.source.address = from;
+            copy.width = 64, copy.height = 200;
+            copy.source.row_pitch = 128, copy.destination.row_pitch = 256;
+            copy.flags = flags;
+            EXPECT_OK(ferry_copy_async(ferry, &copy, stream, nullptr, nullptr));
+            wait();
+        };
+    };
+    const auto driver_rows = [&](const void *host) {
+        return [&, host] {
+            CUDA_MEMCPY3D copy = {};
+            copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+            copy.srcHost = host;
+            copy.srcPitch = 128;
+            copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+            copy.dstDevice = device;
+            copy.dstPitch = 256;
+            copy.WidthInBytes = 64, copy.Height = 200, copy.Depth = 1;
+            copy.srcHeight = copy.dstHeight = 200;
+            EXPECT_OK(raw().cuMemcpy3DAsync(&copy, stream));
+            wait();
+        };
+    };
+    const auto driver_up = [&](const void *host, std::uint64_t size) {
+        return [&, host, size] {
+            EXPECT_OK(raw().cuMemcpyHtoDAsync(device, host, size, stream));
+            wait();
+        };
+    };
+    const auto driver_down = [&](void *host, std::uint64_t size) {
+        return [&, host, size] {
+            EXPECT_OK(raw().cuMemcpyDtoHAsync(host, device, size, stream));
+            wait();
+        };
+    };
+    const auto pieces_of = [&](const void *host, std::size_t count) {
+        piece_batch batch;
+        for (std::size_t i = 0; i < count; ++i)
+            batch.add(device + 2 * piece * i, at(host) + 3 * piece * i, piece);
+        return batch;
+    };
+    const auto pieces = [&](const void *host, std::size_t count) {
+        return [&, batch = pieces_of(host, count)] {
+            EXPECT_OK(batch.copy_async(ferry, stream));
+            wait();
+        };
+    };
+    const auto boxes = [&](std::size_t count) {
+        return [&, count] {
+            std::vector<ferry_copy_desc> copies(count);
+            for (std::size_t i = 0; i < count; ++i) {
+                copies[i].destination.address = device + 4096 * i;
+                copies[i].source.address = at(pinned.data()) + 4096 * i;
+                copies[i].width = 24, copies[i].height = 8;
+                copies[i].source.row_pitch = copies[i].destination.row_pitch = 64;
+            }
+            EXPECT_OK(ferry_copy_batch_async(ferry, copies.data(), count, 0, stream, nullptr));
+            wait();
+        };
+    };
+
+    std::vector<work> all = {
+        {"pinned line to the device", driver_up(pinned.data(), large), line(device, at(pinned.data()), large, 0)},
+        {"device line to pinned", driver_down(pinned.data(), large), line(at(pinned.data()), device, large, 0)},
+        {"device line",
+         [&] {
+             EXPECT_OK(raw().cuMemcpyDtoDAsync(device, device + large, large, stream));
+             wait();
+         },
+         line(device, device + large, large, 0)},
+        {"pageable line to the device, by the driver", driver_up(pageable.data(), large),
+         line(device, at(pageable.data()), large, FERRY_COPY_BY_DRIVER)},
+        {"pageable line to the device, staged", driver_up(pageable.data(), large),
+         line(device, at(pageable.data()), large, FERRY_COPY_BY_STAGING)},
+        {"device line to pageable, staged", driver_down(pageable.data(), large),
+         line(at(pageable.data()), device, large, FERRY_COPY_BY_STAGING)},
+        {"pageable line, staged without a kernel", driver_up(pageable.data(), large),
+         line(device, at(pageable.data()), large, FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS)},
+        {"pageable line, read in the call", driver_up(pageable.data(), large),
+         line(device, at(pageable.data()), large, FERRY_COPY_SOURCE_READ)},
+        {"pageable line, synchronous", [&] { EXPECT_OK(raw().cuMemcpyHtoD(device, pageable.data(), large)); },
+         [&] { EXPECT_OK(ferry_copy_bytes(ferry, device, at(pageable.data()), large, nullptr)); }},
+        {"pinned rows by the driver", driver_rows(pinned.data()),
+         rows(device, at(pinned.data()), FERRY_COPY_BY_DRIVER)},
+        {"pinned rows by a kernel", driver_rows(pinned.data()), rows(device, at(pinned.data()), FERRY_COPY_BY_KERNEL)},
+        {"pageable rows, staged", driver_rows(pageable.data()),
+         rows(device, at(pageable.data()), FERRY_COPY_BY_STAGING)},
+        {"few pinned pieces", driver_up(pinned.data(), piece), pieces(pinned.data(), few)},
+        {"many pinned pieces", driver_up(pinned.data(), piece), pieces(pinned.data(), many)},
+        {"many pageable pieces", driver_up(pageable.data(), piece), pieces(pageable.data(), many)},
+        {"few boxes", driver_rows(pinned.data()), boxes(few / 4)},
+        {"many boxes", driver_rows(pinned.data()), boxes(many)},
+        {"prepared pieces", driver_up(pinned.data(), piece),
+         [&, batch = pieces_of(pinned.data(), many)] {
+             ferry_prepared *prepared = nullptr;
+             EXPECT_OK(batch.prepare(ferry, stream, FERRY_BATCH_UPDATABLE, &prepared));
+             EXPECT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+             wait();
+             EXPECT_OK(ferry_prepared_destroy(prepared));
+         }},
+        {"a fill",
+         [&] {
+             EXPECT_OK(raw().cuMemsetD8Async(device, 1, large, stream));
+             wait();
+         },
+         [&] {
+             ferry_fill_desc fill = {};
+             const std::uint8_t value = 1;
+             ferry_place to = {};
+             to.address = device;
+             ferry_fill_desc_init(&fill, &to, large, 1, 1, &value, 1);
+             EXPECT_OK(ferry_fill_async(ferry, &fill, stream, nullptr));
+             wait();
+         }},
+        {"a ticket", driver_up(pageable.data(), large),
+         [&] {
+             ferry_copy_desc copy = {};
+             copy.destination.address = device;
+             copy.source.address = at(pageable.data());
+             copy.width = large;
+             copy.flags = FERRY_COPY_BY_STAGING;
+             ferry_ticket *ticket = nullptr;
+             EXPECT_OK(ferry_copy_async(ferry, &copy, stream, &ticket, nullptr));
+             EXPECT_OK(ferry_ticket_wait(ticket));
+             EXPECT_OK(ferry_ticket_release(ticket));
+         }},
+        {"32 MiB of pinned memory",
+         [&] {
+             void *address = nullptr;
+             EXPECT_OK(raw().cuMemHostAlloc(&address, 32 << 20, 0));
+             EXPECT_OK(raw().cuMemFreeHost(address));
+         },
+         [&] {
+             void *address = nullptr;
+             EXPECT_OK(allocate_pinned(ferry, 32 << 20, 0, &address));
+             EXPECT_OK(ferry_host_free(ferry, address));
+         }},
+        {"device memory",
+         [&] {
+             CUdeviceptr address = 0;
+             EXPECT_OK(raw().cuMemAlloc(&address, large));
+             EXPECT_OK(raw().cuMemFree(address));
+         },
+         [&] {
+             std::uint64_t address = 0;
+             EXPECT_OK(ferry_device_alloc(ferry, 0, large, &address, nullptr));
+             EXPECT_OK(ferry_device_free(ferry, address));
+         }},
+    };
+    std::optional<other_device> second;
+    std::optional<device_memory> on_second;
+    if (device_count() > 1) {
+        second.emplace();
+        const made_current as(*second);
+        on_second.emplace(large);
+        all.push_back({"a broadcast", driver_up(pinned.data(), large), [&] {
+                           piece_batch batch;
+                           batch.add(device, at(pinned.data()), large);
+                           batch.add(*on_second, at(pinned.data()), large);
+                           EXPECT_OK(batch.copy_async(ferry, stream));
+                           wait();
+                       }});
+    }
+    std::printf(
+        "bytes of stack: the driver's call, ferry's, ferry's first, ferry's above the driver's calls, and first\n");
+    for (const work &one : all) {
+        const instance_owner instance = open_or_fail(options_under_test());
+        ferry = instance.get();
+        const stack_use first = stack_of(in_context(one.by_ferry));
+        stack_of(in_context(one.by_driver)); // the first one binds symbols
+        const stack_use of_driver = stack_of(in_context(one.by_driver)), later = stack_of(in_context(one.by_ferry));
+        fault_driver driver(raw_entry_points());
+        const instance_owner watched = open_or_fail(driver.options());
+        ferry = watched.get();
+        const stack_use first_above = stack_of(in_context(one.by_ferry)), above = stack_of(in_context(one.by_ferry));
+        std::printf("%6zu %6zu %6zu %6zu %6zu  %s\n", of_driver.all, later.all, first.all, above.at_driver_calls,
+                    first_above.at_driver_calls, one.name);
+        EXPECT_LE(above.at_driver_calls, allowed) << one.name;
+        EXPECT_LE(first_above.at_driver_calls, allowed) << one.name;
+        // On a GPU, the driver's call for the same work may need less stack than the calls that ferry makes.
+        if (on_software_driver()) {
+            EXPECT_LE(later.all, of_driver.all + allowed) << one.name;
+        }
+    }
+}
+
+// In a call a cancellation would leave mutexes locked, ferry's and the driver's. A program disables cancellation around
+// calls, and ferry leaves it disabled.
+TEST_F(threads, a_cancellation_that_is_disabled_waits_until_the_calls_have_returned) {
+    constexpr std::uint64_t size = 1 << 20;
+    const test_stream stream;
+    const device_memory device(size);
+    const bytes from = random_bytes(size, 1);
+    bytes to(size);
+    const auto at = [](const bytes &memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); };
+    const std::function<void()> calls = in_context([&] {
+        int before = PTHREAD_CANCEL_ENABLE;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+        EXPECT_EQ(pthread_cancel(pthread_self()), 0); // pending from now on
+        const auto expect_disabled = [] {
+            int state = PTHREAD_CANCEL_ENABLE;
+            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+            EXPECT_EQ(state, PTHREAD_CANCEL_DISABLE);
+        };
+        ferry_options options = options_under_test();
+        options.copy_flags = FERRY_COPY_BY_STAGING;
+        ferry_instance *ferry = nullptr;
+        ASSERT_OK(ferry_open(&options, &ferry, nullptr));
+        expect_disabled();
+        piece_batch batch;
+        for (std::uint64_t i = 0; i < 64; ++i)
+            batch.add(device + i * (size / 64), at(from) + i * (size / 64), size / 64);
+        EXPECT_OK(batch.copy_async(ferry, stream));
+        EXPECT_OK(ferry_stream_synchronize(ferry, stream));
+        expect_disabled();
+        ferry_copy_desc copy = {};
+        copy.source.address = device, copy.destination.address = at(to), copy.width = size;
+        ferry_ticket *ticket = nullptr;
+        EXPECT_OK(ferry_copy_async(ferry, &copy, stream, &ticket, nullptr));
+        EXPECT_OK(ferry_ticket_wait(ticket));
+        EXPECT_OK(ferry_ticket_release(ticket));
+        expect_disabled();
+        EXPECT_OK(ferry_copy_bytes(ferry, device, at(from), size, nullptr));
+        void *address = nullptr;
+        EXPECT_OK(allocate_pinned(ferry, 32 << 20, 0, &address));
+        EXPECT_OK(ferry_host_free(ferry, address));
+        ferry_close(ferry);
+        expect_disabled();
+    });
+    bool goes_on = false;
+    const auto run = [&] {
+        calls();
+        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, nullptr);
+        pthread_testcancel();
+        goes_on = true;
+    };
+    std::function<void()> body = run;
+    pthread_t thread;
+    const auto begin = [](void *all) -> void * {
+        (*static_cast<std::function<void()> *>(all))();
+        return nullptr;
+    };
+    ASSERT_EQ(pthread_create(&thread, nullptr, begin, &body), 0);
+    void *result = nullptr;
+    ASSERT_EQ(pthread_join(thread, &result), 0);
+    EXPECT_EQ(result, PTHREAD_CANCELED);
+    EXPECT_FALSE(goes_on);
+    EXPECT_TRUE(to == from);
+}
+
+} // namespace
+} // namespace ferry::test
