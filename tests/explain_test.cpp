@@ -1,6 +1,9 @@
 // Tests that ferry_copy_explain tells the truth, by comparing it with the driver calls that the copy then makes.
 #include <cstring>
 
+#if defined(__linux__)
+#include "support/comma_locale.h"
+#endif
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
@@ -332,6 +335,50 @@ TEST(obstacles, public_numbers_have_texts_and_no_others) {
     for (const std::int32_t number : {-1, FERRY_OBSTACLE_CAPTURED + 1, FERRY_OBSTACLE_CAPTURED + 2, 1000})
         EXPECT_STREQ(ferry_obstacle_text(number), "?") << number;
 }
+
+#if defined(__linux__)
+
+// Everything that ferry writes as text and that contains numbers.
+std::string texts_of(ferry_instance *instance) {
+    ferry_explanation told = {};
+    told.struct_size = sizeof told;
+    told.route = FERRY_ROUTE_KERNEL;
+    told.source_memory = FERRY_MEMORY_PINNED;
+    told.destination_memory = FERRY_MEMORY_DEVICE;
+    told.width = 1234567;
+    told.height = told.depth = 1;
+    told.driver_ns = 123456789;
+    told.kernel_ns = 1050;
+    ferry_batch_explanation batch = {};
+    batch.struct_size = sizeof batch;
+    batch.kernels.copies = 1200;
+    batch.kernels.bytes = 9876543210;
+    batch.kernels.predicted_ns = 999949;
+    char line[512] = "";
+    std::string all = describe(told) + '\n';
+    ferry_batch_explanation_format(&batch, line, sizeof line);
+    all += std::string(line) + '\n';
+    ferry_error_info error = new_error();
+    EXPECT_NE(ferry_device_alloc(instance, 1234, 1, &told.width, &error), FERRY_SUCCESS);
+    all += describe(error) + '\n';
+    std::uint64_t needed = 0;
+    EXPECT_OK(ferry_profile_save(instance, 0, nullptr, 0, &needed));
+    std::string profile(needed, '\0');
+    EXPECT_OK(ferry_profile_save(instance, 0, profile.data(), profile.size(), nullptr));
+    EXPECT_OK(ferry_profile_load(instance, profile.data(), needed - 1, nullptr));
+    return all + profile;
+}
+
+TEST_F(explanations, and_other_texts_are_the_same_where_the_locale_has_decimal_commas) {
+    const std::string usual = texts_of(basic.get());
+    EXPECT_NE(usual.find("; 123456.8 us by the driver, 1.1 us by a kernel"), std::string::npos) << usual;
+    EXPECT_NE(usual.find("1200 copies by a kernel on 0 SMs, 9876.5 MB, 999.9 us\n"), std::string::npos) << usual;
+    const comma_locale locale;
+    if (!locale.is_set()) GTEST_SKIP() << "the system has no localedef, which makes the locale";
+    EXPECT_EQ(texts_of(basic.get()), usual);
+}
+
+#endif
 
 } // namespace
 } // namespace ferry::test

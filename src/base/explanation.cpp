@@ -28,6 +28,16 @@ end_name name_of(std::int32_t memory, std::int32_t device) noexcept {
     return name;
 }
 
+// A number with one decimal. printf's %f would write a decimal comma in some locales.
+struct decimal {
+    decimal(std::uint64_t number, std::uint64_t unit) noexcept {
+        const std::uint64_t tenth = unit / 10, tenths = number / tenth + (number % tenth >= tenth / 2);
+        std::snprintf(text, sizeof text, "%" PRIu64 ".%" PRIu64, tenths / 10, tenths % 10);
+    }
+    char text[24];
+};
+constexpr std::uint64_t microsecond = 1'000, megabyte = 1'000'000;
+
 } // namespace
 
 std::uint64_t format_explanation(const ferry_explanation &explanation, char *buffer, std::uint64_t size) noexcept {
@@ -71,8 +81,8 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
         !explanation.kernel_ns && !explanation.staged_ns && !explanation.relay_ns && !explanation.multilink_ns;
     for (std::size_t length = 0; const auto &one : routes)
         if (one.ns)
-            length += static_cast<std::size_t>(std::snprintf(times + length, sizeof times - length, "%s%.1f us%s",
-                                                             length ? ", " : "; ", static_cast<double>(one.ns) * 1e-3,
+            length += static_cast<std::size_t>(std::snprintf(times + length, sizeof times - length, "%s%s us%s",
+                                                             length ? ", " : "; ", decimal(one.ns, microsecond).text,
                                                              is_one ? "" : one.by));
     // For pageable memory, name the reason why the copy is not staged; in a graph, which other way it might have taken.
     const bool is_pageable = explanation.kernel_obstacle == FERRY_OBSTACLE_PAGEABLE;
@@ -140,10 +150,10 @@ std::uint64_t format_explanation(const ferry_batch_explanation &explanation, cha
         if (way.share.copies == 0) continue;
         char time[32] = "";
         if (way.share.predicted_ns)
-            std::snprintf(time, sizeof time, ", %.1f us", static_cast<double>(way.share.predicted_ns) * 1e-3);
+            std::snprintf(time, sizeof time, ", %s us", decimal(way.share.predicted_ns, microsecond).text);
         length += static_cast<std::size_t>(std::snprintf(
-            line + length, sizeof line - length, "%s%" PRIu64 "%s%s%s, %.1f MB%s", length ? "; " : "", way.share.copies,
-            length ? "" : " copies", way.how, way.where, static_cast<double>(way.share.bytes) * 1e-6, time));
+            line + length, sizeof line - length, "%s%" PRIu64 "%s%s%s, %s MB%s", length ? "; " : "", way.share.copies,
+            length ? "" : " copies", way.how, way.where, decimal(way.share.bytes, megabyte).text, time));
     }
     const int written = std::snprintf(buffer, size, "%s", length ? line : "nothing to copy");
     return written < 0 ? 0 : static_cast<std::uint64_t>(written);
