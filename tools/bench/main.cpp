@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "../output.h"
 #include "../version.h"
 #include "case.h"
 #include "compare.h"
@@ -198,30 +199,34 @@ int run(const options &options) {
     return is_missed && options.is_strict ? 1 : 0;
 }
 
+int run(int argument_count, char **arguments) {
+#if defined(_WIN32)
+    SetConsoleOutputCP(CP_UTF8); // for µ
+#endif
+    CLI::App app("Measures the raw CUDA driver and ferry side by side.");
+    options options;
+    declare(app, options);
+    CLI11_PARSE(app, argument_count, arguments);
+    if (options.only_list) {
+        std::cout << case_list();
+        return 0;
+    }
+    try {
+        if (!options.compared.empty()) {
+            compare_results(std::cout, options.compared[0], options.compared[1]);
+            return 0;
+        }
+        return run(options);
+    } catch (const std::exception &failure) {
+        std::cerr << "ferry-bench: " << failure.what() << '\n';
+        return 1;
+    }
+}
+
 } // namespace
 
 } // namespace bench
 
 int main(int argument_count, char **arguments) {
-#if defined(_WIN32)
-    SetConsoleOutputCP(CP_UTF8); // for µ
-#endif
-    CLI::App app("Measures the raw CUDA driver and ferry side by side.");
-    bench::options options;
-    bench::declare(app, options);
-    CLI11_PARSE(app, argument_count, arguments);
-    if (options.only_list) {
-        std::cout << bench::case_list();
-        return 0;
-    }
-    try {
-        if (!options.compared.empty()) {
-            bench::compare_results(std::cout, options.compared[0], options.compared[1]);
-            return 0;
-        }
-        return bench::run(options);
-    } catch (const std::exception &failure) {
-        std::cerr << "ferry-bench: " << failure.what() << '\n';
-        return 1;
-    }
+    return ferry_tools::exit_code("ferry-bench", bench::run(argument_count, arguments));
 }

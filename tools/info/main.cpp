@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "../output.h"
 #include "../version.h"
 #include "advice.h"
 #include "machine.h"
@@ -419,9 +420,7 @@ std::vector<ferry_peer_info> calibrate(ferry_instance *instance, std::int32_t de
     return measure_peers(instance, device);
 }
 
-} // namespace
-
-int main(int argument_count, char **arguments) {
+int run(int argument_count, char **arguments) {
     const std::map<std::string, std::int32_t> drivers = {
         {"auto", FERRY_DRIVER_AUTO}, {"cuda", FERRY_DRIVER_CUDA}, {"software", FERRY_DRIVER_SOFTWARE}};
     std::int32_t driver = FERRY_DRIVER_AUTO;
@@ -478,4 +477,10 @@ int main(int argument_count, char **arguments) {
         std::cerr << "ferry-info: " << failure.what() << '\n';
         return 1;
     }
+}
+
+} // namespace
+
+int main(int argument_count, char **arguments) {
+    return ferry_tools::exit_code("ferry-info", run(argument_count, arguments));
 }
