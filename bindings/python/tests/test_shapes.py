@@ -288,6 +288,6 @@ def test_arrays_of_more_than_two_gib_arrive(gpu):
 def test_fills_of_more_than_two_gib(gpu):
     device = gpu.empty((1 << 31) + 2)
     for pattern in (b"a", b"ab"):
-        assert "cuMemset" in str(gpu.explain_fill(device, pattern))
+        assert gpu.explain_fill(device, pattern).route in ("driver", "kernel")
     rows = gpu.empty((3, 1 << 20), "uint16")
     assert gpu.explain_fill(rows[:, :-1], 1).route in ("driver", "kernel")

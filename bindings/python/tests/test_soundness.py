@@ -229,6 +229,18 @@ def test_what_is_no_stream_is_not_taken_for_one(gpu):
 
 # ---- Shapes without elements, and read-only destinations
 
+def test_negative_lengths_are_refused(gpu):
+    class Negative:
+        __array_interface__ = {"version": 3, "shape": (-4,), "typestr": "|u1", "data": (4096, False)}
+
+    for one in (Negative(), ferry.View(4096, (2, -2), None, None, 1, ferry.HOST), ferry.View(4096, (4,), (1,), None, -1, 0)):
+        for use in (lambda: gpu.copy(one, one), lambda: gpu.copy(one, bytearray(4)), lambda: gpu.copy(bytes(4), one),
+                    lambda: gpu.fill(one)):
+            with pytest.raises(ferry.ArgumentError, match="no length may be negative") as raised:
+                use()
+            assert raised.value.field == "shape"
+
+
 def test_nothing_is_copied_of_nothing(gpu):
     def empty(shape):
         yield np.zeros(shape, "uint8")

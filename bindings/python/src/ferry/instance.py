@@ -185,9 +185,9 @@ class Instance(Owner):
         self._children.pop(id(child), None)
 
     def close(self) -> None:
-        """Waits for copies in flight, then closes, and closes arrays and streams of the instance. Tickets still tell how
-        their copies ended. If another thread is in a call, or NumPy still shows pinned memory, the library's instance
-        ends afterwards."""
+        """Waits for copies in flight, then closes arrays, streams, events and prepared batches of the instance, and the
+        instance. Tickets still tell how their copies ended. While a call of another thread runs, or a view or a NumPy
+        array uses memory of the instance, the instance of the library stays open."""
         if self._handle is None:
             return
         self._is_closing = True  # which ends the making of futures

@@ -39,6 +39,10 @@ def _plural(shape: tuple[int, ...]) -> str:
 
 def same_shape(source: View, destination: View) -> tuple[View, View]:
     """The two views with one shape and element size. A run of plain bytes takes the shape of the other side."""
+    for view, side in ((source, "source"), (destination, "destination")):
+        if view.itemsize < 0 or any(length < 0 for length in view.shape):
+            raise ArgumentError(f"the {side} has the shape {_plural(view.shape)}: no length may be negative", side=side,
+                                field="shape")
     if destination.readonly:
         raise ArgumentError("the destination is read-only", side="destination", field="address")
     if not dtypes.match(source.dtype, destination.dtype):

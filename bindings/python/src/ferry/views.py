@@ -160,11 +160,11 @@ def _of_interface(interface: dict[str, Any], device: int, owner: Any) -> View:
         return View(data[0] or 0, shape, strides, name, itemsize, device, owner, bool(data[1]))
     if device != HOST:
         raise ArgumentError("the array tells no address", field="address")
-    whole = _of_buffer(owner if data is None else data)
+    every = _of_buffer(owner if data is None else data)
     offset = interface.get("offset", 0)
-    part = View(whole.address + offset, shape, strides, name, itemsize, HOST, (whole.owner, owner), whole.readonly)
-    first, end = part.span() if part.nbytes else (whole.address, whole.address)
-    if first < whole.address or end > whole.address + whole.nbytes or not whole.is_tight:
+    part = View(every.address + offset, shape, strides, name, itemsize, HOST, (every.owner, owner), every.readonly)
+    first, end = part.span() if part.nbytes else (every.address, every.address)
+    if first < every.address or end > every.address + every.nbytes or not every.is_tight:
         raise ArgumentError("the array has elements outside its buffer", field="address")
     return part
 
