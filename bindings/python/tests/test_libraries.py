@@ -149,6 +149,29 @@ def test_cupy_arrays_and_streams(gpu, cupy):
 
 # ---- JAX
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "bfloat16", "float16", "complex64",
+                                   "float8_e4m3fn", "float8_e5m2"])
+def test_jax_arrays_of_every_type(gpu, dtype):
+    jax = pytest.importorskip("jax")
+    array = jax.numpy.arange(24).reshape(4, 6).astype(dtype)
+    got = np.zeros((4, 6), np.asarray(array).dtype)
+    gpu.copy(array, got)
+    assert np.array_equal(got, np.asarray(array))
+
+
+def test_jax_packs_elements_below_a_byte(gpu):
+    jax = pytest.importorskip("jax")
+    array = jax.numpy.array([[0.5, 1, 1.5, 2], [3, 4, 6, -0.5]], dtype="float4_e2m1fn")
+    got, elements = np.zeros((2, 2), "uint8"), np.asarray(array).view("uint8")
+    gpu.copy(array, memoryview(got).cast("B"))
+    assert np.array_equal(got, elements[:, ::2] | elements[:, 1::2] << 4)
+    with pytest.raises(ferry.ArgumentError, match="packed float4_e2m1fn, the destination of float4_e2m1fn"):
+        gpu.copy(array, np.asarray(array).copy()[:, :2])
+    with pytest.raises(ferry.ArgumentError, match="has no DLPack equivalent") as raised:
+        gpu.copy(jax.numpy.ones(8, "int4"), bytearray(8))
+    assert raised.value.field == "dtype"
+
+
 def test_jax_arrays(gpu):
     jax = pytest.importorskip("jax")
     array = jax.numpy.arange(6000, dtype="float32").reshape(20, 300)

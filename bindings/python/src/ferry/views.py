@@ -227,8 +227,8 @@ def _capsule_of(array: Any) -> Any:
             return array.__dlpack__(max_version=(1, 0), **stream)
         except TypeError:  # a producer from before versions
             return array.__dlpack__(**stream)
-    except BufferError as why:
-        raise ArgumentError(f"{type(array).__name__} gives no DLPack: {why}", field="address") from None
+    except (BufferError, RuntimeError) as why:  # most often because of the type of its elements
+        raise ArgumentError(f"{type(array).__name__} gives no DLPack: {why}", field="dtype") from None
 
 
 def _of_dlpack(array: Any) -> View:
