@@ -21,6 +21,7 @@
 
 #include <ferry/ferry.h>
 
+#include "../output.h"
 #include "driver/cuda_api.h"
 #include "variables.h"
 
@@ -198,8 +199,7 @@ int main(int argument_count, char **arguments) {
     try {
         app.parse(argument_count, arguments);
     } catch (const CLI::ParseError &error) { // --help and --version too
-        const int code = app.exit(error);
-        return std::cout.flush() ? code : 1;
+        return ferry_tools::exit_code("ferry-run", app.exit(error));
     }
     return run(given);
 }
