@@ -65,6 +65,75 @@ TEST_F(explanations, name_the_driver_call_that_the_copy_makes) {
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
+// Copies between pageable memory and a device, whose route depends on the stream: those of the lengths and flags below.
+constexpr std::uint64_t ticket_lengths[] = {64, 5000, 200'000, 3 << 20};
+constexpr std::uint32_t ticket_flags[] = {0, FERRY_COPY_URGENT, FERRY_COPY_NO_KERNELS, FERRY_COPY_SOURCE_READ,
+                                          FERRY_COPY_DESTINATION_WRITTEN};
+
+struct copy_for_ticket {
+    copy_for_ticket(bool is_up, std::uint64_t length, std::uint32_t flags)
+        : host(place_kind::pageable, {.width = length}), device(place_kind::device, {.width = length}) {
+        test_place &from = is_up ? host : device, &to = is_up ? device : host;
+        copy = describe_copy(from.describe(statement::any), to.describe(statement::any), length);
+        copy.flags = flags;
+    }
+    ferry_explanation explain(ferry_instance *instance, CUstream stream) const {
+        ferry_explanation told = new_explanation();
+        EXPECT_OK(ferry_copy_explain_async(instance, &copy, stream, &told, nullptr));
+        return told;
+    }
+    // Returns the route that the ticket reports.
+    std::int32_t enqueue(ferry_instance *instance, CUstream stream) const {
+        ferry_ticket *ticket = nullptr;
+        ferry_ticket_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_OK(ferry_copy_async(instance, &copy, stream, &ticket, nullptr));
+        EXPECT_OK(ferry_ticket_get_info(ticket, &info));
+        EXPECT_OK(ferry_ticket_release(ticket));
+        return info.route;
+    }
+    test_place host, device;
+    ferry_copy_desc copy = {};
+};
+
+TEST_F(explanations, name_the_route_of_the_ticket_while_the_stream_stays_idle_or_busy) {
+    if (!has_kernels(basic)) GTEST_SKIP() << "the driver cannot load kernels";
+    ASSERT_OK(ferry_staging_prepare(basic.get(), 0));
+    const test_stream stream;
+    for (const bool is_up : {true, false})
+        for (const std::uint64_t length : ticket_lengths)
+            for (const std::uint32_t flags : ticket_flags) {
+                SCOPED_TRACE(testing::Message() << length << " bytes, flags " << flags << (is_up ? " up" : " down"));
+                const copy_for_ticket one(is_up, length, flags);
+                ASSERT_OK(raw().cuCtxSynchronize());
+                const ferry_explanation idle = one.explain(basic.get(), stream);
+                EXPECT_EQ(one.enqueue(basic.get(), stream), idle.route);
+                ASSERT_OK(raw().cuCtxSynchronize());
+                gate held(stream);
+                const ferry_explanation busy = one.explain(basic.get(), stream);
+                if (busy.blocks != FERRY_BLOCKS_NO) continue; // until the gate is open
+                EXPECT_EQ(one.enqueue(basic.get(), stream), busy.route);
+                held.open();
+            }
+}
+
+// A short copy behind other work is staged. Once that work has ended, the driver may be faster, and the copy is explained
+// and made anew.
+TEST_F(explanations, name_another_route_once_the_work_before_the_copy_has_ended) {
+    if (!has_kernels(basic)) GTEST_SKIP() << "the driver cannot load kernels";
+    ASSERT_OK(ferry_staging_prepare(basic.get(), 0));
+    const test_stream stream;
+    const copy_for_ticket one(false, 64, 0);
+    {
+        gate held(stream);
+        EXPECT_EQ(one.explain(basic.get(), stream).route, FERRY_ROUTE_STAGED);
+    }
+    ASSERT_OK(raw().cuCtxSynchronize());
+    EXPECT_EQ(one.explain(basic.get(), stream).route, FERRY_ROUTE_DRIVER);
+    EXPECT_EQ(one.enqueue(basic.get(), stream), FERRY_ROUTE_DRIVER);
+    ASSERT_OK(raw().cuCtxSynchronize());
+}
+
 struct waiting_row {
     place_kind from, to;
     std::int32_t asynchronous;

@@ -150,6 +150,33 @@ TEST_F(source_read, more_than_the_buffers_hold_waits_for_the_stream_and_arrives)
         EXPECT_TRUE(read_back(target + i * MiB, MiB) == sent[i]) << i;
 }
 
+TEST_F(source_read, a_ticket_reports_the_driver_s_route_if_no_memory_for_the_buffer_can_be_pinned) {
+    const instance_owner other = open_or_fail(driver.options()); // which has pinned nothing yet
+    const device_memory target(MiB);
+    const bytes from = random_bytes(MiB, 3);
+    ferry_copy_desc copy = describe(target, from.data(), MiB);
+    for (const char *const entry : {"cuMemHostRegister", "cuMemHostAlloc"})
+        driver.fail(entry, CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+    ferry_explanation told = new_explanation();
+    ferry_ticket *ticket = nullptr;
+    {
+        gate held(stream);
+        EXPECT_OK(ferry_copy_explain_async(other.get(), &copy, stream, &told, nullptr));
+        std::thread opener([&] { held.let_go(); });
+        EXPECT_OK(ferry_copy_async(other.get(), &copy, stream, &ticket, nullptr));
+        opener.join();
+    }
+    driver.heal();
+    EXPECT_EQ(told.route, FERRY_ROUTE_BUFFERED);
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_ticket_wait(ticket));
+    EXPECT_OK(ferry_ticket_get_info(ticket, &info));
+    EXPECT_EQ(info.route, FERRY_ROUTE_DRIVER);
+    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_TRUE(read_back(target, MiB) == from);
+}
+
 TEST_F(source_read, a_large_source_has_been_read_when_the_call_returns) {
     constexpr std::uint64_t size = 9 * MiB + 5;
     const bytes data = random_bytes(size, 1);

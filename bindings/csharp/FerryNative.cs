@@ -837,7 +837,7 @@ namespace Ferry
         public int Done;
         /// <summary>of the work: 0 while in flight and after success; else what ended it</summary>
         public Status Status;
-        /// <summary>FERRY_ROUTE_* that the copy took; 0 for a stream</summary>
+        /// <summary>FERRY_ROUTE_* that the copy took, see ferry_copy_explain_async; 0 for a stream</summary>
         public Route Route;
         /// <summary>bytes that have arrived; only staged copies count before the end; 0 for a stream</summary>
         public ulong BytesDone;
@@ -2107,7 +2107,14 @@ namespace Ferry
         public static extern Status ferry_copy_explain(IntPtr instance, NativeCopy* copy, Explanation* explanation,
             ErrorInfo* error);
 
-        /// <summary>Reports what ferry_copy_async would do, as ferry_copy_explain.</summary>
+        /// <summary>
+        /// Reports what ferry_copy_async would do, as ferry_copy_explain. The explanation describes a copy that is
+        /// enqueued at this moment. A later copy of the same description takes another route only if something has
+        /// changed that the choice depends on: the earlier work on the stream has completed, or other work has been
+        /// enqueued there; ferry has measured another staging delay or has another profile; the access between devices
+        /// has changed; or the copy finds no free slot, stream or pinned memory for its route, and the driver makes it.
+        /// ferry_ticket_info.route is the route that the copy took.
+        /// </summary>
         /// <remarks>
         /// Blocking: as ferry_copy_explain; for a copy to be staged also while threads start and memory is pinned, as
         /// ferry_copy_async. Errors: the common errors; as ferry_copy_async.

@@ -243,7 +243,7 @@ func newBatchExplanation(c *C.ferry_batch_explanation) BatchExplanation {
 type TicketInfo struct {
 	Done       bool   // the work has ended, with success or not
 	Status     Status // of the work: 0 while in flight and after success; else what ended it
-	Route      Route  // FERRY_ROUTE_* that the copy took; 0 for a stream
+	Route      Route  // FERRY_ROUTE_* that the copy took, see ferry_copy_explain_async; 0 for a stream
 	BytesDone  uint64 // bytes that have arrived; only staged copies count before the end; 0 for a stream
 	BytesTotal uint64 // of the copy; 0 for a stream
 }

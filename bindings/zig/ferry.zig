@@ -441,7 +441,7 @@ pub const ferry_ticket_info = extern struct {
     struct_size: u32 = @sizeOf(ferry_ticket_info),
     done: i32 = 0, // 1: the work has ended, with success or not
     status: i32 = 0, // of the work: 0 while in flight and after success; else what ended it
-    route: i32 = 0, // FERRY_ROUTE_* that the copy took; 0 for a stream
+    route: i32 = 0, // FERRY_ROUTE_* that the copy took, see ferry_copy_explain_async; 0 for a stream
     bytes_done: u64 = 0, // bytes that have arrived; only staged copies count before the end; 0 for a stream
     bytes_total: u64 = 0, // of the copy; 0 for a stream
 };
@@ -1015,6 +1015,8 @@ pub extern fn ferry_obstacle_text(obstacle: i32) [*:0]const u8;
 pub extern fn ferry_copy_explain(instance: *ferry_instance, copy: *const ferry_copy_desc, explanation: *ferry_explanation, @"error": ?*ferry_error_info) i32;
 
 /// Reports what ferry_copy_async would do, as ferry_copy_explain.
+///
+/// The explanation describes a copy that is enqueued at this moment. A later copy of the same description takes another route only if something has changed that the choice depends on: the earlier work on the stream has completed, or other work has been enqueued there; ferry has measured another staging delay or has another profile; the access between devices has changed; or the copy finds no free slot, stream or pinned memory for its route, and the driver makes it. ferry_ticket_info.route is the route that the copy took.
 pub extern fn ferry_copy_explain_async(instance: *ferry_instance, copy: *const ferry_copy_desc, stream: ?*CUstream_st, explanation: *ferry_explanation, @"error": ?*ferry_error_info) i32;
 
 /// Reports what ferry_fill would do with `fill`, without doing it. Fills `explanation`. A fill that the driver refuses in the call's context, and that ferry_fill then makes in the memory's own, is explained as in the call's.

@@ -417,8 +417,7 @@ typedef struct ferry_place {
  * BY_DRIVER, BY_KERNEL, BY_STAGING, BY_RELAY  Forces that route; a copy that it cannot take fails with
  *              FERRY_ERROR_ROUTE. Two of these, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. NO_KERNELS
  *              with BY_STAGING stages without a kernel; the copy fails with FERRY_ERROR_LIMIT and is not enqueued while
- *              the staging buffer has no free slot, or if it takes more than 512 chunks. A copy with BY_RELAY fails in
- *              the same way while ferry's streams are all in use. For a fill BY_DRIVER only excludes kernels, and
+ *              the staging buffer has no free slot. A copy with BY_RELAY fails in the same way while ferry's streams are all in use. For a fill BY_DRIVER only excludes kernels, and
  *              BY_STAGING and BY_RELAY have no effect. URGENT has no effect beside BY_DRIVER. Beside NO_KERNELS it
  *              takes no kernel, but pageable memory is staged without a prediction, and no copy is relayed or
  *              broadcast.
@@ -588,7 +587,7 @@ typedef struct ferry_ticket_info {
     uint32_t struct_size;
     int32_t done;         /* 1: the work has ended, with success or not */
     int32_t status;       /* of the work: 0 while in flight and after success; else what ended it */
-    int32_t route;        /* FERRY_ROUTE_* that the copy took; 0 for a stream */
+    int32_t route;        /* FERRY_ROUTE_* that the copy took, see ferry_copy_explain_async; 0 for a stream */
     uint64_t bytes_done;  /* bytes that have arrived; only staged copies count before the end; 0 for a stream */
     uint64_t bytes_total; /* of the copy; 0 for a stream */
 } ferry_ticket_info;
@@ -1037,6 +1036,12 @@ FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_
 
 /*
  * Reports what ferry_copy_async would do, as ferry_copy_explain.
+ *
+ * The explanation describes a copy that is enqueued at this moment. A later copy of the same description takes another
+ * route only if something has changed that the choice depends on: the earlier work on the stream has completed, or
+ * other work has been enqueued there; ferry has measured another staging delay or has another profile; the access
+ * between devices has changed; or the copy finds no free slot, stream or pinned memory for its route, and the driver
+ * makes it. ferry_ticket_info.route is the route that the copy took.
  *
  * Blocking:      as ferry_copy_explain; for a copy to be staged also while threads start and memory is pinned, as
  *                ferry_copy_async.

@@ -1,5 +1,6 @@
 #include "submit/copy_steps.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "device/stream_order.h"
@@ -418,6 +419,8 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
     const auto noted = [&](const error &failed, route_kind route) noexcept {
         if (instance.trace && !failed) [[unlikely]]
             instance.trace.note(route, site.context);
+        if (site.taken && !failed) [[unlikely]]
+            *site.taken = std::max(*site.taken, route);
         return failed;
     };
     if (plan.route == route_kind::kernel)

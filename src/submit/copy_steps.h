@@ -33,10 +33,12 @@ namespace ferry {
 // context of the other end.
 error find_contexts(ferry_instance &instance, const shape &shape, int context_device, end_contexts &contexts) noexcept;
 
-// Where a copy is enqueued. The stream's context is current.
+// Where a copy is enqueued. The stream's context is current. Unless `taken` is null, run_planned stores there which route
+// the copy took: of several parts, the highest number.
 struct copy_site {
     CUcontext context;
     CUstream stream;
+    route_kind *taken = nullptr;
 };
 
 // Makes a context current in which a graph takes the driver's call. Graphs do not take the calls that name contexts.

@@ -1,6 +1,5 @@
 #include "submit/ticket.h"
 
-#include <algorithm>
 #include <bit>
 #include <iterator>
 #include <memory>
@@ -74,12 +73,8 @@ bool is_going_on(ferry_ticket &ticket, std::uint64_t bytes_done) noexcept {
 error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) noexcept {
     ferry_instance &instance = ticket.instance;
     if (error failed = refuse_captured(instance.cu, stream)) return failed;
-    const copy_site site = prepared.site(stream);
-    const auto note_route = [&](const planned_copy &call) noexcept -> error {
-        ticket.route = std::max(ticket.route, static_cast<std::int32_t>(call.plan.route));
-        return {};
-    };
-    if (error failed = for_each_planned_call(instance, prepared.planned(), site, note_route)) return failed;
+    route_kind taken = route_kind::none;
+    const copy_site site = {prepared.choice.wanted, stream, &taken};
     const shape &shape = prepared.shape;
     ticket.total = shape.bytes();
     ticket.is_staged = prepared.plan.route == route_kind::staged && !is_in_parts(instance, shape);
@@ -88,11 +83,11 @@ error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) 
     error failed = run_planned(instance, prepared.planned(), site, progress);
     if (progress && failed.status == FERRY_ERROR_LIMIT && prepared.facts.preferences.forced == route_kind::none) {
         ticket.is_staged = false; // nothing has been enqueued
-        ticket.route = FERRY_ROUTE_DRIVER;
         failed = run_planned(instance, {shape, prepared.facts, plan_for_driver(shape, prepared.facts), prepared.views},
                              site);
     }
     if (failed) return failed;
+    ticket.route = static_cast<std::int32_t>(taken);
     if (ticket.route == FERRY_ROUTE_RELAYED) // other copies have no part of the stream's earlier work
         note_others(ticket, devices_of_relay(shape, prepared.facts.context_device));
     return to_error(instance.cu.cuEventRecord(ticket.passed, stream));

@@ -793,7 +793,7 @@ pub struct ferry_ticket_info {
     pub done: i32,
     /// of the work: 0 while in flight and after success; else what ended it
     pub status: Status,
-    /// FERRY_ROUTE_* that the copy took; 0 for a stream
+    /// FERRY_ROUTE_* that the copy took, see ferry_copy_explain_async; 0 for a stream
     pub route: Route,
     /// bytes that have arrived; only staged copies count before the end; 0 for a stream
     pub bytes_done: u64,
@@ -2410,6 +2410,12 @@ extern "C" {
     pub fn ferry_copy_explain(instance: *mut ferry_instance, copy: *const ferry_copy_desc, explanation: *mut ferry_explanation, error: *mut ferry_error_info) -> Status;
 
     /// Reports what ferry_copy_async would do, as ferry_copy_explain.
+    ///
+    /// The explanation describes a copy that is enqueued at this moment. A later copy of the same description takes
+    /// another route only if something has changed that the choice depends on: the earlier work on the stream has
+    /// completed, or other work has been enqueued there; ferry has measured another staging delay or has another
+    /// profile; the access between devices has changed; or the copy finds no free slot, stream or pinned memory for
+    /// its route, and the driver makes it. ferry_ticket_info.route is the route that the copy took.
     ///
     /// * NULL: `stream`, `error`.
     /// * Values: any number; a pointer is to one object, or to a text that ends with zero.
