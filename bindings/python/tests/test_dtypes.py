@@ -347,6 +347,10 @@ class OnlyDLPack:
 
 def test_read_only_arrays_of_numpy_are_sources(gpu):
     held, got = np.arange(8.0), np.zeros(8)
+    try:
+        held.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        pytest.skip("needs NumPy 2.1")
     held.flags.writeable = False
     gpu.copy(OnlyDLPack(held), got)
     assert np.array_equal(held, got)

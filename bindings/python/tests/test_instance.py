@@ -612,12 +612,12 @@ def test_what_ends_lets_its_buffers_go(gpu):
         prepared.close()
 
 
-def test_a_prepared_batch_that_closes_keeps_its_arrays_until_its_launches_have_passed(gpu):
+def test_a_prepared_batch_that_closes_keeps_its_arrays_until_its_launches_have_passed(gpu, monkeypatch):
+    monkeypatch.setattr(ferry.tickets, "_NS_BETWEEN", 1 << 62)  # so that nobody asks before
     device, stream, got = gpu.empty(1 << 20), gpu.stream(), np.zeros(1 << 20, "uint8")
     sent = numbers().view(Kept)
     watched, kept = weakref.ref(sent), sent.copy()
     prepared = gpu.prepare([(sent, device)], stream)
-    is_done = threading.Event()
     asked = gpu.library
 
     class Busy(Listened):
@@ -630,7 +630,7 @@ def test_a_prepared_batch_that_closes_keeps_its_arrays_until_its_launches_have_p
     prepared.close()
     gpu.library = asked
     gc.collect()
-    assert watched() is not None and not is_done.is_set()
+    assert watched() is not None
     stream.synchronize()
     gc.collect()
     assert watched() is None
@@ -693,6 +693,21 @@ def test_memory_is_freed_with_the_last_that_shows_it(gpu):
         assert heard.called == ["ferry_host_free"]
         heard.called.clear()
     gpu.empty(64).close()
+    assert heard.called == ["ferry_device_free"]
+    heard.called.clear()
+    device = gpu.empty(64)
+
+    class Tensor:  # as PyTorch, CuPy and Numba have it
+        def __init__(self, array):
+            self.array, self.interface = array, array.__cuda_array_interface__
+
+    shown = Tensor(device)
+    device.close()
+    with pytest.raises(ferry.ClosedError):
+        device.__cuda_array_interface__
+    del device
+    assert heard.called == []
+    del shown
     assert heard.called == ["ferry_device_free"]
     gpu._handle.library = gpu.library
 

@@ -101,8 +101,10 @@ class _Array(Owner):
 
 
 class DeviceArray(_Array):
-    """An array on a device, made by Instance.empty(). CuPy, PyTorch and Numba take it by __cuda_array_interface__:
-    close() frees the memory also if they have taken it."""
+    """An array on a device, made by Instance.empty(). CuPy, PyTorch and Numba take it by __cuda_array_interface__, and
+    keep the array for that. So its memory is freed with the array then, and not by close()."""
+
+    _shown: Any = None
 
     def __init__(self, instance: Instance, shape: Any, dtype: Any, device: Any) -> None:
         shape, name, itemsize, size = _size(shape, dtype)
@@ -115,6 +117,7 @@ class DeviceArray(_Array):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
+        self._shown = self.own_view().owner
         return self._interface((self.address, False))
 
 
