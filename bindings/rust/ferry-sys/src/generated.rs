@@ -723,10 +723,10 @@ impl Default for ferry_error_info {
 /// array  Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
 /// (the driver's -1001); its planes do.
 ///
-/// Only full checks refuse a wrong address, and pageable memory that the process cannot read or, at a destination,
-/// write. They look at the process's mappings during the call, and do not notice a file system without room for the
-/// pages of a sparse file. With basic checks the driver may refuse such memory or the process may crash, as with
-/// the driver's own calls.
+/// Only full checks refuse a wrong address, and pageable memory that the process cannot read, or cannot write at a
+/// destination. They test the process's mappings during the call, but not whether a file system has room for a
+/// sparse file. With basic checks the driver may refuse such memory or the process may crash, as with the driver's
+/// own calls.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ferry_place {
