@@ -262,9 +262,12 @@ with tempfile.TemporaryDirectory() as folder:
 
 # Files are written whatever the decimal point of the program's locale is.
 with tempfile.TemporaryDirectory() as folder:
-    source, trace = Path(folder) / "source", Path(folder) / "trace.json"
+    source, ascii, trace = (Path(folder) / name for name in ("source", "ascii", "trace.json"))
+    # A bare system lacks character maps too.
+    ascii.write_text("<code_set_name> ANSI_X3.4-1968\n<comment_char> %\n<escape_char> /\n<mb_cur_min> 1\n<mb_cur_max> 1\n"
+                     "CHARMAP\n" + "".join(f"<U{code:04X}> /x{code:02x} one\n" for code in range(128)) + "END CHARMAP\n")
     source.write_text('LC_NUMERIC\ndecimal_point ","\nthousands_sep "."\ngrouping 3;3\nEND LC_NUMERIC\n')
-    run("localedef", "-c", "-i", source, Path(folder) / "comma")
+    run("localedef", "-c", "-f", ascii, "-i", source, Path(folder) / "comma")
     locale = {"LOCPATH": folder, "LC_NUMERIC": "comma"}
     if run("/usr/bin/printf", "%.1f", "1,5", **locale).stdout == "1,5":
         done, report, _ = report_of(traps, "source-rewritten", options=["--all", "--trace", trace], **locale)
@@ -322,6 +325,20 @@ for option in ("--report", "--trace"):
             check((done.returncode, done.stdout) == (0, "0 failures\n"), option, done)
             check(reads == "cat" or option == "--report" or told in done.stderr, option, done)
             check(reads != "cat" or json.loads(text) and not done.stderr, option, text, done)
+
+# ---- Small stacks
+
+# A stack that suffices for the driver's calls suffices beneath ferry-run.
+for kib in (16, 20, 24, 32):
+    plain = run(traps, "small-stack", kib)
+    if plain.returncode < 0 or plain.returncode == 77:
+        continue
+    check(plain.returncode == 0 and "0 failures" in plain.stdout, kib, plain)
+    with tempfile.TemporaryDirectory() as folder:
+        files = ["--trace", Path(folder) / "trace.json", "--report", Path(folder) / "report.json"]
+        for options in (*OPTIONS, ["--all", *files]):
+            done = run(ferry_run, *options, "--", traps, "small-stack", kib)
+            check((done.returncode, done.stdout) == (0, plain.stdout), kib, options, done)
 
 # ---- Bad input
 

@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -652,6 +653,45 @@ void closed_descriptors() {
         EXPECT(lseek(descriptor, 0, SEEK_END) == 5);
 }
 
+// Calls on a thread whose stack has so many KiB, and which ends the process.
+void small_stack(std::size_t kib) {
+    struct work {
+        CUcontext context = nullptr;
+        CUdeviceptr memory = 0;
+        bytes source = numbered(large, 6), result = bytes(large);
+    } shared;
+    const device_memory memory(large);
+    shared.memory = memory;
+    OK(cuCtxGetCurrent(&shared.context));
+    const auto run = [](void *argument) -> void * {
+        work &own = *static_cast<work *>(argument);
+        void *pinned = nullptr;
+        OK(cuCtxSetCurrent(own.context));
+        OK(cuMemHostAlloc(&pinned, largest, 0));
+        OK(cuMemFreeHost(pinned));
+        for (const std::size_t size : {std::size_t{1000}, large}) {
+            CUDA_MEMCPY2D rows = {};
+            rows.srcMemoryType = CU_MEMORYTYPE_HOST, rows.srcHost = own.source.data();
+            rows.dstMemoryType = CU_MEMORYTYPE_DEVICE, rows.dstDevice = own.memory;
+            rows.srcPitch = rows.dstPitch = 128, rows.WidthInBytes = 64, rows.Height = size / 128;
+            OK(cuMemcpy2D_v2(&rows));
+            OK(cuMemcpyHtoD_v2(own.memory, own.source.data(), size));
+            OK(cuMemcpyDtoHAsync_v2(own.result.data(), own.memory, size, nullptr));
+            OK(cuMemcpyDtoH_v2(own.result.data(), own.memory, size));
+        }
+        EXPECT(own.result == own.source);
+        std::printf("%d failures\n", failures);
+        std::exit(failures != 0);
+    };
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_t thread = {};
+    if (pthread_attr_setstacksize(&attributes, kib << 10) == 0 &&
+        pthread_create(&thread, &attributes, run, &shared) == 0)
+        pthread_join(thread, nullptr);
+    std::puts("the system refuses such a stack");
+}
+
 // Resets the device between copies. The software driver has no reset.
 void reset() {
     using reset_function = CUresult (*)(CUdevice);
@@ -699,6 +739,11 @@ constexpr trap traps[] = {{"result-without-waiting", result_without_waiting},
 
 int main(int count, char **arguments) {
     std::setlocale(LC_ALL, "");
+    if (count == 3 && std::strcmp(arguments[1], "small-stack") == 0) {
+        use_device();
+        small_stack(std::strtoul(arguments[2], nullptr, 10));
+        return 77;
+    }
     if (count == 2 && std::strcmp(arguments[1], "copy-behind-work-that-waits") == 0) {
         use_device();
         copy_behind_work_that_waits();
