@@ -6,8 +6,13 @@
 --   f:copy { to = memory, from = ffi.new("char[4096]"), width = 4096 }
 --
 -- Objects free themselves when they are collected, or by free(). A free may wait for running work, so free large ones
--- yourself. A stream keeps the memory of its copies alive until they have ended. Sizes and positions are bytes, rows
--- and slices, as in ferry.h. Nothing checks that a box lies within memory of ffi.new.
+-- yourself. Using a freed object or a closed instance raises an error. A stream keeps the memory of its copies alive
+-- until they have ended. Sizes and positions are bytes, rows and slices, as in ferry.h. A box must lie within its object,
+-- array, struct or string. A number must be an integer that its field has room for; pass one above 2^53 as a 64-bit
+-- number, such as 9007199254740993ULL.
+--
+-- Pointers have no size and keep nothing alive, so ferry cannot check them. Among them are `array + 1` and the `pointer`
+-- of pinned memory: pass the array or the object, and an offset. Nothing checks the calls of ferry.C.
 --
 -- A call that waits stops the whole Lua state. Callbacks (ferry_options.submit, ferry_stream_notify) come from other
 -- threads, on which no Lua may run: write them in C.
@@ -33,9 +38,49 @@ function ferry.check(status, info)
         value = info.value, limit = info.limit, message = ffi.string(line) }, error_type), 0)
 end
 
+-- Raises an error about an argument of `part`, which is an end of a FERRY_SIDE_*.
+local function refuse(part, field, problem)
+    local has_constant, constant = pcall(function() return C["FERRY_FIELD_" .. field:upper()] end)
+    local sides = { extent = C.FERRY_SIDE_EXTENT, options = C.FERRY_SIDE_OPTIONS, descriptor = C.FERRY_SIDE_DESCRIPTOR,
+        destination = C.FERRY_SIDE_DESTINATION, source = C.FERRY_SIDE_SOURCE }
+    error(setmetatable({
+        status = C.FERRY_ERROR_INVALID_ARGUMENT, side = sides[part] or C.FERRY_SIDE_NONE,
+        field = has_constant and constant or C.FERRY_FIELD_NONE, index = 0, value = 0, limit = 0,
+        message = part .. "." .. field .. ": " .. problem .. " (FERRY_ERROR_INVALID_ARGUMENT)" }, error_type), 0)
+end
+
+-- Stores a number in a field of a struct or an array, which must have room for it.
+local function set(struct, key, value, part, field)
+    local kind = type(value)
+    local given = (kind == "number" or kind == "cdata") and tonumber(value)
+    if given then struct[key] = value end
+    if not given or tonumber(struct[key]) ~= given or kind == "number" and given > 2 ^ 53 then
+        refuse(part, field or key, tostring(value) .. ", must be an integer in the range of its type")
+    end
+end
+
+-- A number as C has it.
+local boxes = { int32_t = ffi.typeof("int32_t[1]"), uint32_t = ffi.typeof("uint32_t[1]"),
+    uint64_t = ffi.typeof("uint64_t[1]") }
+local function number(type, value, field)
+    local box = boxes[type]()
+    set(box, 0, value, "options", field)
+    return box[0]
+end
+
 -- A struct that begins with struct_size.
 function ferry.struct(name, fields)
-    local struct = ffi.new(name, fields or {})
+    local is_struct = type(fields) == "cdata"
+    local struct = is_struct and ffi.new(name, fields) or ffi.new(name)
+    for field, value in pairs(is_struct and {} or fields or {}) do
+        if type(value) == "number" then
+            set(struct, field, value, "options")
+        elseif type(value) == "function" then
+            refuse("options", field, "a Lua function, must be one of C")
+        else
+            struct[field] = value
+        end
+    end
     struct.struct_size = ffi.sizeof(struct)
     return struct
 end
@@ -44,6 +89,15 @@ function ferry.error_info() return ferry.struct("ferry_error_info") end
 
 local instance, memory, stream = {}, {}, {}
 instance.__index, memory.__index, stream.__index = instance, memory, stream
+ferry.memory = memory -- the metatable of memory and arrays
+
+-- The instance's handle, for a call that uses an object, or the instance itself.
+local function use(object)
+    local f = object.f or object
+    if not object.box then error("ferry: the object was freed", 0) end
+    if not f.c then error("ferry: the instance was closed", 0) end
+    return f.c
+end
 
 -- Lua collects objects in any order, but an instance must be closed after all of its objects.
 local function leave(state)
@@ -54,6 +108,7 @@ end
 -- Makes an object of a handle that `create` stores in its parameter and `destroy` ends. The finalizer belongs to `box`
 -- and must not refer to the object itself. `anchors` live until it has run.
 local function own(f, class, type, create, destroy, anchors)
+    use(f)
     local box, info, state = ffi.new(type .. "[1]"), ferry.error_info(), f.state
     ferry.check(create(box, info), info)
     state.users = state.users + 1
@@ -71,10 +126,10 @@ end
 -- Ends an object now.
 local function free(self)
     if not self.finish then return end
-    local finish = self.finish
-    self.finish = nil
-    ffi.gc(self.box, nil)
-    ferry.check(finish(self.box))
+    local finish, box = self.finish, self.box
+    self.finish, self.box, self.address, self.pointer, self.array = nil, nil, nil, nil, nil
+    ffi.gc(box, nil)
+    ferry.check(finish(box))
 end
 memory.free, stream.free = free, free
 
@@ -82,12 +137,14 @@ memory.free, stream.free = free, free
 function ferry.open(options)
     local box, info = ffi.new("ferry_instance *[1]"), ferry.error_info()
     ferry.check(C.ferry_open(ferry.struct("ferry_options", options), box, info), info)
-    local state = { c = box[0], users = 1 }
+    local state, report = { c = box[0], users = 1 }, ferry.struct("ferry_report")
+    C.ferry_instance_get_report(state.c, report)
+    state.driver = report.driver
     ffi.gc(box, function() leave(state) end)
     return setmetatable({ c = box[0], box = box, state = state }, instance)
 end
 
--- Closes the instance once its last object is gone. It must not be used any more.
+-- Closes the instance once its last object is gone. Until then, its objects can only be freed.
 function instance:close()
     if not self.c then return end
     ffi.gc(self.box, nil)
@@ -97,16 +154,19 @@ end
 
 function instance:device_alloc(device, size)
     local c = self.c
+    device, size = number("int32_t", device, "device"), number("uint64_t", size, "size")
     local self = own(self, memory, "uint64_t", function(box, info)
         return C.ferry_device_alloc(c, device, size, box, info)
     end, function(address) return C.ferry_device_free(c, address) end)
-    self.kind, self.device, self.address, self.size = C.FERRY_KIND_DEVICE, device, self.box[0], size
+    self.kind, self.device, self.address, self.size = C.FERRY_KIND_DEVICE, device, self.box[0],
+        tonumber(size)
     return self
 end
 
 -- Pinned host memory; its `pointer` is a uint8_t *. `options` are fields of ferry_host_options.
 function instance:host_alloc(size, options)
     local c, block = self.c, ferry.struct("ferry_host_block")
+    size = number("uint64_t", size, "size")
     local self = own(self, memory, "void *", function(box, info)
         local status = C.ferry_host_alloc(c, size, ferry.struct("ferry_host_options", options), block, info)
         box[0] = block.address
@@ -120,6 +180,7 @@ end
 -- `shape` are fields of ferry_array_desc.
 function instance:array_create(device, shape)
     local c = self.c
+    device = number("int32_t", device, "device")
     local self = own(self, memory, "struct CUarray_st *", function(box, info)
         return C.ferry_array_create(c, device, ferry.struct("ferry_array_desc", shape), box, info)
     end, function(array) return C.ferry_array_destroy(c, array) end)
@@ -130,8 +191,10 @@ end
 -- The finalizer of a stream waits for its work, because memory of ffi.new waits for nothing.
 function instance:stream_create(device, flags, priority)
     local c = self.c
+    device, priority = number("int32_t", device, "device"), number("int32_t", priority or 0, "priority")
+    flags = number("uint32_t", flags or C.FERRY_STREAM_NON_BLOCKING, "flags")
     return own(self, stream, "struct CUstream_st *", function(box, info)
-        return C.ferry_stream_create(c, device, flags or C.FERRY_STREAM_NON_BLOCKING, priority or 0, box, info)
+        return C.ferry_stream_create(c, device, flags, priority, box, info)
     end, function(handle)
         local status = C.ferry_stream_synchronize(c, handle)
         local destroyed = C.ferry_stream_destroy(c, handle)
@@ -139,56 +202,106 @@ function instance:stream_create(device, flags, priority)
     end, {})
 end
 
--- One end of a copy: an object, or an array or pointer of ffi, with x, y, z, row_pitch and slice_height of ferry_place,
--- and the offset of the first byte.
+-- The bytes of an array or a struct; nil for pointers and numbers, which have the size of themselves.
+local function size_of(cdata)
+    local type = tostring(ffi.typeof(cdata))
+    if type:find("%(%*") then return nil end -- a pointer to an array or a function
+    if type:find("%]>$") or type:find("^ctype<struct [^%*]*>$") or type:find("^ctype<union [^%*]*>$") then
+        return ffi.sizeof(cdata)
+    end
+end
+
+-- One end of a copy: an object, or an array, struct or pointer of ffi, or as source a string; with x, y, z, row_pitch and
+-- slice_height of ferry_place, and the offset of the first byte.
 function ferry.place(memory, at)
     at = at or {}
-    local place = ffi.new("ferry_place")
-    if type(memory) == "table" then
+    local place, size, kind = ffi.new("ferry_place"), nil, type(memory)
+    if kind == "table" and getmetatable(memory) == ferry.memory then
+        use(memory)
         place.kind, place.device = memory.kind, memory.device or 0
-        place.address, place.array = memory.address or 0, memory.array
-    else
+        place.address, place.array, size = memory.address or 0, memory.array, memory.size
+    elseif kind == "cdata" or kind == "string" or kind == "userdata" then
         place.kind = C.FERRY_KIND_HOST
         place.address = ffi.cast("uint64_t", ffi.cast("uintptr_t", ffi.cast("const void *", memory)))
+        size = kind == "string" and #memory or kind == "cdata" and size_of(memory) or nil
+    else
+        error("ferry: a " .. kind .. " is no memory", 0)
     end
-    place.address = place.address + (at.offset or 0)
-    place.x, place.y, place.z = at.x or 0, at.y or 0, at.z or 0
-    place.row_pitch, place.slice_height = at.row_pitch or 0, at.slice_height or 0
-    return { c = place, anchor = memory, is_place = true }
+    for _, field in ipairs { "x", "y", "z", "row_pitch", "slice_height" } do
+        set(place, field, at[field] or 0, "place")
+    end
+    local offset = number("uint64_t", at.offset or 0, "offset")
+    place.address = place.address + offset
+    size = size and size - tonumber(offset)
+    return { c = place, anchor = memory, size = size, is_place = true, is_constant = kind == "string" }
 end
 
 local function as_place(given)
     return type(given) == "table" and given.is_place and given or ferry.place(given)
 end
 
+-- The bytes that a copy needs from the address of a place on. Exact below 2^53, where all memory ends.
+local function reach(place, desc)
+    local width, height, depth = tonumber(desc.width), tonumber(desc.height), tonumber(desc.depth)
+    height, depth = math.max(height, 1), math.max(depth, 1)
+    local pitch, slice_height = tonumber(place.row_pitch), tonumber(place.slice_height)
+    if pitch == 0 then pitch = width end
+    if slice_height == 0 then slice_height = height end
+    local rows = (tonumber(place.z) + depth - 1) * slice_height + tonumber(place.y) + height - 1
+    return rows * pitch + tonumber(place.x) + width
+end
+
+-- Checks an end of copy number `index`.
+local function check_end(f, place, desc, side, index)
+    local memory = place.anchor
+    if type(memory) == "table" then
+        use(memory)
+        if memory.f.state.driver ~= f.state.driver then error("ferry: the object belongs to another driver", 0) end
+    end
+    if not place.size or desc.width == 0 then return end
+    local needed = reach(place.c, desc)
+    if needed > place.size then
+        local info = ferry.error_info()
+        info.side, info.field, info.index = side, C.FERRY_FIELD_WIDTH, index
+        info.value, info.limit = math.min(needed, 2 ^ 63), math.max(place.size, 0)
+        ferry.check(C.FERRY_ERROR_OUT_OF_BOUNDS, info)
+    end
+end
+
 -- Fills a descriptor, and appends the memory of both ends to `anchors`.
-local function describe(desc, copy, anchors)
+local function describe(f, desc, copy, index, anchors)
     local to, from = as_place(copy.to), as_place(copy.from)
+    if to.is_constant then error("ferry: a string cannot be written", 0) end
     desc.destination, desc.source = to.c, from.c
-    desc.width, desc.height, desc.depth = copy.width, copy.height or 1, copy.depth or 1
-    desc.flags = copy.flags or 0
+    set(desc, "width", copy.width, "extent")
+    set(desc, "height", copy.height or 1, "extent")
+    set(desc, "depth", copy.depth or 1, "extent")
+    set(desc, "flags", copy.flags or 0, "descriptor")
+    check_end(f, from, desc, C.FERRY_SIDE_SOURCE, index)
+    check_end(f, to, desc, C.FERRY_SIDE_DESTINATION, index)
     anchors[#anchors + 1] = { to.anchor, from.anchor }
 end
 
-local function describe_all(copies, anchors)
+local function describe_all(f, copies, anchors)
     local descs = ffi.new("ferry_copy_desc[?]", #copies)
-    for i, copy in ipairs(copies) do describe(descs[i - 1], copy, anchors) end
+    for i = 1, #copies do describe(f, descs[i - 1], copies[i], i - 1, anchors) end
     return descs
 end
 
 -- Copies, and returns when the copy is complete: { to =, from =, width =, height =, depth =, flags = }
 function instance:copy(copy)
-    local anchors, info = {}, ferry.error_info()
-    local descs = describe_all({ copy }, anchors)
-    ferry.check(C.ferry_copy(self.c, descs, info), info)
+    local c, anchors, info = use(self), {}, ferry.error_info()
+    local descs = describe_all(self, { copy }, anchors)
+    ferry.check(C.ferry_copy(c, descs, info), info)
     return anchors -- until here the memory is in use
 end
 
 -- Makes many copies. The error of a bad one has its index, from 0 on.
 function instance:copy_batch(copies, flags)
-    local anchors, info = {}, ferry.error_info()
-    local descs = describe_all(copies, anchors)
-    ferry.check(C.ferry_copy_batch(self.c, descs, #copies, flags or 0, info), info)
+    local c, anchors, info = use(self), {}, ferry.error_info()
+    local descs = describe_all(self, copies, anchors)
+    flags = number("uint32_t", flags or 0, "flags")
+    ferry.check(C.ferry_copy_batch(c, descs, #copies, flags, info), info)
     return anchors
 end
 
@@ -197,7 +310,7 @@ function stream:keep(anchors)
     local kept = self.anchors[1]
     if kept and #kept >= 1000 then
         local done = ffi.new("int32_t[1]")
-        ferry.check(C.ferry_stream_query(self.f.c, self.box[0], done))
+        ferry.check(C.ferry_stream_query(use(self), self.box[0], done))
         if done[0] == 1 then kept = nil end
     end
     kept = kept or {}
@@ -207,23 +320,24 @@ end
 
 -- Enqueues a copy. Its source must not be written before the stream has passed it.
 function stream:copy(copy)
-    local anchors, info = {}, ferry.error_info()
-    local descs = describe_all({ copy }, anchors)
+    local c, anchors, info = use(self), {}, ferry.error_info()
+    local descs = describe_all(self.f, { copy }, anchors)
     self:keep(anchors) -- first: a copy that fails may have enqueued a part
-    ferry.check(C.ferry_copy_async(self.f.c, descs, self.box[0], nil, info), info)
+    ferry.check(C.ferry_copy_async(c, descs, self.box[0], nil, info), info)
 end
 
 -- Enqueues many copies.
 function stream:copy_batch(copies, flags)
-    local anchors, info = {}, ferry.error_info()
-    local descs = describe_all(copies, anchors)
+    local c, anchors, info = use(self), {}, ferry.error_info()
+    local descs = describe_all(self.f, copies, anchors)
+    flags = number("uint32_t", flags or 0, "flags")
     self:keep(anchors)
-    ferry.check(C.ferry_copy_batch_async(self.f.c, descs, #copies, flags or 0, self.box[0], info), info)
+    ferry.check(C.ferry_copy_batch_async(c, descs, #copies, flags, self.box[0], info), info)
 end
 
 -- Waits for the stream.
 function stream:synchronize()
-    ferry.check(C.ferry_stream_synchronize(self.f.c, self.box[0]))
+    ferry.check(C.ferry_stream_synchronize(use(self), self.box[0]))
     self.anchors[1] = nil
 end
 

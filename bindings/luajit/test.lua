@@ -2,6 +2,7 @@
 local ffi = require "ffi"
 local ferry = require("ferry").load(arg[1], arg[2])
 local C = ferry.C
+ffi.cdef "void *malloc(size_t); void *calloc(size_t, size_t); void free(void *);"
 local tests, names = {}, {}
 local function test(name, body) tests[name], names[#names + 1] = body, name end
 
@@ -13,6 +14,54 @@ local function fails_with(status, call, ...)
     assert(type(failure) == "table" and failure.status == status, tostring(failure))
     return failure
 end
+
+local function noise(size, seed)
+    local bytes = ffi.new("uint8_t[?]", size)
+    for i = 0, size - 1 do bytes[i] = (i * 31 + seed + math.floor(i / 256)) % 256 end
+    return bytes
+end
+
+-- The first test: the first instance decides how much memory a device has.
+test("sizes above 32 bits", function()
+    local largest = 2 ^ 32 + 5
+    local f = ferry.open { driver = C.FERRY_DRIVER_SOFTWARE, software_memory = 5 * 2 ^ 30 }
+    local stream, memory = f:stream_create(0), f:device_alloc(0, largest)
+    local host = ffi.gc(ffi.cast("uint8_t *", ffi.C.calloc(largest, 1)), ffi.C.free)
+    assert(host ~= nil)
+    local first, last, got = noise(8, 1), noise(8, 100), ffi.new("uint8_t[8]")
+    local function expect(offset, wanted)
+        f:copy { to = got, from = ferry.place(memory, { offset = offset }), width = 8 }
+        assert(ffi.string(got, 8) == ffi.string(wanted, 8), "at " .. offset)
+    end
+    for _, size in ipairs { 2 ^ 31 - 1, 2 ^ 31, 2 ^ 31 + 1, 2 ^ 32 - 1, 2 ^ 32, largest } do
+        local place = ferry.place(memory, { offset = largest - size + 1 })
+        for _, width in ipairs { size, ffi.new("uint64_t", size) } do
+            local failure = fails_with(C.FERRY_ERROR_OUT_OF_BOUNDS, f.copy, f, { to = place, from = host, width = width })
+            assert(failure.value == size and failure.limit == size - 1)
+        end
+        f:copy { to = ferry.place(memory, { offset = size - 8 }), from = first, width = 8 }
+        expect(size - 8, first)
+        stream:copy { to = ferry.place(memory, { x = size - 8 }), from = last, width = 8 }
+        stream:synchronize()
+        expect(size - 8, last)
+        local pitch = math.floor(size / 2)
+        if pitch < 2 ^ 31 then -- the last bytes of two rows
+            local corner = { row_pitch = pitch, x = pitch - 8 }
+            ffi.copy(host + 2 * pitch - 8, first, 8)
+            f:copy { to = ferry.place(memory, corner), from = ferry.place(host, corner), width = 8, height = 2 }
+            expect(2 * pitch - 8, first)
+        end
+    end
+    ffi.copy(host, first, 8)
+    ffi.copy(host + largest - 8, last, 8)
+    f:copy { to = memory, from = host, width = largest, flags = C.FERRY_COPY_BY_DRIVER }
+    expect(0, first)
+    expect(largest - 8, last)
+    assert(not pcall(f.device_alloc, f, 0, 2 ^ 53) and not pcall(f.host_alloc, f, 0xffffffffffffffffULL))
+    stream:free()
+    memory:free()
+    f:close()
+end)
 
 test("every function and constant of the description is there", function()
     local file = assert(io.open(arg[3]))
@@ -59,12 +108,6 @@ local kinds = {
             height = place.slice_height, depth = slices > 1 and slices or 0 })
     end,
 }
-
-local function noise(size, seed)
-    local bytes = ffi.new("uint8_t[?]", size)
-    for i = 0, size - 1 do bytes[i] = (i * 31 + seed + math.floor(i / 256)) % 256 end
-    return bytes
-end
 
 for _, shape in ipairs(shapes) do
     local name, source, destination, width, height, depth, slices = unpack(shape)
@@ -159,6 +202,148 @@ test("free ends an object once, and close waits for the last one", function()
     memory:free()
     assert(f.state.users == 0)
 end)
+
+local function raises(text, call, ...)
+    local ok, failure = pcall(call, ...)
+    assert(not ok, "did not fail")
+    assert(tostring(failure):find(text, 1, true), tostring(failure))
+    return failure
+end
+
+test("a freed object cannot be used", function()
+    local f = open()
+    local stream, other, buffer = f:stream_create(0), f:device_alloc(0, 4096), ffi.new("char[16]", "untouched")
+    f:copy { to = other, from = buffer, width = 16 }
+    for kind, make in pairs(kinds) do
+        if kind ~= "ffi" then
+            local memory = make(f, 4096, at(64, 64, 0, 0, 0), 1)
+            local place, copy = ferry.place(memory), { to = memory, from = ffi.new("char[16]", "x"), width = 16 }
+            memory:free()
+            local beside = make(f, 4096, at(64, 64, 0, 0, 0), 1) -- may be where the freed one was
+            f:copy { to = beside, from = buffer, width = 16 }
+            for _, to in ipairs { memory, place } do
+                for _, from in ipairs { other, to } do
+                    local copy = { to = to, from = from, width = 16 }
+                    raises("the object was freed", f.copy, f, copy)
+                    raises("the object was freed", f.copy, f, { to = copy.from, from = copy.to, width = 16 })
+                    raises("the object was freed", f.copy_batch, f, { copy })
+                    raises("the object was freed", stream.copy, stream, copy)
+                    raises("the object was freed", stream.copy_batch, stream, { copy })
+                end
+            end
+            raises("the object was freed", ferry.place, memory)
+            assert(memory.address == nil and memory.pointer == nil and memory.array == nil)
+            local got = ffi.new("char[16]")
+            f:copy { to = got, from = beside, width = 16 }
+            assert(ffi.string(got) == "untouched")
+        end
+    end
+    stream:free()
+    stream:free()
+    raises("the object was freed", stream.copy, stream, { to = other, from = buffer, width = 16 })
+    raises("the object was freed", stream.copy_batch, stream, {})
+    raises("the object was freed", stream.synchronize, stream)
+end)
+
+test("a closed instance cannot be used, and its objects can only be freed", function()
+    local f = open()
+    local stream, memory, buffer = f:stream_create(0), f:device_alloc(0, 16), ffi.new("char[16]")
+    f:close()
+    local copy = { to = memory, from = buffer, width = 16 }
+    raises("the instance was closed", f.copy, f, copy)
+    raises("the instance was closed", f.copy_batch, f, {})
+    raises("the instance was closed", f.device_alloc, f, 0, 16)
+    raises("the instance was closed", f.host_alloc, f, 16)
+    raises("the instance was closed", f.array_create, f, 0, {})
+    raises("the instance was closed", f.stream_create, f, 0)
+    raises("the instance was closed", stream.copy, stream, copy)
+    raises("the instance was closed", stream.synchronize, stream)
+    memory:free()
+    stream:free()
+    assert(f.state.users == 0)
+end)
+
+test("numbers that their field has no room for are refused", function()
+    local f = open()
+    local memory, buffer = f:device_alloc(0, 16), ffi.new("char[16]")
+    local refused = { -1, -2 ^ 63, 0 / 0, 1 / 0, 0.5, 2 ^ 53 + 2, 2 ^ 64, "16", true, ffi.new("int64_t", -1) }
+    for _, value in ipairs(refused) do
+        for _, field in ipairs { "width", "height", "depth" } do
+            local copy = { to = memory, from = buffer, width = 1 }
+            copy[field] = value
+            raises("extent." .. field .. ": ", f.copy, f, copy)
+        end
+        for _, field in ipairs { "x", "y", "z", "row_pitch", "slice_height" } do
+            raises("place." .. field .. ": ", ferry.place, memory, { [field] = value })
+        end
+        raises("options.offset: ", ferry.place, memory, { offset = value })
+        raises("options.size: ", f.device_alloc, f, 0, value)
+        raises("options.size: ", f.host_alloc, f, value)
+    end
+    raises("extent.width: nil", f.copy, f, { to = memory, from = buffer })
+    for _, value in ipairs { -1, 2 ^ 32, 2 ^ 32 + 1, 0 / 0, 0.5 } do
+        local copy = { to = memory, from = buffer, width = 1, flags = value }
+        assert(raises("descriptor.flags: ", f.copy, f, copy).field == C.FERRY_FIELD_FLAGS)
+        raises("options.flags: ", f.copy_batch, f, {}, value)
+    end
+    for _, value in ipairs { 2 ^ 31, 2 ^ 32, -2 ^ 31 - 1, 0 / 0, 0.5 } do
+        raises("options.device: ", f.device_alloc, f, value, 16)
+        raises("options.device: ", f.array_create, f, value, {})
+        raises("options.device: ", f.stream_create, f, value)
+        raises("options.priority: ", f.stream_create, f, 0, 0, value)
+    end
+    raises("options.software_devices: ", ferry.open, { driver = C.FERRY_DRIVER_SOFTWARE, software_devices = 2 ^ 32 + 2 })
+    raises("options.width: ", f.array_create, f, 0, { format = C.FERRY_FORMAT_UINT8, channels = 1, width = -1 })
+    raises("options.min_size: ", f.host_alloc, f, 16, { min_size = -1 })
+    raises("options.log: ", ferry.open, { driver = C.FERRY_DRIVER_SOFTWARE, log = function() end })
+end)
+
+test("a box that leaves its memory is refused", function()
+    local f = open()
+    local stream = f:stream_create(0)
+    local memory, pinned, array = f:device_alloc(0, 100), f:host_alloc(100), ffi.new("uint8_t[?]", 100)
+    local rows, struct, text = ffi.new("int32_t[5][5]"), ffi.new("struct { char text[100]; }"), ("t"):rep(100)
+    for _, bad in ipairs { { {}, 101 }, { { x = 1, row_pitch = 101 }, 100 }, { { row_pitch = 30 }, 11, 4 },
+        { { row_pitch = 10, slice_height = 5 }, 10, 1, 3 }, { { offset = 100 }, 1 }, { { offset = 101 }, 1 },
+        { {}, 2 ^ 40, 2 ^ 40 }, { { z = 2 ^ 50, slice_height = 2 ^ 50, row_pitch = 2 ^ 31 - 1 }, 1 } } do
+        local at, width, height, depth = unpack(bad)
+        for _, one in ipairs { memory, pinned, array, rows, struct, text } do
+            local other = ffi.cast("char *", ffi.C.malloc(1))
+            local copy = { from = ferry.place(one, at), to = other, width = width, height = height, depth = depth }
+            for _, call in ipairs { function() f:copy(copy) end, function() stream:copy(copy) end } do
+                local failure = fails_with(C.FERRY_ERROR_OUT_OF_BOUNDS, call)
+                assert(failure.side == C.FERRY_SIDE_SOURCE and failure.field == C.FERRY_FIELD_WIDTH)
+            end
+            copy.to, copy.from = copy.from, other
+            if one == text then
+                raises("a string cannot be written", f.copy, f, copy)
+            else
+                local good = { to = memory, from = pinned, width = 100 }
+                local failure = fails_with(C.FERRY_ERROR_OUT_OF_BOUNDS, f.copy_batch, f, { good, copy })
+                assert(failure.side == C.FERRY_SIDE_DESTINATION and failure.index == 1)
+            end
+            ffi.C.free(other)
+        end
+    end
+    f:copy { to = ferry.place(memory, { row_pitch = 30 }), from = text, width = 10, height = 4 }
+    f:copy { to = rows, from = memory, width = 100 }
+    assert(rows[0][0] == 0x74747474)
+    for _, bad in ipairs { 5, true, f, stream, print, {} } do
+        raises("is no memory", f.copy, f, { to = memory, from = bad, width = 1 })
+    end
+end)
+
+-- With the software libcuda in the library path.
+if os.getenv("FERRY_SOFTWARE_LIBCUDA") then
+    test("objects of another driver are refused", function()
+        local f, cuda = open(), ferry.open { driver = C.FERRY_DRIVER_CUDA }
+        local stream, memory, cuda_memory = f:stream_create(0), f:device_alloc(0, 16), cuda:device_alloc(0, 16)
+        local copy = { to = memory, from = cuda_memory, width = 16 }
+        raises("belongs to another driver", f.copy, f, copy)
+        raises("belongs to another driver", stream.copy, stream, copy)
+        raises("belongs to another driver", cuda.copy_batch, cuda, { copy })
+    end)
+end
 
 local passed, failed = 0, 0
 for _, name in ipairs(names) do
