@@ -58,6 +58,16 @@ namespace Ferry
         }
     }
 
+    static class Number
+    {
+        /// <summary>A size or position for C, which has no negative ones.</summary>
+        internal static ulong Of(long value, string name)
+        {
+            if (value < 0) throw new ArgumentOutOfRangeException(name, value, "must not be negative");
+            return (ulong)value;
+        }
+    }
+
     // ---- Errors
 
     /// <summary>A call of ferry that failed. The message is ferry's own line about it.</summary>
@@ -96,7 +106,9 @@ namespace Ferry
         public override string ToString()
         {
             byte* line = stackalloc byte[Native.LineSize];
-            fixed (ErrorInfo* self = &this) Native.ferry_error_format(self, line, Native.LineSize);
+            ErrorInfo self = this;
+            self.StructSize = SizeOf; // ferry would read behind the struct if the program has set more
+            Native.ferry_error_format(&self, line, Native.LineSize);
             return Native.Text(line);
         }
     }
@@ -106,7 +118,9 @@ namespace Ferry
         public override string ToString()
         {
             byte* line = stackalloc byte[Native.LineSize];
-            fixed (Explanation* self = &this) Native.ferry_explanation_format(self, line, Native.LineSize);
+            Explanation self = this;
+            self.StructSize = SizeOf; // ferry would read behind the struct if the program has set more
+            Native.ferry_explanation_format(&self, line, Native.LineSize);
             return Native.Text(line);
         }
     }
@@ -116,7 +130,9 @@ namespace Ferry
         public override string ToString()
         {
             byte* line = stackalloc byte[Native.LineSize];
-            fixed (BatchExplanation* self = &this) Native.ferry_batch_explanation_format(self, line, Native.LineSize);
+            BatchExplanation self = this;
+            self.StructSize = SizeOf; // ferry would read behind the struct if the program has set more
+            Native.ferry_batch_explanation_format(&self, line, Native.LineSize);
             return Native.Text(line);
         }
     }
@@ -155,7 +171,8 @@ namespace Ferry
     {
         readonly LinkedList<Record> records = new LinkedList<Record>();
         readonly ConcurrentQueue<Record> abandoned = new ConcurrentQueue<Record>();
-        internal readonly Watcher Watcher = new Watcher();
+        internal readonly Watcher Watcher;
+        internal readonly Driver Driver;
         GCHandle callbacks; // keeps what they use
         internal volatile bool IsDisposing; // SafeHandle lets calls in until the last one before has ended
 
@@ -163,6 +180,27 @@ namespace Ferry
         {
             SetHandle(instance);
             this.callbacks = callbacks;
+            Watcher = new Watcher(instance);
+            Report report = new Report { StructSize = Report.SizeOf };
+            Native.ferry_instance_get_report(instance, &report);
+            Driver = report.Driver;
+        }
+
+        /// <summary>Threads of ferry's may be at the memory of a copy for the rest of a chunk after its context has
+        /// died.</summary>
+        internal static bool IsAtMemory(IntPtr instance, Status status)
+        {
+            if ((Native.ferry_status_traits(status) & StatusTraits.ContextDead) == 0) return false;
+            StagingInfo info = new StagingInfo { StructSize = StagingInfo.SizeOf };
+            return Native.ferry_staging_get_info(instance, &info) == 0 && info.BusyThreads != 0;
+        }
+
+        /// <summary>Throws the error of a call that has used the program's memory, once nothing uses it any
+        /// more.</summary>
+        internal void Settle(Status status, ErrorInfo error)
+        {
+            while (status != 0 && IsAtMemory(handle, status)) Thread.Sleep(1);
+            FerryException.Check(status, error);
         }
 
         public override bool IsInvalid { get { return handle == IntPtr.Zero; } }
@@ -285,7 +323,7 @@ namespace Ferry
         /// <summary>Ends the object in the order of a stream. After an error it is as before.</summary>
         internal void EndAfter(FerryStream stream, Func<IntPtr, IntPtr, IntPtr, Status> free)
         {
-            using (new Hold(this)) using (new Hold(stream.Handle))
+            using (new Hold(this)) using (new Hold(stream.Handle, Instance))
             {
                 if (!Instance.Take(Record)) throw new ObjectDisposedException(Name);
                 Status status = free(Instance.Pointer, Record.Value, stream.Handle.Pointer);
@@ -323,8 +361,17 @@ namespace Ferry
             throw new ObjectDisposedException(held.Name);
         }
 
+        /// <summary>An object for a call of another one's. Handles of the software driver would crash NVIDIA's.
+        /// </summary>
+        internal Hold(ObjectHandle held, InstanceHandle caller) : this(held)
+        {
+            if (held.Instance.Driver == caller.Driver) return;
+            Dispose();
+            throw new ArgumentException("the " + held.Name + " belongs to an instance on another driver");
+        }
+
         /// <summary>Holds without a struct, which the caller must release.</summary>
-        internal static void Begin(ObjectHandle held) { new Hold(held); }
+        internal static void Begin(ObjectHandle held, InstanceHandle caller) { new Hold(held, caller); }
 
         static void AddRef(SafeHandle one, string name)
         {
@@ -419,9 +466,12 @@ namespace Ferry
             internal Status Status;
         }
 
+        readonly IntPtr instance;
         readonly List<Entry> entries = new List<Entry>();
         Thread thread;
         bool isStopping;
+
+        internal Watcher(IntPtr instance) { this.instance = instance; }
 
         internal Task Watch(IntPtr ticket, ObjectHandle owner, List<GCHandle> pins, bool wantsTask)
         {
@@ -473,7 +523,10 @@ namespace Ferry
                         TicketInfo info = new TicketInfo { StructSize = TicketInfo.SizeOf };
                         Status status = Native.ferry_ticket_get_info(entries[i].Ticket, &info);
                         if (status == 0 && info.Done == 0) continue;
-                        entries[i].Status = status != 0 ? status : info.Status;
+                        if (status == 0) status = info.Status;
+                        bool isInUse = entries[i].Pins != null && InstanceHandle.IsAtMemory(instance, status);
+                        if (isInUse) continue;
+                        entries[i].Status = status;
                         done.Add(entries[i]);
                         entries.RemoveAt(i);
                     }
@@ -481,7 +534,7 @@ namespace Ferry
                 done.Reverse(); // in the order in which they came
                 done.ForEach(Finish);
                 if (done.Count > 0) idle = 0;
-                else if (oldest != IntPtr.Zero) Native.ferry_ticket_wait(oldest);
+                else if (oldest != IntPtr.Zero && Native.ferry_ticket_wait(oldest) != 0) Thread.Sleep(1);
                 else Thread.Sleep(idle++ < 10 ? 0 : 1);
                 done.Clear();
             }
@@ -490,7 +543,9 @@ namespace Ferry
         static void Finish(Entry entry)
         {
             if (entry.Pins != null) entry.Pins.ForEach(pin => pin.Free());
-            if (entry.Owner != null) entry.Owner.DangerousRelease();
+            // Not on this thread: the last release of an instance waits for it.
+            ObjectHandle owner = entry.Owner;
+            if (owner != null) ThreadPool.QueueUserWorkItem(unused => owner.DangerousRelease());
             else Native.ferry_ticket_release(entry.Ticket);
             if (entry.Task == null) return;
             ErrorInfo info = FerryException.NewInfo();
@@ -542,8 +597,8 @@ namespace Ferry
         public Place Pitched(long rowPitch, long sliceHeight = 0)
         {
             Place place = this;
-            place.Native.RowPitch = checked((ulong)rowPitch);
-            place.Native.SliceHeight = checked((ulong)sliceHeight);
+            place.Native.RowPitch = Number.Of(rowPitch, "rowPitch");
+            place.Native.SliceHeight = Number.Of(sliceHeight, "sliceHeight");
             return place;
         }
 
@@ -552,9 +607,9 @@ namespace Ferry
         public Place At(long x, long y = 0, long z = 0)
         {
             Place place = this;
-            place.Native.X = checked((ulong)x);
-            place.Native.Y = checked((ulong)y);
-            place.Native.Z = checked((ulong)z);
+            place.Native.X = Number.Of(x, "x");
+            place.Native.Y = Number.Of(y, "y");
+            place.Native.Z = Number.Of(z, "z");
             return place;
         }
 
@@ -562,7 +617,8 @@ namespace Ferry
         /// mistakes are ferry's to find.</summary>
         internal void CheckBounds(NativeCopy copy, Side side, long index)
         {
-            if (Size < 0 || copy.Width == 0) return;
+            long size = Array == null ? Size : Pins.SizeOf(Array); // a place may be torn, assigned by another thread
+            if (size < 0 || copy.Width == 0) return;
             ulong height = Math.Max(copy.Height, 1), depth = Math.Max(copy.Depth, 1), end;
             try
             {
@@ -574,13 +630,13 @@ namespace Ferry
                 }
             }
             catch (OverflowException) { end = ulong.MaxValue; }
-            if (end <= (ulong)Size) return;
+            if (end <= (ulong)size) return;
             ErrorInfo info = FerryException.NewInfo();
             info.Side = side;
             info.Field = Field.Width;
             info.Index = (ulong)index;
             info.Value = end;
-            info.Limit = (ulong)Size;
+            info.Limit = (ulong)size;
             FerryException.Check(Status.OutOfBounds, info);
         }
     }
@@ -588,9 +644,12 @@ namespace Ferry
     /// <summary>The places of one call: held and pinned until Dispose, or until a watched ticket is done.</summary>
     unsafe struct Uses : IDisposable
     {
+        readonly InstanceHandle caller;
         List<GCHandle> pins;
         List<ObjectHandle> more; // after the first two, which need no list
         ObjectHandle first, second;
+
+        internal Uses(InstanceHandle caller) : this() { this.caller = caller; }
 
         internal bool HasPins { get { return pins != null; } }
 
@@ -608,7 +667,7 @@ namespace Ferry
         {
             if (owner == first || owner == second) return;
             if (more != null && more.Count > 0 && more[more.Count - 1] == owner) return; // as most pieces of a batch
-            Hold.Begin(owner); // until Dispose
+            Hold.Begin(owner, caller); // until Dispose
             if (first == null) first = owner;
             else if (second == null) second = owner;
             else (more = more ?? new List<ObjectHandle>()).Add(owner);
@@ -662,9 +721,9 @@ namespace Ferry
         internal void Lower(ref Uses uses, NativeCopy* native, long index)
         {
             *native = new NativeCopy { Flags = Flags };
-            native->Width = checked((ulong)Width);
-            native->Height = checked((ulong)Height);
-            native->Depth = checked((ulong)Depth);
+            native->Width = Number.Of(Width, "width");
+            native->Height = Number.Of(Height, "height");
+            native->Depth = Number.Of(Depth, "depth");
             Source.CheckBounds(*native, Side.Source, index);
             Destination.CheckBounds(*native, Side.Destination, index);
             uses.Use(Source, &native->Source);
@@ -672,24 +731,28 @@ namespace Ferry
         }
     }
 
-    /// <summary>Many copies for one call, in any order. Keep and Clear a batch to make no garbage. Not for use by
-    /// several threads at once.</summary>
+    /// <summary>Many copies for one call, in any order. Keep and Clear a batch to make no garbage. Calls of several
+    /// threads with one batch run one after another.</summary>
     public sealed unsafe class CopyBatch
     {
         CopyBox[] boxes = new CopyBox[16];
         internal NativeCopy[] Natives = new NativeCopy[16];
+        internal readonly object Gate = new object(); // a call must see no other one's places
 
         public int Count { get; private set; }
         public BatchFlags Flags;
 
         public void Add(CopyBox box)
         {
-            if (Count == boxes.Length)
+            lock (Gate)
             {
-                Array.Resize(ref boxes, 2 * Count);
-                Array.Resize(ref Natives, 2 * Count);
+                if (Count == boxes.Length)
+                {
+                    Array.Resize(ref boxes, 2 * Count);
+                    Array.Resize(ref Natives, 2 * Count);
+                }
+                boxes[Count++] = box;
             }
-            boxes[Count++] = box;
         }
 
         public void Add(Place source, Place destination, long width, long height = 1, long depth = 1)
@@ -699,8 +762,11 @@ namespace Ferry
 
         public void Clear()
         {
-            Array.Clear(boxes, 0, Count); // forgets arrays and objects
-            Count = 0;
+            lock (Gate)
+            {
+                Array.Clear(boxes, 0, Count); // forgets arrays and objects
+                Count = 0;
+            }
         }
 
         internal void Lower(ref Uses uses, NativeCopy* natives)
@@ -850,7 +916,7 @@ namespace Ferry
             {
                 IntPtr array;
                 FerryException.Check(Native.ferry_mipmapped_array_get_level(Handle.Instance.Pointer, Handle.Pointer,
-                                                                            checked((uint)level), &array));
+                                                                            (uint)Number.Of(level, "level"), &array));
                 Place place = Place.CudaArray(array, device);
                 place.Owner = Handle;
                 return place;
@@ -878,7 +944,7 @@ namespace Ferry
                 ulong address;
                 ErrorInfo error = FerryException.NewInfo();
                 FerryException.Check(Native.ferry_external_memory_get_address(Handle.Instance.Pointer, Handle.Pointer,
-                    checked((ulong)offset), checked((ulong)size), &address, &error), error);
+                    Number.Of(offset, "offset"), Number.Of(size, "size"), &address, &error), error);
                 Place place = Place.Device(address, device, size);
                 place.Owner = Handle;
                 return place;
@@ -894,7 +960,7 @@ namespace Ferry
                 desc.StructSize = ArrayDesc.SizeOf;
                 ErrorInfo error = FerryException.NewInfo();
                 FerryException.Check(Native.ferry_external_memory_get_array(Handle.Instance.Pointer, Handle.Pointer,
-                    checked((ulong)offset), &desc, checked((uint)levels), &array, &error), error);
+                    Number.Of(offset, "offset"), &desc, (uint)Number.Of(levels, "levels"), &array, &error), error);
                 return new FerryMipmappedArray(new ObjectHandle(Handle.Instance, "FerryMipmappedArray", array,
                                                                 Native.ferry_mipmapped_array_destroy, Handle), device);
             }
@@ -953,7 +1019,7 @@ namespace Ferry
         FerryTicket Copy(CopyBox box, bool wantsTicket)
         {
             NativeCopy copy;
-            Uses uses = new Uses();
+            Uses uses = new Uses(Handle.Instance);
             using (new Hold(Handle))
             try
             {
@@ -973,8 +1039,9 @@ namespace Ferry
         /// <summary>Enqueues a batch; its copies have no order among themselves.</summary>
         public void Copy(CopyBatch batch)
         {
-            Uses uses = new Uses();
+            Uses uses = new Uses(Handle.Instance);
             using (new Hold(Handle))
+            lock (batch.Gate)
             fixed (NativeCopy* copies = batch.Natives)
             try
             {
@@ -1011,7 +1078,8 @@ namespace Ferry
                          CopyFlags flags = CopyFlags.None)
         {
             using (new Hold(Handle))
-                FerryInstance.Fill(Instance, Handle.Pointer, true, destination, pattern, width, height, depth, flags);
+                FerryInstance.Fill(Handle.Instance, Handle.Pointer, true, destination, pattern, width, height, depth,
+                                   flags);
         }
 
         /// <summary>What Fill would do.</summary>
@@ -1020,8 +1088,8 @@ namespace Ferry
         {
             Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
             using (new Hold(Handle))
-                FerryInstance.Fill(Instance, Handle.Pointer, true, destination, pattern, width, height, depth, flags,
-                                   &explanation);
+                FerryInstance.Fill(Handle.Instance, Handle.Pointer, true, destination, pattern, width, height, depth,
+                                   flags, &explanation);
             return explanation;
         }
 
@@ -1084,21 +1152,21 @@ namespace Ferry
 
         public void Record(FerryEvent @event)
         {
-            using (new Hold(Handle)) using (new Hold(@event.Handle))
+            using (new Hold(Handle)) using (new Hold(@event.Handle, Handle.Instance))
                 FerryException.Check(Native.ferry_event_record(Instance, @event.Handle.Pointer, Handle.Pointer));
         }
 
         /// <summary>Later work waits for the event's last record.</summary>
         public void Wait(FerryEvent @event)
         {
-            using (new Hold(Handle)) using (new Hold(@event.Handle))
+            using (new Hold(Handle)) using (new Hold(@event.Handle, Handle.Instance))
                 FerryException.Check(Native.ferry_stream_wait_event(Instance, Handle.Pointer, @event.Handle.Pointer));
         }
 
         /// <summary>Signals a semaphore behind the work so far.</summary>
         public void Signal(ExternalSemaphore semaphore, ulong value = 0)
         {
-            using (new Hold(Handle)) using (new Hold(semaphore.Handle))
+            using (new Hold(Handle)) using (new Hold(semaphore.Handle, Handle.Instance))
                 FerryException.Check(Native.ferry_external_semaphore_signal_async(Instance, semaphore.Handle.Pointer,
                     value,
                                                                                   Handle.Pointer));
@@ -1107,7 +1175,7 @@ namespace Ferry
         /// <summary>Later work waits for a semaphore.</summary>
         public void Wait(ExternalSemaphore semaphore, ulong value = 0, uint timeoutMilliseconds = uint.MaxValue)
         {
-            using (new Hold(Handle)) using (new Hold(semaphore.Handle))
+            using (new Hold(Handle)) using (new Hold(semaphore.Handle, Handle.Instance))
                 FerryException.Check(Native.ferry_external_semaphore_wait_async(Instance, semaphore.Handle.Pointer,
                     value,
                                                                                 timeoutMilliseconds, Handle.Pointer));
@@ -1117,7 +1185,7 @@ namespace Ferry
         public Explanation Explain(CopyBox box)
         {
             NativeCopy copy;
-            Uses uses = new Uses();
+            Uses uses = new Uses(Handle.Instance);
             using (new Hold(Handle))
             try
             {
@@ -1135,8 +1203,9 @@ namespace Ferry
         /// <summary>What Copy would do with a batch.</summary>
         public BatchExplanation Explain(CopyBatch batch)
         {
-            Uses uses = new Uses();
+            Uses uses = new Uses(Handle.Instance);
             using (new Hold(Handle))
+            lock (batch.Gate)
             fixed (NativeCopy* copies = batch.Natives)
             try
             {
@@ -1154,8 +1223,9 @@ namespace Ferry
         /// places; it takes no managed arrays: pin them with FerryInstance.Register.</summary>
         public PreparedBatch Prepare(CopyBatch batch)
         {
-            Uses uses = new Uses();
+            Uses uses = new Uses(Handle.Instance);
             using (new Hold(Handle))
+            lock (batch.Gate)
             fixed (NativeCopy* copies = batch.Natives)
             try
             {
@@ -1184,9 +1254,9 @@ namespace Ferry
 
         public void Launch(FerryStream stream)
         {
-            Uses uses = new Uses();
+            Uses uses = new Uses(Handle.Instance);
             NativePlace unused;
-            using (new Hold(Handle)) using (new Hold(stream.Handle))
+            using (new Hold(Handle)) using (new Hold(stream.Handle, Handle.Instance))
             try
             {
                 foreach (CopyBox box in boxes) // a disposed object is an exception, not a copy to freed memory
@@ -1228,7 +1298,7 @@ namespace Ferry
 
         public float MillisecondsSince(FerryEvent start)
         {
-            using (new Hold(Handle)) using (new Hold(start.Handle))
+            using (new Hold(Handle)) using (new Hold(start.Handle, Handle.Instance))
             {
                 float time;
                 FerryException.Check(Native.ferry_event_elapsed_time(Handle.Instance.Pointer, start.Handle.Pointer,
@@ -1406,6 +1476,7 @@ namespace Ferry
             try
             {
                 if (options.Adjust != null) options.Adjust(ref native);
+                native.StructSize = NativeOptions.SizeOf;
                 ErrorInfo error = FerryException.NewInfo();
                 FerryException.Check(Native.ferry_open(&native, &instance, &error), error);
             }
@@ -1463,29 +1534,29 @@ namespace Ferry
                          CopyFlags flags = CopyFlags.None)
         {
             NativeCopy copy;
-            Uses uses = new Uses();
+            Uses uses = new Uses(handle);
             using (new Hold(handle))
             try
             {
                 new CopyBox(source, destination, width, height, depth, flags).Lower(ref uses, &copy, 0);
                 ErrorInfo error = FerryException.NewInfo();
-                FerryException.Check(Native.ferry_copy(handle.Pointer, &copy, &error), error);
+                handle.Settle(Native.ferry_copy(handle.Pointer, &copy, &error), error);
             }
             finally { uses.Dispose(); }
         }
 
         public void Copy(CopyBatch batch)
         {
-            Uses uses = new Uses();
+            Uses uses = new Uses(handle);
             using (new Hold(handle))
+            lock (batch.Gate)
             fixed (NativeCopy* copies = batch.Natives)
             try
             {
                 batch.Lower(ref uses, copies);
                 ErrorInfo error = FerryException.NewInfo();
-                FerryException.Check(Native.ferry_copy_batch(handle.Pointer, copies, (ulong)batch.Count,
-                    batch.Flags,
-                                                             &error), error);
+                handle.Settle(Native.ferry_copy_batch(handle.Pointer, copies, (ulong)batch.Count, batch.Flags, &error),
+                              error);
             }
             finally { uses.Dispose(); }
         }
@@ -1535,7 +1606,7 @@ namespace Ferry
                          CopyFlags flags = CopyFlags.None)
         {
             using (new Hold(handle))
-                Fill(handle.Pointer, IntPtr.Zero, false, destination, pattern, width, height, depth, flags);
+                Fill(handle, IntPtr.Zero, false, destination, pattern, width, height, depth, flags);
         }
 
         /// <summary>What Fill would do.</summary>
@@ -1544,29 +1615,36 @@ namespace Ferry
         {
             Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
             using (new Hold(handle))
-                Fill(handle.Pointer, IntPtr.Zero, false, destination, pattern, width, height, depth, flags,
+                Fill(handle, IntPtr.Zero, false, destination, pattern, width, height, depth, flags,
                      &explanation);
             return explanation;
         }
 
         // With an explanation: fills nothing, and tells what it would do.
-        internal static void Fill(IntPtr instance, IntPtr stream, bool isAsync, Place destination, byte[] pattern,
+        internal static void Fill(InstanceHandle handle, IntPtr stream, bool isAsync, Place destination, byte[] pattern,
                                   long width, long height, long depth, CopyFlags flags,
                                   Explanation* explanation = null)
         {
             if (pattern.Length > 16) throw new ArgumentException("a pattern has at most 16 bytes", "pattern");
-            Uses uses = new Uses();
+            Uses uses = new Uses(handle);
             try
             {
                 NativeFill fill = new NativeFill { PatternSize = (uint)pattern.Length, Flags = flags };
                 for (int i = 0; i < pattern.Length; i++) fill.Pattern[i] = pattern[i];
                 NativeCopy box = new NativeCopy();
-                box.Width = fill.Width = checked((ulong)width);
-                box.Height = fill.Height = checked((ulong)height);
-                box.Depth = fill.Depth = checked((ulong)depth);
+                box.Width = fill.Width = Number.Of(width, "width");
+                box.Height = fill.Height = Number.Of(height, "height");
+                box.Depth = fill.Depth = Number.Of(depth, "depth");
                 destination.CheckBounds(box, Side.Destination, 0);
                 uses.Use(destination, &fill.Destination);
                 ErrorInfo error = FerryException.NewInfo();
+                IntPtr instance = handle.Pointer;
+                if (isAsync && explanation == null && uses.HasPins) // it would be unpinned before it is filled
+                {
+                    error.Side = Side.Destination;
+                    error.Field = Field.Kind;
+                    FerryException.Check(Status.Kind, error);
+                }
                 FerryException.Check(
                     explanation == null ? isAsync ? Native.ferry_fill_async(instance, &fill, stream, &error)
                                                   : Native.ferry_fill(instance, &fill, &error)
@@ -1580,7 +1658,7 @@ namespace Ferry
         public Explanation Explain(CopyBox box)
         {
             NativeCopy copy;
-            Uses uses = new Uses();
+            Uses uses = new Uses(handle);
             using (new Hold(handle))
             try
             {
@@ -1608,8 +1686,8 @@ namespace Ferry
             {
                 ulong address = 0;
                 ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_device_alloc(handle.Pointer, device, checked((ulong)size), &address,
-                    &error), error);
+                FerryException.Check(Native.ferry_device_alloc(handle.Pointer, device, Number.Of(size, "size"),
+                    &address, &error), error);
                 return NewMemory(address, device, size, 0);
             }
         }
@@ -1621,8 +1699,9 @@ namespace Ferry
             {
                 ulong address = 0, pitch = 0;
                 ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_device_alloc_pitched(handle.Pointer, device, checked((ulong)width),
-                    checked((ulong)height), checked((uint)elementSize), &address, &pitch, &error), error);
+                FerryException.Check(Native.ferry_device_alloc_pitched(handle.Pointer, device,
+                    Number.Of(width, "width"), Number.Of(height, "height"), (uint)Number.Of(elementSize, "elementSize"),
+                    &address, &pitch, &error), error);
                 return NewMemory(address, device, (long)pitch * height, (long)pitch);
             }
         }
@@ -1634,7 +1713,7 @@ namespace Ferry
             {
                 ulong address = 0;
                 ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_managed_alloc(handle.Pointer, device, checked((ulong)size),
+                FerryException.Check(Native.ferry_managed_alloc(handle.Pointer, device, Number.Of(size, "size"),
                     &address, &error), error);
                 return NewMemory(address, device, size, 0);
             }
@@ -1654,7 +1733,7 @@ namespace Ferry
                 HostBlock block = new HostBlock { StructSize = HostBlock.SizeOf };
                 options.StructSize = HostOptions.SizeOf;
                 ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_host_alloc(handle.Pointer, checked((ulong)size), &options, &block,
+                FerryException.Check(Native.ferry_host_alloc(handle.Pointer, Number.Of(size, "size"), &options, &block,
                     &error), error);
                 return new PinnedMemory(new ObjectHandle(handle, "PinnedMemory", block.Address, Native.ferry_host_free),
                     (long)block.Size, false);
@@ -1683,7 +1762,7 @@ namespace Ferry
             using (new Hold(handle))
             {
                 ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_host_register(handle.Pointer, address, checked((ulong)size), 0,
+                FerryException.Check(Native.ferry_host_register(handle.Pointer, address, Number.Of(size, "size"), 0,
                     &error), error);
                 return new PinnedMemory(new ObjectHandle(handle, "PinnedMemory", address, (instance, one) =>
                 {
@@ -1719,7 +1798,7 @@ namespace Ferry
                 ArrayDesc desc = NewArrayDesc(format, channels, width, height, depth, flags);
                 ErrorInfo error = Begin();
                 FerryException.Check(Native.ferry_mipmapped_array_create(handle.Pointer, device, &desc,
-                    checked((uint)levels), &array, &error), error);
+                    (uint)Number.Of(levels, "levels"), &array, &error), error);
                 return new FerryMipmappedArray(new ObjectHandle(handle, "FerryMipmappedArray", array,
                                                                 Native.ferry_mipmapped_array_destroy), device);
             }
@@ -1730,8 +1809,9 @@ namespace Ferry
         {
             return new ArrayDesc
             {
-                StructSize = ArrayDesc.SizeOf, Format = format, Channels = checked((uint)channels), Flags = flags,
-                Width = checked((ulong)width), Height = checked((ulong)height), Depth = checked((ulong)depth)
+                StructSize = ArrayDesc.SizeOf, Format = format, Flags = flags,
+                Channels = (uint)Number.Of(channels, "channels"), Width = Number.Of(width, "width"),
+                Height = Number.Of(height, "height"), Depth = Number.Of(depth, "depth")
             };
         }
 
@@ -1778,7 +1858,7 @@ namespace Ferry
                 ExternalMemoryDesc desc = new ExternalMemoryDesc
                 {
                     StructSize = ExternalMemoryDesc.SizeOf, Device = device, HandleType = type, Handle = osHandle,
-                    Flags = flags, Size = checked((ulong)size)
+                    Flags = flags, Size = Number.Of(size, "size")
                 };
                 ErrorInfo error = Begin();
                 FerryException.Check(Native.ferry_external_memory_import(handle.Pointer, &desc, &memory, &error),
@@ -1828,7 +1908,7 @@ namespace Ferry
         public void TrimDeferred(int device = Constants.DeviceUnknown, long keep = 0)
         {
             using (new Hold(handle))
-                FerryException.Check(Native.ferry_deferred_trim(handle.Pointer, device, checked((ulong)keep)));
+                FerryException.Check(Native.ferry_deferred_trim(handle.Pointer, device, Number.Of(keep, "keep")));
         }
 
         /// <summary>Makes what the first copy of pageable memory would make and wait for.</summary>

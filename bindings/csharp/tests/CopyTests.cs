@@ -236,9 +236,106 @@ static class CopyTests
             Test.Throws<FerryException>(() => ferry.Copy(hundred.At(long.MaxValue), memory, long.MaxValue));
             Test.Throws<FerryException>(() => ferry.Copy(new byte[size], pinned, size));
             Test.Throws<FerryException>(() => ferry.Copy(memory.At(4000), new byte[97], 97));
-            Test.Throws<OverflowException>(() => ferry.Copy(new byte[100], memory, -1));
+            Test.Throws<ArgumentOutOfRangeException>(() => ferry.Copy(new byte[100], memory, -1));
             Test.Throws<ArgumentOutOfRangeException>(() => memory.At(-1));
             ferry.Copy(new byte[0], memory, 0);
+        }
+    }
+
+    public static void a_negative_number_is_refused_and_named()
+    {
+        using (FerryInstance ferry = Test.Open())
+        using (DeviceMemory memory = ferry.AllocDevice(4096))
+        {
+            Action<string, Action> refuses = (name, call) =>
+                Test.Equal(Test.Throws<ArgumentOutOfRangeException>(call).ParamName, name, "parameter");
+            Place place = memory;
+            foreach (long bad in new[] { -1, long.MinValue })
+            {
+                refuses("width", () => ferry.Copy(new byte[100], memory, bad));
+                refuses("height", () => ferry.Copy(new byte[100], memory, 1, bad));
+                refuses("depth", () => ferry.Copy(new byte[100], memory, 1, 1, bad));
+                refuses("width", () => ferry.Fill(memory, new byte[1], bad));
+                refuses("x", () => place.At(bad));
+                refuses("y", () => place.At(0, bad));
+                refuses("z", () => place.At(0, 0, bad));
+                refuses("rowPitch", () => place.Pitched(bad));
+                refuses("sliceHeight", () => place.Pitched(1, bad));
+                refuses("size", () => ferry.AllocDevice(bad));
+                refuses("size", () => ferry.AllocPinned(bad));
+                refuses("size", () => ferry.AllocManaged(bad));
+                refuses("size", () => ferry.Register((IntPtr)4096, bad));
+                refuses("height", () => ferry.AllocDevicePitched(16, bad));
+                refuses("depth", () => ferry.CreateArray(ArrayFormat.Uint8, 1, 16, 16, bad));
+                refuses("keep", () => ferry.TrimDeferred(0, bad));
+            }
+            refuses("channels", () => ferry.CreateArray(ArrayFormat.Uint8, -1, 16));
+            refuses("levels", () => ferry.CreateMipmappedArray(ArrayFormat.Uint8, 1, 16, 16, 0, -1));
+        }
+    }
+
+    [System.Runtime.InteropServices.DllImport("libc")]
+    static extern IntPtr calloc(IntPtr count, IntPtr size);
+    [System.Runtime.InteropServices.DllImport("libc")]
+    static extern void free(IntPtr memory);
+
+    /// <summary>Only the largest copy is made whole. What is never written takes no memory.</summary>
+    public static unsafe void sizes_above_32_bits_arrive_or_are_refused()
+    {
+        const long largest = (1L << 32) + 5;
+        using (FerryInstance ferry = Test.Open(options => options.SoftwareMemory = 5UL << 30))
+        using (FerryStream stream = ferry.CreateStream())
+        using (DeviceMemory memory = ferry.AllocDevice(largest))
+        {
+            byte[] first = { 1, 2, 3, 4, 5, 6, 7, 8 }, last = { 11, 12, 13, 14, 15, 16, 17, 18 }, got = new byte[8];
+            Action<long, byte[]> expect = (offset, wanted) =>
+            {
+                ferry.Copy(memory.At(offset), got, 8);
+                Test.Same(got, wanted, "at " + offset);
+            };
+            long[] array = new long[(1 << 28) + 1]; // 2 GiB and 8 bytes
+            array.SetValue(0x1817161514131211, 1 << 28); // Mono 6.8 crashes at a constant index as large
+            ferry.Copy(((Place)array).At(1L << 31), memory.At(1L << 31), 8);
+            expect(1L << 31, BitConverter.GetBytes(0x1817161514131211));
+            FerryException beyond = Test.Throws<FerryException>(() => ferry.Copy(array, memory, (1L << 31) + 9));
+            Test.Equal(beyond.Value, (1UL << 31) + 9, "value");
+            Test.Equal(beyond.Limit, (1UL << 31) + 8, "limit");
+
+            IntPtr host = calloc((IntPtr)largest, (IntPtr)1);
+            Test.That(host != IntPtr.Zero, "calloc");
+            try
+            {
+                foreach (long size in new[]
+                         { (1L << 31) - 1, 1L << 31, (1L << 31) + 1, (1L << 32) - 1, 1L << 32, largest })
+                {
+                    Place whole = Place.Host(host, size);
+                    ferry.Explain(new CopyBox(whole, memory, size));
+                    foreach (Place place in new[] { Place.Host(host, size - 1), memory.At(largest - size + 1) })
+                    {
+                        FerryException error = Test.Throws<FerryException>(() => ferry.Copy(place, whole, size));
+                        Test.Equal(error.Value, (ulong)size, "value");
+                        Test.Equal(error.Limit, (ulong)size - 1, "limit");
+                    }
+                    ferry.Copy(first, memory.At(size - 8), 8);
+                    expect(size - 8, first);
+                    stream.Copy(last, ((Place)memory).At(size - 8), 8);
+                    stream.Synchronize();
+                    expect(size - 8, last);
+                    long pitch = size / 2;
+                    if (pitch > int.MaxValue) continue;
+                    System.Runtime.InteropServices.Marshal.Copy(first, 0, (IntPtr)((long)host + 2 * pitch - 8), 8);
+                    ferry.Copy(whole.Pitched(pitch).At(pitch - 8), ((Place)memory).Pitched(pitch).At(pitch - 8), 8, 2);
+                    expect(2 * pitch - 8, first);
+                }
+                System.Runtime.InteropServices.Marshal.Copy(first, 0, host, 8);
+                System.Runtime.InteropServices.Marshal.Copy(last, 0, (IntPtr)((long)host + largest - 8), 8);
+                ferry.Copy(Place.Host(host, largest), memory, largest, 1, 1, CopyFlags.ByDriver);
+                expect(0, first);
+                expect(largest - 8, last);
+            }
+            finally { free(host); }
+            Test.Throws<FerryException>(() => ferry.AllocDevice(long.MaxValue));
+            Test.Throws<FerryException>(() => ferry.AllocPinned(long.MaxValue));
         }
     }
 

@@ -184,6 +184,114 @@ static unsafe class LifetimeTests
         }
     }
 
+    public static void a_struct_size_of_the_program_is_not_used()
+    {
+        using (FerryInstance ferry = Test.Open(options =>
+                   options.Adjust = (ref NativeOptions native) => native.StructSize = 4096))
+            Test.That(ferry.IsSoftware, "opened");
+        Test.Equal(new ErrorInfo { StructSize = 4096, Status = Status.Pitch }.ToString(),
+                   new ErrorInfo { StructSize = ErrorInfo.SizeOf, Status = Status.Pitch }.ToString(), "line");
+        Test.Equal(new Explanation { StructSize = uint.MaxValue }.ToString(), new Explanation().ToString(), "line");
+        Test.Equal(new BatchExplanation { StructSize = 1 }.ToString(), new BatchExplanation().ToString(), "line");
+    }
+
+    /// <summary>The thread that watches tickets must not be the last to use an instance, which waits for it.</summary>
+    public static void closing_beside_a_ticket_that_ends_does_not_hang()
+    {
+        for (int round = 0; round < 1000; round++)
+        {
+            FerryInstance ferry = Test.Open();
+            FerryStream stream = ferry.CreateStream();
+            DeviceMemory memory = ferry.AllocDevice(4096);
+            System.Threading.Tasks.Task done = stream.CopyAsync(new byte[4096], memory, 4096);
+            if (round % 3 == 0) done.Wait();
+            if (round % 3 == 1) Thread.Yield();
+            ferry.Dispose();
+            done.Wait();
+        }
+    }
+
+    /// <summary>Runs itself with the software libcuda in the library path.</summary>
+    public static void objects_of_another_driver_are_refused()
+    {
+        string folder = Environment.GetEnvironmentVariable("FERRY_SOFTWARE_LIBCUDA");
+        if (!string.IsNullOrEmpty(folder))
+        {
+            System.Diagnostics.ProcessStartInfo start = new System.Diagnostics.ProcessStartInfo(
+                "mono", "\"" + typeof(LifetimeTests).Assembly.Location + "\" another_driver");
+            start.UseShellExecute = false;
+            start.RedirectStandardOutput = true;
+            start.EnvironmentVariables["FERRY_SOFTWARE_LIBCUDA"] = "";
+            start.EnvironmentVariables["LD_LIBRARY_PATH"] += ":" + folder;
+            using (System.Diagnostics.Process other = System.Diagnostics.Process.Start(start))
+            {
+                string output = other.StandardOutput.ReadToEnd();
+                other.WaitForExit();
+                Test.Equal(other.ExitCode, 0, output);
+            }
+            return;
+        }
+        FerryInstance cuda;
+        try { cuda = Test.Open(options => options.Driver = Driver.Cuda); }
+        catch (FerryException) { throw new Skipped("needs libcuda"); }
+        using (cuda)
+        using (FerryInstance ferry = Test.Open())
+        {
+            DeviceMemory memory = ferry.AllocDevice(16), other = cuda.AllocDevice(16);
+            FerryStream stream = ferry.CreateStream(), otherStream = cuda.CreateStream();
+            CopyBatch batch = new CopyBatch();
+            batch.Add(memory, other, 16);
+            CopyBatch good = new CopyBatch();
+            good.Add(memory, memory.At(0), 0);
+            PreparedBatch prepared = stream.Prepare(good);
+            foreach (Action call in new Action[]
+            {
+                () => ferry.Copy(memory, other, 16), () => cuda.Copy(new byte[16], memory, 16),
+                () => stream.Copy(memory, other, 16), () => otherStream.Copy(batch), () => cuda.Copy(batch),
+                () => cuda.Fill(memory, new byte[1], 16), () => otherStream.Fill(memory, new byte[1], 16),
+                () => memory.DisposeAfter(otherStream), () => other.DisposeAfter(stream),
+                () => otherStream.Record(ferry.CreateEvent()), () => stream.Wait(cuda.CreateEvent()),
+                () => prepared.Launch(otherStream)
+            })
+                Test.That(Test.Throws<ArgumentException>(call).Message.Contains("another driver"), "named");
+            ferry.Copy(new byte[16], memory, 16);
+        }
+    }
+
+    public static void threads_may_share_a_batch()
+    {
+        using (FerryInstance ferry = Test.Open())
+        using (DeviceMemory memory = ferry.AllocDevice(1 << 20))
+        {
+            CopyBatch batch = new CopyBatch();
+            List<Thread> threads = new List<Thread>();
+            List<Exception> errors = new List<Exception>();
+            for (int i = 0; i < 4; i++)
+            {
+                int mine = i;
+                threads.Add(new Thread(() =>
+                {
+                    try
+                    {
+                        using (FerryStream stream = ferry.CreateStream())
+                            for (int round = 0; round < 200; round++)
+                            {
+                                if (mine == 0 && round % 20 == 0) batch.Clear();
+                                for (int j = 0; j < 10; j++)
+                                    batch.Add(new byte[64], memory.At(64 * (mine * 2000 + round * 10 + j)), 64);
+                                if (mine % 2 == 0) ferry.Copy(batch);
+                                else stream.Copy(batch);
+                            }
+                    }
+                    catch (Exception error) { lock (errors) errors.Add(error); }
+                }));
+            }
+            threads.ForEach(thread => thread.Start());
+            threads.ForEach(thread => thread.Join());
+            Test.That(errors.Count == 0, string.Join("; ", errors));
+        }
+    }
+
     public static void an_object_in_use_ends_after_the_call()
     {
         for (int round = 0; round < 20; round++)

@@ -248,6 +248,29 @@ static class StreamTests
                 Native.ferry_instance_get_proc(ferry.Pointer, bytes, 12000), typeof(T));
     }
 
+    public static void a_fill_on_a_stream_takes_registered_memory_but_no_array()
+    {
+        using (FerryInstance ferry = Test.Open())
+        using (FerryStream stream = ferry.CreateStream())
+        {
+            byte[] bytes = new byte[1 << 16];
+            Test.Equal(Test.Throws<FerryException>(() => stream.Fill(bytes, new byte[] { 7 }, 16)).Status, Status.Kind,
+                       "pageable");
+            using (PinnedMemory registered = ferry.Register(bytes))
+            {
+                // The fill would go on after the array was unpinned.
+                FerryException error = Test.Throws<FerryException>(() => stream.Fill(bytes, new byte[] { 7 }, 16));
+                Test.Equal(error.Status, Status.Kind, "status");
+                Test.Equal(error.Side, Side.Destination, "side");
+                stream.Fill(registered, new byte[] { 7 }, 1 << 16);
+                stream.Synchronize();
+                Test.Equal(bytes[(1 << 16) - 1], (byte)7, "last byte");
+                ferry.Fill(bytes, new byte[] { 8 }, 1 << 16);
+                Test.Equal(bytes[(1 << 16) - 1], (byte)8, "last byte");
+            }
+        }
+    }
+
     public static void events_order_streams_and_measure_time()
     {
         using (FerryInstance ferry = Test.Open())
