@@ -110,3 +110,69 @@ test "a default stream is a pointer that is not dereferenced" {
     try expect(ferry.ferry_stream_synchronize(f, legacy) == 0);
     try expect(ferry.ferry_stream_synchronize(f, null) == 0);
 }
+
+extern fn calloc(count: usize, size: usize) ?[*]u8;
+extern fn free(memory: ?[*]u8) void;
+
+// Only the largest copy is made whole. What is never written takes no memory.
+test "sizes above 32 bits arrive or are refused" {
+    const largest: u64 = (1 << 32) + 5;
+    const options = ferry.ferry_options{ .driver = ferry.FERRY_DRIVER_SOFTWARE, .software_memory = 5 << 30 };
+    var opened: ?*ferry.ferry_instance = null;
+    try expect(ferry.ferry_open(&options, &opened, null) == 0);
+    const f = opened.?;
+    defer ferry.ferry_close(f);
+    var memory: u64 = 0;
+    try expect(ferry.ferry_device_alloc(f, 0, largest, &memory, null) == 0);
+    defer _ = ferry.ferry_device_free(f, memory);
+    const host = calloc(largest, 1).?;
+    defer free(host);
+    const address: u64 = @intFromPtr(host);
+    const first = [8]u8{ 1, 2, 3, 4, 5, 6, 7, 8 };
+    const last = [8]u8{ 11, 12, 13, 14, 15, 16, 17, 18 };
+    var got: [8]u8 = undefined;
+    var info = ferry.ferry_error_info{};
+    for ([_]u64{ (1 << 31) - 1, 1 << 31, (1 << 31) + 1, (1 << 32) - 1, 1 << 32, largest }) |size| {
+        var explanation = ferry.ferry_explanation{};
+        var copy = ferry.ferry_copy_desc{ .width = size };
+        copy.source = .{ .kind = ferry.FERRY_KIND_HOST, .address = address };
+        copy.destination = .{ .kind = ferry.FERRY_KIND_DEVICE, .address = memory };
+        try expect(ferry.ferry_copy_explain(f, &copy, &explanation, &info) == 0);
+        copy.destination.address += largest - size + 1;
+        try expect(ferry.ferry_copy(f, &copy, &info) != 0);
+        try expect(ferry.ferry_copy_bytes(f, memory + size - 8, @intFromPtr(&first), 8, &info) == 0);
+        try expect(ferry.ferry_copy_bytes(f, @intFromPtr(&got), memory + size - 8, 8, &info) == 0);
+        try std.testing.expectEqualSlices(u8, &first, &got);
+        const pitch = size / 2;
+        if (pitch > std.math.maxInt(i32)) continue;
+        @memcpy(host[2 * pitch - 8 .. 2 * pitch], &last); // the last bytes of two rows
+        copy.width = 8;
+        copy.height = 2;
+        copy.destination.address = memory;
+        for ([_]*ferry.ferry_place{ &copy.source, &copy.destination }) |end| {
+            end.row_pitch = pitch;
+            end.x = pitch - 8;
+        }
+        try expect(ferry.ferry_copy(f, &copy, &info) == 0);
+        try expect(ferry.ferry_copy_bytes(f, @intFromPtr(&got), memory + 2 * pitch - 8, 8, &info) == 0);
+        try std.testing.expectEqualSlices(u8, &last, &got);
+    }
+    @memcpy(host[0..8], &first);
+    @memcpy(host[largest - 8 .. largest], &last);
+    var copy = ferry.ferry_copy_desc{ .width = largest, .flags = ferry.FERRY_COPY_BY_DRIVER };
+    copy.source = .{ .kind = ferry.FERRY_KIND_HOST, .address = address };
+    copy.destination = .{ .kind = ferry.FERRY_KIND_DEVICE, .address = memory };
+    try expect(ferry.ferry_copy(f, &copy, &info) == 0);
+    for ([_]u64{ 0, largest - 8 }, [_][8]u8{ first, last }) |offset, wanted| {
+        try expect(ferry.ferry_copy_bytes(f, @intFromPtr(&got), memory + offset, 8, &info) == 0);
+        try std.testing.expectEqualSlices(u8, &wanted, &got);
+    }
+    for ([_]u64{ std.math.maxInt(i64), std.math.maxInt(u64) }) |size| {
+        var none: u64 = 0;
+        try expect(ferry.ferry_device_alloc(f, 0, size, &none, &info) != 0 and none == 0);
+        copy.width = size;
+        try expect(ferry.ferry_copy(f, &copy, &info) != 0);
+    }
+    try expect(info.status == ferry.FERRY_ERROR_OVERFLOW); // the end of so many bytes has no address
+    try expect(info.side == ferry.FERRY_SIDE_EXTENT and info.field == ferry.FERRY_FIELD_WIDTH);
+}
