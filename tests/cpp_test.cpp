@@ -6,6 +6,11 @@
 #include <span>
 #include <string>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
 #include "ferry/ferry.hpp"
 #include "support/fault_driver.h"
 #include "support/gate.h"
@@ -1589,6 +1594,99 @@ TEST_F(cpp, a_prepared_batch_is_launched_changed_and_destroyed_with_its_owner) {
     ASSERT_OK(copy(gpu, device, back));
     EXPECT_EQ(back, numbers);
 }
+
+// Sizes around 2 and 4 GiB
+
+constexpr std::uint64_t largest_size = (std::uint64_t{1} << 32) + 5;
+constexpr std::uint64_t sizes_above_32_bits[] = {(std::uint64_t{1} << 31) - 1, std::uint64_t{1} << 31,
+                                                 (std::uint64_t{1} << 31) + 1, (std::uint64_t{1} << 32) - 1,
+                                                 std::uint64_t{1} << 32,       largest_size};
+
+// Errors and descriptors have the whole sizes; few bytes are copied.
+TEST_F(cpp, sizes_above_32_bits_keep_all_their_bits) {
+    const mapped_memory host(largest_size); // of which few pages are touched
+    auto *const first = reinterpret_cast<std::uint8_t *>(host.data());
+    auto device = device_memory<std::uint8_t>::create(gpu, 0, std::uint64_t{1} << 31).or_throw();
+    for (const std::uint64_t size : sizes_above_32_bits) {
+        SCOPED_TRACE(size);
+        const host_view<std::uint8_t> whole(first, size);
+        const host_view<std::uint32_t> elements(reinterpret_cast<std::uint32_t *>(first), size / 4);
+        EXPECT_EQ(whole.reach(), size);
+        EXPECT_EQ(elements.byte_extent().width, size / 4 * 4);
+        const result<ferry_copy_desc> desc = describe_copy(whole, host_view<std::uint8_t>(first + size, size));
+        ASSERT_OK(desc);
+        EXPECT_EQ(desc->width, size);
+        const status refused = copy(gpu, whole, host_view<std::uint8_t>(first, size - 1));
+        expect_refusal(refused, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, FERRY_FIELD_WIDTH);
+        EXPECT_EQ(refused.info().value, size);
+        EXPECT_EQ(refused.info().limit, size - 1);
+        // The last bytes of two rows as far apart as rows can be, and a box at the end of the view.
+        const std::uint64_t pitch = size / 2;
+        if (pitch > std::uint64_t{INT32_MAX}) continue;
+        std::memset(first + 2 * pitch - 8, 7, 8);
+        std::array<std::uint8_t, 16> rows{}, tail{};
+        ASSERT_OK(
+            copy(gpu, whole.sub(0, 2 * pitch).shaped(pitch, 2).sub(pitch - 8, 0, 8, 2), view_of(rows).shaped(8, 2)));
+        EXPECT_EQ(rows[15], 7);
+        std::memset(first + size - 16, 9, 16);
+        ASSERT_OK(copy(gpu, whole.sub(size - 16, 16), tail));
+        EXPECT_EQ(tail[0] + tail[15], 18);
+    }
+    for (const std::uint64_t size : {std::uint64_t{1} << 31, (std::uint64_t{1} << 31) - 1}) {
+        ASSERT_OK(fill(gpu, device.view().sub(size - 16, 16), std::uint8_t{3}));
+        std::array<std::uint8_t, 16> tail{};
+        ASSERT_OK(copy(gpu, device.view().sub(size - 16, 16), tail));
+        EXPECT_EQ(tail[0] + tail[15], 6);
+    }
+    for (const std::uint64_t count : {UINT64_MAX, UINT64_MAX / 4 + 1, UINT64_MAX / 8 + 1, std::uint64_t{1} << 62}) {
+        EXPECT_FALSE(device_memory<std::uint64_t>::create(gpu, 0, count)) << count;
+        EXPECT_FALSE(pinned_memory<std::uint64_t>::create(gpu, count)) << count;
+        EXPECT_FALSE(pitched_memory<std::uint64_t>::create(gpu, 0, count, 2)) << count;
+        EXPECT_FALSE(pitched_memory<std::uint64_t>::create(gpu, 0, 2, count, count)) << count;
+        EXPECT_FALSE(stream_memory<std::uint64_t>::create(gpu, 0, count, nullptr)) << count;
+    }
+}
+
+#if defined(__linux__)
+// A range of addresses with few pages: the same 4 MiB everywhere, except for the first page and those around the end.
+class folded_memory {
+public:
+    explicit folded_memory(std::size_t size) : whole(size / page * page + 2 * page, page_access::none) {
+        const int file = memfd_create("ferry-test", MFD_CLOEXEC);
+        EXPECT_EQ(ftruncate(file, static_cast<off_t>(piece)), 0);
+        for (std::size_t at = 0; at < whole.size(); at += piece)
+            map(at, std::min(piece, whole.size() - at), MAP_SHARED, file);
+        map(0, page, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        map((size - 8) / page * page, 2 * page, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        close(file);
+    }
+    std::uint8_t *data() const { return reinterpret_cast<std::uint8_t *>(whole.data()); }
+
+private:
+    static constexpr std::size_t piece = 4 << 20, page = 4096;
+
+    void map(std::size_t at, std::size_t size, int flags, int file) const {
+        EXPECT_NE(mmap(whole.data() + at, size, PROT_READ | PROT_WRITE, flags | MAP_FIXED | MAP_POPULATE, file, 0),
+                  MAP_FAILED);
+    }
+    const mapped_memory whole;
+};
+
+TEST_F(cpp, copies_above_32_bits_arrive_whole) {
+    const std::uint64_t middle = std::uint64_t{1} << 31;
+    for (const std::uint64_t size : {middle - 1, middle, largest_size}) {
+        SCOPED_TRACE(size);
+        const folded_memory from(size), to(size);
+        std::memset(from.data(), 7, 8);
+        std::memset(from.data() + size - 8, 9, 8);
+        to.data()[size] = 0xee;
+        ASSERT_OK(copy(gpu, host_view<std::uint8_t>(from.data(), size), host_view<std::uint8_t>(to.data(), size)));
+        EXPECT_EQ(std::memcmp(to.data(), from.data(), 8), 0);
+        EXPECT_EQ(std::memcmp(to.data() + size - 8, from.data() + size - 8, 8), 0);
+        EXPECT_EQ(to.data()[size], 0xee);
+    }
+}
+#endif
 
 TEST_F(cpp, new_addresses_whose_number_differs_from_the_pieces_are_refused) {
     auto host = pinned_memory<std::uint32_t>::create(gpu, 64).or_throw();
