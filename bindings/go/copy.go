@@ -3,6 +3,12 @@ package ferry
 // #include "calls.h"
 import "C"
 
+import (
+	"errors"
+	"runtime"
+	"time"
+)
+
 // description checks the bounds of a copy and describes it. index is that of the copy in a batch.
 func description(destination, source *place, extent Extent, flags []CopyFlags, index int) (C.ferry_copy_desc, error) {
 	c := C.ferry_copy_desc{destination: destination.c, source: source.c, width: C.uint64_t(extent.Width),
@@ -43,9 +49,28 @@ func (f *Instance) copyOrExplain(destination, source *place, extent Extent, flag
 		return err
 	}
 	defer leave()
-	return f.call(func(info *C.ferry_error_info) C.int32_t {
+	err = f.call(func(info *C.ferry_error_info) C.int32_t {
 		return C.go_copy(f.c, &c, destination.memory, source.memory, explanation, info)
 	})
+	f.waitForThreads(err)
+	runtime.KeepAlive(destination)
+	runtime.KeepAlive(source)
+	return err
+}
+
+// waitForThreads waits until threads of C have left the memory of a copy, where they may be for the rest of a chunk after
+// its context has died.
+func (f *Instance) waitForThreads(err error) {
+	var failed *Error
+	if !errors.As(err, &failed) || failed.Status.Traits()&StatusContextDead == 0 {
+		return
+	}
+	for {
+		if info, err := f.StagingInfo(); err != nil || info.BusyThreads == 0 {
+			return
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
 }
 
 // Copy enqueues a copy on the stream. The memory must not be freed, and the source not be written, before the stream

@@ -188,7 +188,7 @@ func (f *Instance) SetHelpers(device int, helpers []int, maxSMs uint32) error {
 		numbers[i] = number(helper)
 	}
 	return f.call(func(info *C.ferry_error_info) C.int32_t {
-		return C.go_multilink_set(f.c, number(device), first(numbers), C.uint32_t(len(numbers)), C.uint32_t(maxSMs),
+		return C.go_multilink_set(f.c, number(device), first(numbers), C.uint32_t(number(len(numbers))), C.uint32_t(maxSMs),
 			info)
 	})
 }

@@ -104,7 +104,7 @@ func Open(options Options) (*Instance, error) {
 		kernels:           C.int32_t(options.Kernels),
 		staging:           C.int32_t(options.Staging),
 		staging_threads:   C.uint32_t(options.StagingThreads),
-		staging_cpu_count: C.uint32_t(len(options.StagingCPUs)),
+		staging_cpu_count: C.uint32_t(number(len(options.StagingCPUs))),
 		staging_priority:  number(options.StagingPriority),
 		staging_numa:      C.int32_t(options.StagingNUMA),
 		staging_numa_node: number(options.StagingNUMANode),

@@ -16,7 +16,7 @@
 --
 -- A call that waits stops the whole Lua state. Callbacks (ferry_options.submit, ferry_stream_notify) come from other
 -- threads, on which no Lua may run: write them in C.
-local ffi = require "ffi"
+local ffi, bit = require "ffi", require "bit"
 
 local ferry = {}
 local C -- the library
@@ -97,6 +97,16 @@ local function use(object)
     if not object.box then error("ferry: the object was freed", 0) end
     if not f.c then error("ferry: the instance was closed", 0) end
     return f.c
+end
+
+-- Waits until ferry's threads have left the memory of copies, where they may be for the rest of a chunk after a context
+-- has died. Returns the status that says so.
+local function settled(c, status)
+    if bit.band(C.ferry_status_traits(status), C.FERRY_STATUS_CONTEXT_DEAD) ~= 0 then
+        local staging = ferry.struct("ferry_staging_info")
+        repeat local failed = C.ferry_staging_get_info(c, staging) until failed ~= 0 or staging.busy_threads == 0
+    end
+    return status
 end
 
 -- Lua collects objects in any order, but an instance must be closed after all of its objects.
@@ -196,7 +206,7 @@ function instance:stream_create(device, flags, priority)
     return own(self, stream, "struct CUstream_st *", function(box, info)
         return C.ferry_stream_create(c, device, flags, priority, box, info)
     end, function(handle)
-        local status = C.ferry_stream_synchronize(c, handle)
+        local status = settled(c, C.ferry_stream_synchronize(c, handle))
         local destroyed = C.ferry_stream_destroy(c, handle)
         return status ~= 0 and status or destroyed
     end, {})
@@ -292,7 +302,7 @@ end
 function instance:copy(copy)
     local c, anchors, info = use(self), {}, ferry.error_info()
     local descs = describe_all(self, { copy }, anchors)
-    ferry.check(C.ferry_copy(c, descs, info), info)
+    ferry.check(settled(c, C.ferry_copy(c, descs, info)), info)
     return anchors -- until here the memory is in use
 end
 
@@ -301,7 +311,7 @@ function instance:copy_batch(copies, flags)
     local c, anchors, info = use(self), {}, ferry.error_info()
     local descs = describe_all(self, copies, anchors)
     flags = number("uint32_t", flags or 0, "flags")
-    ferry.check(C.ferry_copy_batch(c, descs, #copies, flags, info), info)
+    ferry.check(settled(c, C.ferry_copy_batch(c, descs, #copies, flags, info)), info)
     return anchors
 end
 

@@ -975,7 +975,7 @@ public:
         options.max_sms = max_sms;
         const auto list = detail::list_of<std::int32_t>(helpers);
         options.helpers = list.first;
-        options.helper_count = static_cast<std::uint32_t>(list.count);
+        options.helper_count = list.count < UINT32_MAX ? static_cast<std::uint32_t>(list.count) : UINT32_MAX;
         return set_multilink(device, options);
     }
     result<ferry_staging_info> staging() const noexcept {

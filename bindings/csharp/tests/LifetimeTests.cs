@@ -198,7 +198,7 @@ static unsafe class LifetimeTests
     /// <summary>The thread that watches tickets must not be the last to use an instance, which waits for it.</summary>
     public static void closing_beside_a_ticket_that_ends_does_not_hang()
     {
-        for (int round = 0; round < 1000; round++)
+        for (int round = 0; round < 300; round++)
         {
             FerryInstance ferry = Test.Open();
             FerryStream stream = ferry.CreateStream();
