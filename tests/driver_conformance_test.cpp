@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <future>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -1600,6 +1602,231 @@ TEST_F(driver_test, a_small_pageable_source_may_change_as_soon_as_the_asynchrono
     std::fill(source.begin(), source.end(), std::byte{0});
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_EQ(data, read_back(memory, 4096));
+}
+
+// Holds a stream until opened, or for `patience` at most. Then it overwrites memory with ones.
+class overwriting_gate {
+public:
+    overwriting_gate(CUstream stream, void *memory, size_t size, std::chrono::milliseconds patience)
+        : memory_(memory), size_(size), patience_(patience) {
+        EXPECT_OK(raw().cuLaunchHostFunc(
+            stream, [](void *self) { static_cast<overwriting_gate *>(self)->pass(); }, this));
+    }
+    // Whether the gate was still closed.
+    bool open() {
+        const std::lock_guard lock(mutex_);
+        opened_ = true;
+        changed_.notify_all();
+        return !passed_;
+    }
+
+private:
+    void pass() {
+        std::unique_lock lock(mutex_);
+        changed_.wait_for(lock, patience_, [&] { return opened_; });
+        passed_ = true;
+        if (size_) std::memset(memory_, 1, size_);
+    }
+
+    void *memory_;
+    size_t size_;
+    std::chrono::milliseconds patience_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool opened_ = false, passed_ = false;
+};
+constexpr std::chrono::milliseconds for_ever{20'000}, shortly{100};
+
+constexpr size_t KiB = 1 << 10, MiB = 1 << 20;
+
+// A pageable source of zeros behind a gate that overwrites it, and a copy of it to device memory without gaps.
+struct gated_upload {
+    size_t width, height = 1, depth = 1, pitch = width, rows = height;
+
+    size_t bytes() const { return width * height * depth; }
+    size_t span() const { return ((depth - 1) * rows + height - 1) * pitch + width; }
+    template <class Descriptor> Descriptor describe(const void *from, CUdeviceptr to) const {
+        Descriptor copy = {};
+        copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = from, copy.srcPitch = pitch, copy.srcHeight = rows;
+        copy.dstMemoryType = CU_MEMORYTYPE_DEVICE, copy.dstDevice = to, copy.dstPitch = width, copy.dstHeight = height;
+        copy.WidthInBytes = width, copy.Height = height, copy.Depth = depth;
+        return copy;
+    }
+    CUDA_MEMCPY3D_BATCH_OP describe(const void *from, CUdeviceptr to, CUmemcpySrcAccessOrder order) const {
+        CUDA_MEMCPY3D_BATCH_OP copy = {};
+        copy.src.type = copy.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+        copy.src.op.ptr = {reinterpret_cast<CUdeviceptr>(from), pitch, rows, {}};
+        copy.dst.op.ptr = {to, width, height, {}};
+        copy.extent = {width, height, depth};
+        copy.srcAccessOrder = order;
+        return copy;
+    }
+
+    // Expects the first `early` bytes to be read before the gate, the others behind it, and the call to return before
+    // the gate opens, or behind it.
+    template <class Call>
+    void expect(size_t early, bool returns_first, CUdeviceptr to, CUstream stream, const Call &call) const {
+        SCOPED_TRACE(testing::Message() << width << " B x " << height << " x " << depth << ", pitch " << pitch);
+        struct bytes source(span());
+        {
+            overwriting_gate gate(stream, source.data(), source.size(), returns_first ? for_ever : shortly);
+            EXPECT_OK(call(source.data()));
+            EXPECT_EQ(gate.open(), returns_first);
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+        }
+        struct bytes expected(bytes(), std::byte{1});
+        std::fill_n(expected.begin(), early, std::byte{0});
+        EXPECT_TRUE(read_back(to, bytes()) == expected);
+    }
+};
+
+constexpr gated_upload early_uploads[] = {{64 * KiB + 1},
+                                          {2 * MiB},
+                                          {.width = 512, .height = 4096, .pitch = 1024},
+                                          {.width = 512, .height = 64, .depth = 64, .pitch = 1024, .rows = 70}};
+constexpr gated_upload late_uploads[] = {{2 * MiB + 1},
+                                         {5 * MiB},
+                                         {.width = 3000, .height = 1000, .pitch = 4000},
+                                         {.width = 512, .height = 64, .depth = 65, .pitch = 1024, .rows = 70}};
+
+TEST_F(driver_test, calls_read_2_MiB_of_a_pageable_source_at_once_and_the_rest_in_stream_order) {
+    device_memory memory(8 * MiB);
+    const CUdeviceptr to = memory;
+    for (const unsigned flags : {CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING}) {
+        test_stream stream(flags);
+        const auto expect_all = [&](const gated_upload &upload) {
+            const bool is_early = upload.bytes() <= 2 * MiB;
+            const size_t early = std::min(upload.bytes(), 2 * MiB);
+            upload.expect(early, is_early, to, stream, [&](const void *from) {
+                const auto copy = upload.describe<CUDA_MEMCPY3D>(from, to);
+                return raw().cuMemcpy3DAsync(&copy, stream);
+            });
+            upload.expect(early, is_early, to, stream, [&](const void *from) {
+                auto copy = upload.describe<CUDA_MEMCPY3D_PEER>(from, to);
+                copy.srcContext = copy.dstContext = context;
+                return raw().cuMemcpy3DPeerAsync(&copy, stream);
+            });
+            if (upload.height > 1) return;
+            upload.expect(early, is_early, to, stream,
+                          [&](const void *from) { return raw().cuMemcpyHtoDAsync(to, from, upload.width, stream); });
+        };
+        for (const gated_upload &upload : early_uploads)
+            expect_all(upload);
+        for (const gated_upload &upload : late_uploads)
+            expect_all(upload);
+    }
+}
+
+TEST_F(driver_test, two_staging_buffers_of_1_MiB_serve_the_pageable_copies_of_a_context) {
+    device_memory memory(4 * MiB);
+    const CUdeviceptr to = memory + 2 * MiB;
+    test_stream held, other;
+    bytes occupying(2 * MiB);
+    for (const bool is_full : {false, true})
+        for (const bool is_elsewhere : {false, true})
+            for (const size_t size : {64 * KiB, 128 * KiB, 2 * MiB}) {
+                SCOPED_TRACE(testing::Message() << is_full << is_elsewhere << ", " << size << " B");
+                bytes source(size);
+                const CUstream stream = is_elsewhere ? other : held;
+                const size_t room = size <= 64 * KiB ? size : is_full ? 0 : MiB;
+                const bool returns_first = size <= room;
+                {
+                    overwriting_gate gate(held, source.data(), size, returns_first ? for_ever : shortly);
+                    for (size_t i = 0; i <= is_full; ++i)
+                        ASSERT_OK(raw().cuMemcpyHtoDAsync(memory + i * MiB, occupying.data(), MiB, held));
+                    EXPECT_OK(raw().cuMemcpyHtoDAsync(to, source.data(), size, stream));
+                    EXPECT_EQ(gate.open(), returns_first);
+                    ASSERT_OK(raw().cuStreamSynchronize(held));
+                    ASSERT_OK(raw().cuStreamSynchronize(stream));
+                }
+                bytes expected(size, std::byte{1});
+                std::fill_n(expected.begin(), std::min(room, size), std::byte{0});
+                EXPECT_TRUE(read_back(to, size) == expected);
+            }
+}
+
+constexpr CUmemcpySrcAccessOrder access_orders[] = {
+    CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL, CU_MEMCPY_SRC_ACCESS_ORDER_ANY};
+
+CUresult copy_boxes(CUDA_MEMCPY3D_BATCH_OP copy, CUstream stream) {
+    size_t failed = 0;
+    if (raw().cuMemcpy3DBatchAsync) return raw().cuMemcpy3DBatchAsync(1, &copy, 0, stream);
+    return raw().cuMemcpy3DBatchAsync_v12080(1, &copy, &failed, 0, stream);
+}
+CUresult copy_row(CUdeviceptr to, CUdeviceptr from, size_t size, CUmemcpySrcAccessOrder order, CUstream stream) {
+    CUmemcpyAttributes how = {};
+    how.srcAccessOrder = order;
+    size_t first = 0, failed = 0;
+    if (raw().cuMemcpyBatchAsync) return raw().cuMemcpyBatchAsync(&to, &from, &size, 1, &how, &first, 1, stream);
+    return raw().cuMemcpyBatchAsync_v12080(&to, &from, &size, 1, &how, &first, 1, &failed, stream);
+}
+
+TEST_F(driver_test, batches_read_boxes_of_pageable_memory_as_single_calls_do_in_any_order) {
+    if (!raw().cuMemcpy3DBatchAsync && !raw().cuMemcpy3DBatchAsync_v12080)
+        GTEST_SKIP() << "the driver has no batch calls";
+    device_memory memory(8 * MiB);
+    const CUdeviceptr to = memory;
+    test_stream stream;
+    for (const CUmemcpySrcAccessOrder order : access_orders) {
+        SCOPED_TRACE(order);
+        const auto expect = [&](const gated_upload &upload) {
+            if (upload.height == 1) return;
+            const bool waits = upload.bytes() > 2 * MiB || order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+            upload.expect(std::min(upload.bytes(), 2 * MiB), !waits, to, stream,
+                          [&](const void *from) { return copy_boxes(upload.describe(from, to, order), stream); });
+        };
+        for (const gated_upload &upload : early_uploads)
+            expect(upload);
+        for (const gated_upload &upload : late_uploads)
+            expect(upload);
+    }
+}
+
+TEST_F(driver_test, batches_read_rows_of_pageable_memory_at_once_up_to_64_KiB_unless_in_stream_order) {
+    if (!raw().cuMemcpyBatchAsync && !raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has no batch calls";
+    device_memory memory(4 * MiB);
+    const managed_memory managed(4 * MiB);
+    test_stream stream;
+    for (const CUmemcpySrcAccessOrder order : access_orders)
+        for (const CUdeviceptr to : {memory.address, static_cast<CUdeviceptr>(managed)})
+            for (const size_t size : {KiB, 64 * KiB, 64 * KiB + 1, 3 * MiB})
+                for (const bool as_box : {false, true}) {
+                    SCOPED_TRACE(testing::Message() << "order " << order << (to == memory ? "" : ", managed"));
+                    const gated_upload upload = {size};
+                    const bool in_order = order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+                    const bool is_early = !in_order && to == memory && size <= 64 * KiB;
+                    upload.expect(is_early ? size : 0, !in_order, to, stream, [&](const void *from) {
+                        return as_box ? copy_boxes(upload.describe(from, to, order), stream)
+                                      : copy_row(to, reinterpret_cast<CUdeviceptr>(from), size, order, stream);
+                    });
+                }
+}
+
+TEST_F(driver_test, batches_write_rows_of_pageable_memory_after_their_call_unless_their_order_is_the_call) {
+    if (!raw().cuMemcpyBatchAsync && !raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has no batch calls";
+    device_memory memory(2 * MiB);
+    ASSERT_OK(raw().cuMemsetD8(memory, 7, 2 * MiB));
+    ASSERT_OK(raw().cuCtxSynchronize());
+    test_stream stream;
+    for (const CUmemcpySrcAccessOrder order : access_orders)
+        for (const size_t size : {8 * KiB, 2 * MiB})
+            for (const bool as_box : {false, true}) {
+                SCOPED_TRACE(testing::Message() << "order " << order << ", " << size << " B");
+                const bool returns_first = order != CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+                bytes target(size);
+                const auto to = reinterpret_cast<CUdeviceptr>(target.data());
+                {
+                    overwriting_gate gate(stream, nullptr, 0, returns_first ? for_ever : shortly);
+                    EXPECT_OK(as_box ? copy_boxes(gated_upload{size}.describe(reinterpret_cast<void *>(memory.address),
+                                                                              to, order),
+                                                  stream)
+                                     : copy_row(to, memory, size, order, stream));
+                    EXPECT_TRUE(target == bytes(size, std::byte{returns_first ? std::uint8_t{0} : std::uint8_t{7}}));
+                    EXPECT_EQ(gate.open(), returns_first);
+                    ASSERT_OK(raw().cuStreamSynchronize(stream));
+                }
+                EXPECT_TRUE(target == bytes(size, std::byte{7}));
+            }
 }
 
 TEST_F(driver_test, a_pageable_target_is_filled_when_the_asynchronous_call_returns) {

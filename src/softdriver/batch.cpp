@@ -21,11 +21,9 @@ stream &find_stream_of_batch(driver &cu, CUstream handle) {
     return on;
 }
 
-// With STREAM the source is read in stream order. The other two orders allow an earlier read, and this driver reads
-// early.
-bool reads_at_once(CUmemcpySrcAccessOrder order) {
+CUmemcpySrcAccessOrder checked(CUmemcpySrcAccessOrder order) {
     require(order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY);
-    return order != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    return order;
 }
 
 // Enqueues the last copy first: a program that relies on an order fails here.
@@ -60,7 +58,7 @@ CUresult copy_lines(const CUdeviceptr *to, const CUdeviceptr *from, const std::s
             copies[i] = {.destination = pointer_at(to[i]),
                          .source = pointer_at(from[i]),
                          .size = {sizes[i]},
-                         .reads_at_once = reads_at_once(attributes[of].srcAccessOrder)};
+                         .order = checked(attributes[of].srcAccessOrder)};
         }
         return run(cu, copies, stream, at_fault);
     });
@@ -111,7 +109,7 @@ CUresult enqueue_boxes(std::size_t count, const CUDA_MEMCPY3D_BATCH_OP *operatio
             copies[i] = {.destination = place_of(one.dst, element),
                          .source = place_of(one.src, element),
                          .size = {one.extent.width * element, one.extent.height, one.extent.depth},
-                         .reads_at_once = reads_at_once(one.srcAccessOrder)};
+                         .order = checked(one.srcAccessOrder)};
         }
         return run(cu, copies, stream, at_fault);
     });

@@ -12,9 +12,10 @@ namespace {
 
 constexpr std::size_t largest_pitch = 2147483647; // CU_DEVICE_ATTRIBUTE_MAX_PITCH
 // When a copy from pageable memory returns, the last bytes of the source, at most this many, are in a staging buffer
-// and not yet at the destination ("API synchronization behavior"). An asynchronous copy reads a source of at most this
-// size without waiting for the stream.
-constexpr std::size_t staged_at_once = 64 << 10;
+// and not yet at the destination ("API synchronization behavior"). Copies of at most this many bytes travel with the
+// commands of their stream and take no staging buffer.
+constexpr std::size_t sent_with_commands = 64 << 10;
+constexpr std::size_t staging_buffer = 1 << 20;
 
 std::size_t sum(std::size_t a, std::size_t b) {
     require(add(a, b, a));
@@ -108,16 +109,68 @@ run_of_bytes bytes_at(const side &of, std::size_t x, std::size_t y, std::size_t 
     return {reach(of.tiles.storage + of.tiles.offset(x, of.y + y, of.z + z)), std::min(left, wanted)};
 }
 
-void move_bytes(const side &destination, const side &source, const extent &size) {
-    for (std::size_t z = 0; z < size.depth; ++z)
-        for (std::size_t y = 0; y < size.height; ++y)
-            for (std::size_t x = 0; x < size.width;) {
-                const run_of_bytes from = bytes_at(source, x, y, z, size.width - x);
-                const run_of_bytes to = bytes_at(destination, x, y, z, from.length);
-                std::memmove(to.at, from.at, to.length); // an overlap is the caller's error, not ours
-                x += to.length;
-            }
+std::size_t bytes_of(const extent &size) { return size.width * size.height * size.depth; }
+
+// Bytes of a copy, counted from row to row.
+struct stretch {
+    std::size_t first, end;
+};
+
+// Calls action(x, y, z, length) for the rows' parts in a stretch.
+template <class Action> void for_each_row(const extent &size, const stretch &of, const Action &action) {
+    for (std::size_t at = of.first; at < of.end;) {
+        const std::size_t row = at / size.width, x = at % size.width;
+        const std::size_t length = std::min(size.width - x, of.end - at);
+        action(x, row % size.height, row / size.height, length);
+        at += length;
+    }
 }
+
+void move_bytes(const side &destination, const side &source, const extent &size, const stretch &of) {
+    for_each_row(size, of, [&](std::size_t x, std::size_t y, std::size_t z, std::size_t left) {
+        while (left) {
+            const run_of_bytes from = bytes_at(source, x, y, z, left);
+            const run_of_bytes to = bytes_at(destination, x, y, z, from.length);
+            std::memmove(to.at, from.at, to.length); // an overlap is the caller's error, not ours
+            x += to.length;
+            left -= to.length;
+        }
+    });
+}
+
+// The bytes of a stretch in a staging buffer.
+class staged_bytes {
+public:
+    staged_bytes(const extent &size, const stretch &of)
+        : size_(size), of_(of), buffer_(new std::byte[of.end - of.first]) {}
+
+    void read(const side &source) const {
+        for_each_run(source,
+                     [](std::byte *at, std::byte *staged, std::size_t length) { std::memcpy(staged, at, length); });
+    }
+    void write(const side &destination) const {
+        for_each_run(destination,
+                     [](std::byte *at, std::byte *staged, std::size_t length) { std::memcpy(at, staged, length); });
+    }
+
+private:
+    template <class Action> void for_each_run(const side &place, const Action &action) const {
+        std::byte *staged = buffer_.get();
+        for_each_row(size_, of_, [&](std::size_t x, std::size_t y, std::size_t z, std::size_t left) {
+            while (left) {
+                const run_of_bytes run = bytes_at(place, x, y, z, left);
+                action(run.at, staged, run.length);
+                staged += run.length;
+                x += run.length;
+                left -= run.length;
+            }
+        });
+    }
+
+    extent size_;
+    stretch of_;
+    std::shared_ptr<std::byte[]> buffer_;
+};
 
 // Merges rows that have no gap between them at either end into one row.
 extent collapsed(const side &a, const side &b, extent size) {
@@ -127,56 +180,6 @@ extent collapsed(const side &a, const side &b, extent size) {
     if (size.height == 1 && a.slice_pitch == size.width && b.slice_pitch == size.width)
         size = {size.width * size.depth, 1, 1};
     return size;
-}
-
-std::size_t bytes_of(const extent &size) { return size.width * size.height * size.depth; }
-
-// A box of a copy, relative to the copy's origin.
-struct part {
-    std::size_t x = 0;
-    std::size_t y = 0;
-    std::size_t z = 0;
-    extent size{};
-};
-
-side begun_at(side whole, const part &of) {
-    if (whole.memory == side::kind::array)
-        whole.x += of.x, whole.y += of.y, whole.z += of.z;
-    else
-        whole.start += of.z * whole.slice_pitch + of.y * whole.row_pitch + of.x;
-    return whole;
-}
-
-// Cuts a copy into boxes. The last one is small enough to be staged.
-std::vector<part> cut(const extent &size) {
-    std::vector<part> parts;
-    part last{.size = size};
-    const auto cut_off = [&](std::size_t part::*origin, std::size_t extent::*dimension, std::size_t kept) {
-        part before = last;
-        before.size.*dimension -= kept;
-        last.*origin += before.size.*dimension;
-        last.size.*dimension = kept;
-        parts.push_back(before);
-    };
-    while (bytes_of(last.size) > staged_at_once) {
-        if (last.size.depth > 1)
-            cut_off(&part::z, &extent::depth, 1);
-        else if (last.size.height > 1)
-            cut_off(&part::y, &extent::height, 1);
-        else
-            cut_off(&part::x, &extent::width, staged_at_once);
-    }
-    parts.push_back(last);
-    return parts;
-}
-
-// Allocates a staging buffer for the bytes of a host source.
-side staging_of(const extent &size, std::shared_ptr<std::byte[]> &held) {
-    held = std::shared_ptr<std::byte[]>(new std::byte[bytes_of(size)]);
-    return {.memory = side::kind::pageable,
-            .start = reinterpret_cast<CUdeviceptr>(held.get()),
-            .row_pitch = size.width,
-            .slice_pitch = size.width * size.height};
 }
 
 // cuMemcpyPeer and cuMemcpy3DPeer are "serialized with respect to all pending and future asynchronous work" of both
@@ -282,6 +285,42 @@ bool is_read_at_once(driver &cu, const stream &on, const side &source, const sid
            size.height == 1 && size.depth == 1 && !on.capturing && cu.engine.finished(on.last);
 }
 
+// When a copy reads its host source, as seen on CUDA 13.0 with an H200 (docs/driver.md).
+struct source_rules {
+    std::size_t read_at_once = 0; // bytes that the call reads before earlier work on the stream is done
+    bool is_read_in_call = true;  // the call returns when it has read the source
+};
+
+// A row of a batch. Batches copy boxes as single calls do, and rows in a way of their own.
+bool is_row_of_batch(const copy_request &asked, const side &source, const side &destination) {
+    return asked.order && asked.size.height == 1 && asked.size.depth == 1 && source.memory != side::kind::array &&
+           destination.memory != side::kind::array;
+}
+
+source_rules rules_of(driver &cu, const copy_request &asked, const side &source, const side &destination,
+                      const stream &on) {
+    const std::size_t bytes = bytes_of(asked.size);
+    const bool is_in_order = !asked.order || asked.order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    if (source.memory == side::kind::pinned)
+        return {.read_at_once = !is_in_order || is_read_at_once(cu, on, source, destination, asked.size) ? bytes : 0};
+    if (!is_row_of_batch(asked, source, destination)) return {.read_at_once = bytes};
+    if (is_in_order) return {};
+    if (bytes <= sent_with_commands && destination.memory != side::kind::managed) return {.read_at_once = bytes};
+    return {.is_read_in_call = false};
+}
+
+// Takes the context's staging buffers for as many of `wanted` bytes as there is room for. Returns the number of buffers.
+// If they do not suffice, the rest of the copy waits for `before`.
+std::size_t take_staging_buffers(driver &cu, context &of, std::size_t wanted, operation_ptr &before) {
+    constexpr std::size_t most = 2;
+    of.staging.reserve(most);
+    cu.engine.forget_finished(of.staging);
+    const std::size_t left = most - std::min(most, of.staging.size());
+    const std::size_t needed = (wanted + staging_buffer - 1) / staging_buffer;
+    if (needed > left && !of.staging.empty()) before = of.staging.front();
+    return std::min(left, needed);
+}
+
 // The call returns as early as the manual's "API synchronization behavior" allows (seen on CUDA 13.0, H200). A
 // synchronous copy between device memory does not wait, and one from pageable memory waits only until its source is
 // read. A caller that relies on more must fail here first.
@@ -297,14 +336,19 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
 
     const bool from_host = source.on_host();
     const bool to_host = destination.on_host();
+    const bool from_pageable = source.memory == side::kind::pageable;
     const bool to_pageable = destination.memory == side::kind::pageable;
     const bool managed = source.memory == side::kind::managed || destination.memory == side::kind::managed;
-    const bool read_at_once = (asked.reads_at_once && from_host) ||
-                              (asynchronous && is_read_at_once(cu, on, source, destination, asked.size));
-    const bool read_early = source.memory == side::kind::pageable || read_at_once;
-    const bool staged = read_early && !to_host && !on.capturing;
-    const bool wait =
-        (from_host && to_host) || to_pageable || (!asynchronous && (managed || (!staged && (from_host || to_host))));
+    const source_rules rules =
+        asynchronous && from_host && !to_host ? rules_of(cu, asked, source, destination, on) : source_rules{};
+    const bool is_read_early = from_pageable ? rules.is_read_in_call : rules.read_at_once != 0;
+    const bool staged = is_read_early && !to_host && !on.capturing;
+    // Batches write rows after the call has returned, unless their order is DURING_API_CALL.
+    const bool in_call = asked.order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+    const bool is_batch_row = is_row_of_batch(asked, source, destination);
+    const bool wait = (from_host && to_host) || (to_pageable && (!is_batch_row || in_call)) ||
+                      (from_pageable && !is_batch_row && in_call) ||
+                      (!asynchronous && (managed || (!staged && (from_host || to_host))));
     const bool between = asked.peer && !asynchronous;
 
     work what{.is_transfer = true};
@@ -315,44 +359,49 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
     }
     operations after = between ? work_before_peers(cu, asked) : operations{};
     const extent size = collapsed(destination, source, asked.size);
+    const std::size_t bytes = bytes_of(size);
+    std::size_t buffers = 0;
     operation_ptr read;
     if (staged) {
-        std::vector<part> parts = read_at_once ? std::vector<part>{{.size = size}} : cut(size);
-        const part last = parts.back();
-        parts.pop_back();
-        std::shared_ptr<std::byte[]> held;
-        const side staging = staging_of(last.size, held);
-        // A synchronous copy reads its source after the work before it on the legacy stream (seen on CUDA 13.0, H200).
-        if (parts.empty() && asynchronous) {
-            move_bytes(staging, source, size);
+        std::size_t early = rules.read_at_once;
+        if (from_pageable && early > sent_with_commands) {
+            operation_ptr before;
+            buffers = take_staging_buffers(cu, *on.owner, std::min(early, 2 * staging_buffer), before);
+            early = std::min(early, buffers * staging_buffer);
+            if (before && early < bytes) after.push_back(before);
+        }
+        const staged_bytes head(size, {0, early});
+        head.read(source);
+        if (early == bytes) {
+            what.body = [=] { head.write(destination); };
         } else {
+            const std::size_t at_end = bytes - std::min(sent_with_commands, bytes - early);
+            const staged_bytes last(size, {at_end, bytes});
             work reads = what;
-            reads.body = [destination, source, parts = std::move(parts), staging, held, last] {
-                for (const part &one : parts)
-                    move_bytes(begun_at(destination, one), begun_at(source, one), one.size);
-                move_bytes(staging, begun_at(source, last), last.size);
+            reads.body = [=] {
+                head.write(destination);
+                move_bytes(destination, source, size, {early, at_end});
+                last.read(source);
             };
             read = enqueue(cu, on, std::move(reads), std::move(after));
             after = {};
+            what.body = [=] { last.write(destination); };
         }
-        what.body = [target = begun_at(destination, last), staging, held, size = last.size] {
-            move_bytes(target, staging, size);
-        };
-    } else if (read_early && !to_host) { // captured: each launch reads the source in the call (seen on CUDA 13.0, H200)
-        what.prepare = [destination, source, size](driver &) {
-            std::shared_ptr<std::byte[]> held;
-            const side staging = staging_of(size, held);
-            move_bytes(staging, source, size);
-            return [destination, staging, held, size] { move_bytes(destination, staging, size); };
+    } else if (from_pageable && on.capturing && !to_host) { // each launch reads the source in the call (as above)
+        what.prepare = [=](driver &) {
+            const staged_bytes all(size, {0, bytes});
+            all.read(source);
+            return [=] { all.write(destination); };
         };
     } else if (is_lost(cu, asked, source, destination)) {
         what.body = [] {};
     } else {
-        what.body = [destination, source, size] { move_bytes(destination, source, size); };
+        what.body = [=] { move_bytes(destination, source, size, {0, bytes}); };
     }
     operation_ptr done;
     try {
         done = enqueue(cu, on, std::move(what), std::move(after));
+        on.owner->staging.insert(on.owner->staging.end(), buffers, read ? read : done);
     } catch (...) {
         cu.engine.wait(read); // a failed call must not go on reading its source
         throw;

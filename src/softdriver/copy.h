@@ -3,6 +3,8 @@
 
 #include "softdriver/state.h"
 
+#include <optional>
+
 namespace ferry::softdriver {
 
 struct place {
@@ -28,8 +30,8 @@ struct copy_request {
     place destination;
     place source;
     extent size;
-    bool peer = false;          // each place is checked against its own context, not the current one
-    bool reads_at_once = false; // a host source is read in the call, without waiting for the stream
+    bool peer = false;                             // each place is checked against its own context, not the current one
+    std::optional<CUmemcpySrcAccessOrder> order{}; // of copies in batches
 };
 
 // One end of a checked copy, with everything needed to run the copy.

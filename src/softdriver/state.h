@@ -186,6 +186,7 @@ struct context {
     std::vector<stream *> streams;                                         // all but legacy
     operations of_destroyed_streams[2];   // their last operations; [1]: of those that synchronise with legacy
     frees_before after_destroyed_streams; // of [1]
+    operations staging;                   // the work that occupies staging buffers of pageable copies, one for each
     // Shared, because waiting calls read it after they have released the locks.
     std::shared_ptr<breakage> broken = std::make_shared<breakage>();
 
