@@ -243,6 +243,8 @@ private:
         ran_at_once, // inside `submit`, where they may not serve. Others that had been promised may have run there too
     };
     visitors ask_for_visitors(std::uint32_t count) noexcept;
+    static constexpr std::uint64_t between_tries_ns = 1'000'000; // to get a thread, where there is none
+    void replace_visitor() noexcept;
     bool start_substitute() noexcept;
     static void visit(void *engine) noexcept;
 

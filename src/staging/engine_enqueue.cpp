@@ -286,7 +286,6 @@ void staging_engine::announce(staging_launch &launch) noexcept {
     if (answer == visitors::come || (answer == visitors::refused && caller_helps)) return;
     // The kernel comes after this host function, so this thread cannot serve it. If neither the program nor the system
     // has a thread, the stream stands still until one of them has.
-    constexpr std::uint64_t between_tries_ns = 1'000'000;
     while (!start_substitute() && !is_draining_ && ask_for_visitors(1) != visitors::come)
         rest_for(between_tries_ns);
 }

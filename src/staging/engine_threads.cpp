@@ -144,10 +144,11 @@ namespace {
 
 // A call of `submit` that runs. A thread pool that is full may run work inside that call: the new work, or older work of
 // any engine. Such work must not wait for launches: their kernels may be behind the host function that the call is in.
-// So it returns at once, and the engine provides another thread for it.
+// So it returns at once, and its engine provides another thread.
 struct submit_call {
-    bool has_run_work = false;
+    const staging_engine *const engine;
     submit_call *const outer;
+    bool has_run_work = false; // of that engine
 };
 thread_local submit_call *innermost_submit = nullptr; // of this thread
 
@@ -155,7 +156,7 @@ thread_local submit_call *innermost_submit = nullptr; // of this thread
 
 staging_engine::visitors staging_engine::ask_for_visitors(std::uint32_t count) noexcept {
     for (std::uint32_t i = 0; i < count; ++i) {
-        submit_call call = {.outer = innermost_submit};
+        submit_call call = {this, innermost_submit};
         innermost_submit = &call;
         ++visitors_;
         const bool is_taken = options_.submit(options_.submit_user, visit, this) != 0;
@@ -167,6 +168,17 @@ staging_engine::visitors staging_engine::ask_for_visitors(std::uint32_t count) n
     return visitors::come;
 }
 
+// Instead of work that runs inside `submit`. A call of this engine continues with that itself.
+void staging_engine::replace_visitor() noexcept {
+    for (submit_call *call = innermost_submit; call; call = call->outer)
+        if (call->engine == this) {
+            call->has_run_work = true;
+            return;
+        }
+    while (!start_substitute() && !is_draining_)
+        rest_for(between_tries_ns);
+}
+
 // Starts a thread of the engine where the program's do not come. The thread stays.
 bool staging_engine::start_substitute() noexcept {
     const std::lock_guard lock(substitute_mutex_);
@@ -175,10 +187,10 @@ bool staging_engine::start_substitute() noexcept {
 
 void staging_engine::visit(void *engine) noexcept {
     auto &self = *static_cast<staging_engine *>(engine);
-    if (innermost_submit)
-        innermost_submit->has_run_work = true;
-    else
+    if (!innermost_submit)
         self.scheduler_.serve_until(staging_scheduler::server::visitor, any_node, []() noexcept { return false; });
+    else
+        self.replace_visitor();
     --self.visitors_;
 }
 
