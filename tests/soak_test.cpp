@@ -919,7 +919,7 @@ TEST_F(soak, copies_that_overlap_in_time_arrive_whole_for_as_long_as_asked) {
 
 constexpr std::uint64_t little = 100'000;
 
-TEST_F(soak, one_slot_and_one_thread_serve_many_streams) {
+TEST_F(soak, two_slots_and_one_thread_serve_many_streams) {
     expect_whole({.name = "the staging buffer has two slots", .staging_bytes = 4096, .threads = 1, .largest = little},
                  1, 40);
 }
