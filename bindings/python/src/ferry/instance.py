@@ -195,14 +195,17 @@ class Instance(Owner):
             waiters, self._waiters = self._waiters, None
         if waiters is not None:
             waiters.shutdown()
-        children = [child for one in list(self._children.values()) if (child := one()) is not None]
-        for child in children:
-            if isinstance(child, Prepared):  # which may leave tickets
-                child.close()
+        self._close_children(Prepared)  # which may leave tickets
         self._tickets.close(self.library)  # which lets arrays go
         self._handle, handle = None, self._handle
-        for child in children:
-            child.close()
+        self._close_children(Owner)
+        del handle
+
+    def _close_children(self, kind: type) -> None:
+        for one in list(self._children.values()):
+            child = one()
+            if isinstance(child, kind):
+                child.close()  # type: ignore[attr-defined]
 
     def __enter__(self) -> Instance:
         return self
