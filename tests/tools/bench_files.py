@@ -14,6 +14,7 @@ with tempfile.TemporaryDirectory() as folder:
     command = [*sys.argv[1:], "--quick", "--driver", "software", "--case", "batch", "--case", "urgent", "--json", written]
     shown = subprocess.run([*command, "--trace", trace], check=True, text=True, capture_output=True, encoding="utf-8").stdout
     assert "TRACED: " in shown, shown[:500]
+    assert "raw/ferry" in shown and "  target" not in shown, "targets of rows that are not judged"
     with open(trace, encoding="utf-8") as file:
         events = json.load(file)
     with open(written, encoding="utf-8") as file:

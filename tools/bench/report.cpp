@@ -124,6 +124,15 @@ void print_route_map(std::ostream &out, const route_map &map) {
     }
 }
 
+// Rows of the software driver are not judged, so their targets would only confuse.
+void remove_targets(std::vector<std::vector<std::string>> &lines) {
+    const std::vector<std::string> names = lines.front();
+    for (std::size_t i = names.size(); i-- > 0;)
+        if (names[i] == "target" || names[i] == "target is")
+            for (std::vector<std::string> &line : lines)
+                line.erase(line.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
 std::ptrdiff_t count_rows(const case_result &result, std::optional<verdict> judged) {
     return std::count_if(result.rows.begin(), result.rows.end(),
                          [&](const row &row) { return row.judged() == judged; });
@@ -166,12 +175,17 @@ void print_heading(std::ostream &out, const run_info &run) {
     out << "Ceilings, the best raw pinned copy in this run:";
     for (const ceiling &ceiling : run.ceilings)
         out << "  " << ceiling.direction << ' ' << three_digits(ceiling.bandwidth) << " GB/s";
-    out << "\nTimes are medians [p25..p75]. raw/ferry: median of paired ratios, above 1 ferry is faster. A target is "
-           "a\n"
-           "minimum of the ratio before it, or a maximum time for ferry. It is met if all of p25..p75 reaches it, "
-           "missed "
-           "if\nnone of p25..p75 does, and else within the spread. n: samples. All bytes that a row moves were "
-           "verified.\n";
+    out << "\nTimes are medians [p25..p75]. raw/ferry: median of paired ratios, above 1 ferry is faster. n: samples. "
+           "All "
+           "bytes that a\nrow moves were verified.\n";
+    if (environment.device_info.is_software)
+        out << "Kernels and staging run on the CPU too, and are many times slower there than the software driver's own "
+               "copies. By\ndefault ferry stages only behind other work on a stream, where the driver's call would "
+               "block its caller.\n";
+    else
+        out << "A target is a minimum of the ratio before it, or a maximum time for ferry. It is met if all of "
+               "p25..p75 "
+               "reaches it,\nmissed if none of p25..p75 does, and else within the spread.\n";
 }
 
 void print_case(std::ostream &out, const bench_case &which, const case_result &result, bool is_software) {
@@ -186,6 +200,7 @@ void print_case(std::ostream &out, const bench_case &which, const case_result &r
     std::vector<std::vector<std::string>> lines = {column_names(result)};
     for (const row &row : result.rows)
         lines.push_back(cells(result, row, is_software));
+    if (is_software) remove_targets(lines);
     print_table(out, lines, result.label_columns.size());
     if (!is_software) print_summary(out, result);
 }
