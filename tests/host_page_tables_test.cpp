@@ -7,6 +7,7 @@
 
 #include "ferry/ferry.h"
 #include "softdriver/softdriver.h"
+#include "support/gpu_profile.h"
 #include "support/system.h"
 
 namespace ferry::test {
@@ -22,6 +23,7 @@ protected:
         options.struct_size = sizeof options;
         options.driver = FERRY_DRIVER_SOFTWARE;
         ASSERT_EQ(ferry_open(&options, &ferry_, nullptr), FERRY_SUCCESS);
+        plan_as_on_a_gpu(ferry_);
         ASSERT_EQ(ferry_device_alloc(ferry_, 0, 16 * MiB, &device_, nullptr), FERRY_SUCCESS);
         ASSERT_EQ(ferry_stream_create(ferry_, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream_, nullptr), FERRY_SUCCESS);
     }

@@ -145,6 +145,8 @@ TEST(ferry_info_advice, a_profile_says_where_it_comes_from_and_how_old_it_is) {
     EXPECT_EQ(profile_source(device), "built in, measured on an H200");
     device.info.pageable_uses_host_page_tables = 1;
     EXPECT_EQ(profile_source(device), "built in, a cautious guess for devices that were not measured");
+    device.info.is_software = 1;
+    EXPECT_EQ(profile_source(device), "built in, measured on the software driver");
     for (const auto &[days, expected] : {std::pair{0.9, "gpu.profile, less than a day old"},
                                          {1.5, "gpu.profile, 1 day old"},
                                          {40.0, "gpu.profile, 40 days old"}}) {

@@ -382,12 +382,7 @@ TEST_F(contexts, stay_current_whichever_driver_call_fails) {
                 EXPECT_OK(raw().cuCtxGetCurrent(&after));
                 EXPECT_EQ(after, before);
             };
-            const instance_owner fresh = [&] { // opened so that it retains the primary context anew
-                ferry_options options = driver.options();
-                ferry_instance *opened = nullptr;
-                EXPECT_OK(ferry_open(&options, &opened, nullptr));
-                return instance_owner(opened);
-            }();
+            const instance_owner fresh = open_or_fail(driver.options()); // retains the primary context anew
             for (const ferry_copy_desc &copy : copies) {
                 expect_fault_or_success(ferry_copy_async(fresh.get(), &copy, stream, nullptr, nullptr));
                 EXPECT_OK(

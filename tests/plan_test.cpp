@@ -33,6 +33,12 @@ ferry_device_info unknown_device() {
     return info;
 }
 
+ferry_device_info software_device() {
+    ferry_device_info info = unknown_device();
+    info.is_software = 1;
+    return info;
+}
+
 const device_profile &h200_profile() { return built_in_profile(h200()); }
 const device_profile &unknown_profile() { return built_in_profile(unknown_device()); }
 
@@ -452,6 +458,43 @@ TEST(staged_plan, on_an_idle_stream_pageable_memory_takes_the_route_that_is_pred
                     EXPECT_EQ(plan.route, is_by_driver ? route_kind::driver : route_kind::staged);
                     EXPECT_FALSE(plan.synchronise_after || plan.wait_before);
                     EXPECT_EQ(plan.blocks, is_by_driver ? 0 : 8);
+                }
+}
+
+TEST(staged_plan, on_the_software_driver_pageable_memory_is_staged_only_behind_other_work) {
+    for (const ends way : {ends::h2d, ends::d2h})
+        for (const std::uint64_t bytes : {4 * KiB, MiB, MiB + 1, 16 * MiB, 1024 * MiB})
+            for (const std::uint64_t width : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{16}, KiB})
+                for (const std::uint16_t threads : {1, 2, 8}) {
+                    SCOPED_TRACE(testing::Message() << bytes << " bytes in rows of " << width << ", " << threads);
+                    shape copy = pageable_line(way, bytes);
+                    if (width) {
+                        copy = shape_of(way, way == ends::h2d ? gapped::source : gapped::destination, width, bytes);
+                        (way == ends::h2d ? copy.source : copy.destination).kind = memory_kind::pageable;
+                    }
+                    plan_facts facts = staging_facts(at_once);
+                    facts.profile = &built_in_profile(software_device());
+                    facts.staging_threads = threads;
+                    EXPECT_EQ(plan_copy(copy, facts).route, route_kind::driver);
+                    facts.form = on_a_stream;
+                    EXPECT_EQ(plan_copy(copy, facts).route, route_kind::staged);
+                    facts.is_stream_idle = true;
+                    EXPECT_EQ(plan_copy(copy, facts).route, route_kind::driver);
+                    EXPECT_EQ(plan_copy(copy, facts).reason, FERRY_REASON_PREDICTED);
+                }
+}
+
+TEST(staged_plan, on_a_gpu_large_copies_on_an_idle_stream_are_staged_however_few_threads_there_are) {
+    for (const device_profile *const profile : {&h200_profile(), &unknown_profile()})
+        for (const ends way : {ends::h2d, ends::d2h})
+            for (const std::uint64_t bytes : {MiB + 1, 2 * MiB, 16 * MiB, 1024 * MiB})
+                for (const std::uint16_t threads : {1, 2, 8, 64}) {
+                    plan_facts facts = staging_facts(on_a_stream);
+                    facts.profile = profile;
+                    facts.is_stream_idle = true;
+                    facts.staging_threads = threads;
+                    EXPECT_EQ(plan_copy(pageable_line(way, bytes), facts).route, route_kind::staged)
+                        << bytes << " bytes, " << threads << " threads";
                 }
 }
 
@@ -923,6 +966,24 @@ TEST(batch_plan, pieces_with_a_pageable_end_are_staged_together_behind_work_and_
     }
 }
 
+TEST(batch_plan, on_the_software_driver_pieces_with_a_pageable_end_are_staged_only_behind_other_work) {
+    for (const copy_direction direction : {copy_direction::host_to_device, copy_direction::device_to_host})
+        for (const std::uint64_t count : {2, 120, 1500})
+            for (const std::uint64_t size : {4096, 65536}) {
+                pageable_facts facts = {.direction = direction, .form = copy_form::asynchronous};
+                facts.count = count;
+                facts.bytes = count * size;
+                facts.threads = 2;
+                facts.profile = &built_in_profile(software_device());
+                SCOPED_TRACE(testing::Message() << count << " of " << size);
+                EXPECT_TRUE(are_pieces_staged(facts));
+                facts.is_stream_idle = true;
+                EXPECT_FALSE(are_pieces_staged(facts));
+                facts.form = copy_form::synchronous;
+                EXPECT_FALSE(are_pieces_staged(facts));
+            }
+}
+
 TEST(batch_plan, each_group_takes_the_way_that_was_measured_faster) {
     using d = copy_direction;
     using w = batch_route;
@@ -1144,7 +1205,7 @@ TEST(profile, a_text_is_whole_although_pairs_change_meanwhile) {
 
 TEST(profile, a_profile_is_readable_text) {
     const std::string text = text_of_profile(h200_profile());
-    EXPECT_EQ(text.rfind("ferry-profile 4\n"
+    EXPECT_EQ(text.rfind("ferry-profile 5\n"
                          "device NVIDIA H200, compute 9.0, multiprocessors 132\n"
                          "driver 13000\n"
                          "host_to_device.driver_fixed_ns 5700\n",
@@ -1176,8 +1237,8 @@ TEST(profile, every_kind_of_damage_is_refused_and_named) {
     } const damaged[] = {
         {"nothing", "", profile_fault::damage, 1},
         {"something else", "hello\n", profile_fault::damage, 1},
-        {"another version", with_checksum(replaced(body, "profile 4", "profile 1")), profile_fault::version, 1},
-        {"a longer version", with_checksum(replaced(body, "profile 4", "profile 22")), profile_fault::version, 1},
+        {"another version", with_checksum(replaced(body, "profile 5", "profile 1")), profile_fault::version, 1},
+        {"a longer version", with_checksum(replaced(body, "profile 5", "profile 22")), profile_fault::version, 1},
         {"the last byte lost", text.substr(0, text.size() - 1), profile_fault::damage, lines},
         {"the checksum lost", body, profile_fault::damage, lines - 1},
         {"half of it lost", text.substr(0, text.size() / 2), profile_fault::damage, 0},
@@ -1284,15 +1345,18 @@ TEST(profile, any_mutation_is_refused) {
 
 TEST(profile, built_in_profiles_are_for_one_generation_and_link) {
     EXPECT_NE(&h200_profile(), &unknown_profile());
-    for (auto change :
-         {+[](ferry_device_info &info) { info.pageable_uses_host_page_tables = 1; },
-          +[](ferry_device_info &info) { info.integrated = 1; }, +[](ferry_device_info &info) { info.is_software = 1; },
-          +[](ferry_device_info &info) { info.compute_major = 10; },
-          +[](ferry_device_info &info) { info.compute_minor = 1; }}) {
+    for (auto change : {+[](ferry_device_info &info) { info.pageable_uses_host_page_tables = 1; },
+                        +[](ferry_device_info &info) { info.integrated = 1; },
+                        +[](ferry_device_info &info) { info.compute_major = 10; },
+                        +[](ferry_device_info &info) { info.compute_minor = 1; }}) {
         ferry_device_info other = h200();
         change(other);
         EXPECT_EQ(&built_in_profile(other), &unknown_profile());
+        other.is_software = 1;
+        EXPECT_EQ(&built_in_profile(other), &built_in_profile(software_device()));
     }
+    EXPECT_NE(&built_in_profile(software_device()), &unknown_profile());
+    EXPECT_EQ(origin_of(&built_in_profile(software_device()), software_device()), FERRY_PROFILE_BUILT_IN);
 }
 
 } // namespace

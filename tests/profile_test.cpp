@@ -154,7 +154,7 @@ TEST_F(profiles, saving_reports_the_required_size) {
     EXPECT_EQ(again, needed);
     EXPECT_EQ(buffer, std::string(needed, '#')) << "nothing was written";
     EXPECT_OK(ferry_profile_save(ferry.get(), 0, buffer.data(), needed, nullptr));
-    EXPECT_EQ(buffer.rfind("ferry-profile 4\n", 0), 0u);
+    EXPECT_EQ(buffer.rfind("ferry-profile 5\n", 0), 0u);
     EXPECT_EQ(ferry_profile_save(nullptr, 0, nullptr, 0, &needed), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_profile_save(ferry.get(), 0, nullptr, 1, &needed), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_profile_save(ferry.get(), device_count(), nullptr, 0, &needed), FERRY_ERROR_DEVICE);
@@ -177,7 +177,7 @@ TEST_F(profiles, a_profile_that_is_damaged_outdated_or_for_another_device_is_ref
     EXPECT_NE(describe(cut).find("line: "), std::string::npos) << describe(cut);
     refused("", FERRY_FIELD_LINE);
     std::string old = text;
-    refused(old.replace(old.find("profile 4"), 9, "profile 1"), FERRY_FIELD_VERSION);
+    refused(old.replace(old.find("profile 5"), 9, "profile 1"), FERRY_FIELD_VERSION);
     EXPECT_EQ(saved(ferry.get()), text) << "nothing was loaded";
 
     ferry_error_info error = new_error();

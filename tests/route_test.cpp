@@ -1,4 +1,5 @@
 // The choice of a route: the wishes a caller can state, their effect, and that every route moves the same bytes.
+#include <functional>
 #include <random>
 
 #include "support/captured_graph.h"
@@ -164,6 +165,58 @@ TEST_F(routes, the_flags_of_a_copy_override_those_of_the_instance) {
     driver.reset_counts();
     EXPECT_OK(ferry_copy_bytes(instance.get(), to.address(), from.address(), 64, nullptr));
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "the short forms use the flags of the instance";
+}
+
+// The tests' own instances plan as on a GPU (support/gpu_profile.h).
+TEST_F(routes, the_software_driver_copies_pageable_memory_itself_unless_that_would_block_the_caller) {
+    if (!on_software_driver()) GTEST_SKIP() << "is about the profile of the software driver";
+    ferry_options options = options_under_test();
+    options.kernels = FERRY_KERNELS_AT_OPEN;
+    options.staging = FERRY_STAGING_AT_OPEN;
+    ferry_instance *opened = nullptr;
+    ASSERT_OK(ferry_open(&options, &opened, nullptr));
+    const instance_owner ferry(opened);
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+    constexpr std::uint64_t largest = 16 << 20, MiB = 1 << 20;
+    const device_memory device(largest);
+    const bytes host(largest);
+    // Calls `use` for copies of several sizes, both ways.
+    const auto for_each_copy = [&](const std::function<void(const ferry_copy_desc &)> &use) {
+        for (const std::uint64_t size : {std::uint64_t{4096}, MiB, MiB + 1, largest})
+            for (const bool to_device : {true, false}) {
+                SCOPED_TRACE(testing::Message() << size << (to_device ? " to the device" : " to the host"));
+                ferry_copy_desc copy = {};
+                copy.source.address = to_device ? reinterpret_cast<std::uintptr_t>(host.data()) : device.address;
+                copy.destination.address = to_device ? device.address : reinterpret_cast<std::uintptr_t>(host.data());
+                copy.width = size;
+                use(copy);
+            }
+    };
+    const auto explain_at_once = [&](const ferry_copy_desc &copy) {
+        ferry_explanation told = new_explanation();
+        EXPECT_OK(ferry_copy_explain(ferry.get(), &copy, &told, nullptr));
+        return told;
+    };
+    for_each_copy([&](const ferry_copy_desc &copy) {
+        EXPECT_EQ(explain_at_once(copy).route, FERRY_ROUTE_DRIVER) << describe(explain_at_once(copy));
+        EXPECT_EQ(explain_at_once(copy).profile, FERRY_PROFILE_BUILT_IN);
+        EXPECT_EQ(explain(ferry.get(), copy, stream).route, FERRY_ROUTE_DRIVER);
+        const gate held(stream);
+        EXPECT_EQ(explain(ferry.get(), copy, stream).route, FERRY_ROUTE_STAGED);
+        EXPECT_EQ(explain(counted.get(), copy, stream).route, FERRY_ROUTE_STAGED);
+    });
+    // A calibration finds the same, unless other programs take the processors meanwhile.
+    bool is_by_driver = false;
+    for (int attempt = 0; attempt < 5 && !is_by_driver; ++attempt) {
+        ASSERT_OK(ferry_device_calibrate(ferry.get(), 0, nullptr));
+        is_by_driver = true;
+        for_each_copy([&](const ferry_copy_desc &copy) {
+            EXPECT_EQ(explain_at_once(copy).profile, FERRY_PROFILE_MEASURED);
+            is_by_driver &= explain_at_once(copy).route == FERRY_ROUTE_DRIVER &&
+                            explain(ferry.get(), copy, stream).route == FERRY_ROUTE_DRIVER;
+        });
+    }
+    EXPECT_TRUE(is_by_driver);
 }
 
 TEST_F(routes, flags_that_contradict_each_other_or_are_undefined_are_refused) {

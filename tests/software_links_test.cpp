@@ -9,6 +9,7 @@
 
 #include "driver/table.h"
 #include "ferry/ferry.h"
+#include "support/gpu_profile.h"
 
 namespace ferry::test {
 namespace {
@@ -38,7 +39,9 @@ std::int32_t try_to_open(std::int32_t links, std::uint32_t devices, ferry_instan
     options.driver = FERRY_DRIVER_SOFTWARE;
     options.software_devices = devices;
     options.software_links = links;
-    return ferry_open(&options, instance, error);
+    const std::int32_t status = ferry_open(&options, instance, error);
+    plan_as_on_a_gpu(status ? nullptr : *instance);
+    return status;
 }
 
 // One end of a copy between devices: memory of a context.

@@ -10,6 +10,7 @@
 #include "support/emulator.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
+#include "support/gpu_profile.h"
 #include "support/second_process.h"
 #include "support/system.h"
 #include "support/test_place.h"
@@ -541,6 +542,7 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
     std::atexit([] { ferry_close(late); });
     const ferry_options options = options_under_test();
     if (ferry_open(&options, &late, nullptr)) std::exit(2);
+    plan_as_on_a_gpu(late);
     std::uint64_t address = 0, managed = 0;
     void *pinned = nullptr;
     CUarray array = nullptr;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "support/gpu_profile.h"
 #include "support/vulkan_objects.h"
 
 namespace ferry::test {
@@ -17,6 +18,7 @@ struct vulkan_test : driver_test {
         options.driver = on_software_driver() ? FERRY_DRIVER_SOFTWARE : FERRY_DRIVER_CUDA;
         options.staging = FERRY_STAGING_AT_OPEN; // a stream waits for what is submitted to Vulkan later
         ferry = instance::open(options).or_throw();
+        plan_as_on_a_gpu(ferry.handle());
         gpu.emplace(ferry);
         if (!gpu->device) GTEST_SKIP() << "no Vulkan device of this driver exports memory";
     }
@@ -255,6 +257,7 @@ struct vulkan_formats : driver_test {
         ferry_options options = {};
         options.driver = on_software_driver() ? FERRY_DRIVER_SOFTWARE : FERRY_DRIVER_CUDA;
         ferry = instance::open(options).or_throw();
+        plan_as_on_a_gpu(ferry.handle());
     }
     // The twin of the format is an array with elements of that size.
     void expect_size(VkFormat format, std::uint32_t bytes, std::uint32_t side) {

@@ -1795,27 +1795,28 @@ namespace Ferry
         /// memory that are not staged: where staging cannot serve (managed memory, another device's memory, arrays
         /// without a surface above 256 MiB; see docs/staging.md), where flags exclude it, and on an idle stream where
         /// the driver is predicted to be faster: up to 1 MiB, or more while staging is late because the machine is
-        /// busy, or where no kernel can serve. Such a call waits for earlier work on the stream (not with
-        /// FERRY_COPY_SOURCE_READ), and until a pageable source has been read or, with a host destination, until the
-        /// copy is complete. A small upload waits up to 30 us for one of ferry's just before it on the stream, and a
-        /// staged copy on an idle stream up to 0.1 ms until the device has started a kernel, some 10 us if it is idle.
-        /// ferry_copy_explain_async reports what applies. Memory of a host pool does not count as host memory here if
-        /// the device of the copy's other end has access to the pool, or between host memory the stream's device. The
-        /// first copy by a kernel in a context may wait while the kernel is loaded; the first staged, buffered or
-        /// relayed copy, while threads start, streams are created or memory is pinned (ferry_options.kernels and
-        /// staging). Like every call that enqueues, it waits for the driver's lock while another thread frees (see
-        /// Memory). Ownership: `copy` is read before return. The memory must live until the stream has passed the copy,
-        /// and the source must not change until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the
-        /// return. Memory that is unmapped while a copy runs cannot be made safe. *ticket is the caller's until
-        /// ferry_ticket_release, which must come before ferry_close. Errors: the common errors; as ferry_copy; nothing
-        /// was enqueued, except the parts of a split copy, the launches of a staged one above 1 GiB, or the chunks of a
-        /// relayed one, before the one that fails. FERRY_ERROR_CAPTURE on a stream that is being captured, for three
-        /// kinds of copy: between memory from pools of two devices, neither of which has access to the other's pool;
-        /// from pageable memory to a device without staging, because the driver would read the source at the launch,
-        /// before the graph's earlier nodes have run; and of pageable memory with FERRY_COPY_SOURCE_READ or
-        /// _DESTINATION_WRITTEN. With a ticket also _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture,
-        /// because the copy may run any number of times. If the driver refuses only the event behind the copy, the copy
-        /// is in flight all the same. A later call that synchronises reports later failures.
+        /// busy, where no kernel can serve, or on the software driver. Such a call waits for earlier work on the stream
+        /// (not with FERRY_COPY_SOURCE_READ), and until a pageable source has been read or, with a host destination,
+        /// until the copy is complete. A small upload waits up to 30 us (0.3 ms on the software driver) for one of
+        /// ferry's just before it on the stream, and a staged copy on an idle stream up to 0.1 ms until the device has
+        /// started a kernel, some 10 us if it is idle. ferry_copy_explain_async reports what applies. Memory of a host
+        /// pool does not count as host memory here if the device of the copy's other end has access to the pool, or
+        /// between host memory the stream's device. The first copy by a kernel in a context may wait while the kernel
+        /// is loaded; the first staged, buffered or relayed copy, while threads start, streams are created or memory is
+        /// pinned (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's lock
+        /// while another thread frees (see Memory). Ownership: `copy` is read before return. The memory must live until
+        /// the stream has passed the copy, and the source must not change until then, except a pageable source with
+        /// FERRY_COPY_SOURCE_READ: until the return. Memory that is unmapped while a copy runs cannot be made safe.
+        /// *ticket is the caller's until ferry_ticket_release, which must come before ferry_close. Errors: the common
+        /// errors; as ferry_copy; nothing was enqueued, except the parts of a split copy, the launches of a staged one
+        /// above 1 GiB, or the chunks of a relayed one, before the one that fails. FERRY_ERROR_CAPTURE on a stream that
+        /// is being captured, for three kinds of copy: between memory from pools of two devices, neither of which has
+        /// access to the other's pool; from pageable memory to a device without staging, because the driver would read
+        /// the source at the launch, before the graph's earlier nodes have run; and of pageable memory with
+        /// FERRY_COPY_SOURCE_READ or _DESTINATION_WRITTEN. With a ticket also _OUT_OF_MEMORY, _UNSUPPORTED, and
+        /// _CAPTURE under any capture, because the copy may run any number of times. If the driver refuses only the
+        /// event behind the copy, the copy is in flight all the same. A later call that synchronises reports later
+        /// failures.
         /// </remarks>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ferry_copy_async(IntPtr instance, NativeCopy* copy, IntPtr stream, IntPtr* ticket,

@@ -6,7 +6,14 @@ ffi.cdef "void *malloc(size_t); void *calloc(size_t, size_t); void free(void *);
 local tests, names = {}, {}
 local function test(name, body) tests[name], names[#names + 1] = body, name end
 
-local function open() return ferry.open { driver = C.FERRY_DRIVER_SOFTWARE, software_devices = 2 } end
+-- The file FERRY_TEST_PROFILE makes copies on the software driver take the routes that they take on a GPU.
+local profile = os.getenv("FERRY_TEST_PROFILE")
+profile = profile and assert(io.open(profile)):read("*a")
+local function open()
+    local f = ferry.open { driver = C.FERRY_DRIVER_SOFTWARE, software_devices = 2 }
+    if profile then assert(C.ferry_profile_load(f.c, profile, #profile, nil) == 0) end
+    return f
+end
 
 local function fails_with(status, call, ...)
     local ok, failure = pcall(call, ...)

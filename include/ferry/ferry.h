@@ -386,9 +386,9 @@ typedef struct ferry_place {
 /*
  * Route flags of a copy or fill. Without them, copies of pageable memory are staged where staging can serve: behind
  * other work on a stream always; on an idle stream above 1 MiB, and where staging is predicted to be faster. On an idle
- * stream the prediction decides at every size while the machine is busy, and where no kernel can serve. Of the other
- * copies, one with gaps or an array takes a kernel if that is predicted to win by 5 %; the driver makes the rest. A
- * copy's own flags replace all of the instance's (ferry_options.copy_flags).
+ * stream the prediction decides at every size while the machine is busy, where no kernel can serve, and on the software
+ * driver. Of the other copies, one with gaps or an array takes a kernel if that is predicted to win by 5 %; the driver
+ * makes the rest. A copy's own flags replace all of the instance's (ferry_options.copy_flags).
  *
  * DEFAULT      Nothing is asked for: only replaces the instance's flags.
  * URGENT       Does not wait behind other copies in a copy engine's queue, which knows no priorities: uses a kernel if
@@ -513,16 +513,17 @@ typedef struct ferry_ticket ferry_ticket;
  *                pageable memory that are not staged: where staging cannot serve (managed memory, another device's
  *                memory, arrays without a surface above 256 MiB; see docs/staging.md), where flags exclude it, and on
  *                an idle stream where the driver is predicted to be faster: up to 1 MiB, or more while staging is late
- *                because the machine is busy, or where no kernel can serve. Such a call waits for earlier work on the
- *                stream (not with FERRY_COPY_SOURCE_READ), and until a pageable source has been read or, with a host
- *                destination, until the copy is complete. A small upload waits up to 30 us for one of ferry's just
- *                before it on the stream, and a staged copy on an idle stream up to 0.1 ms until the device has started
- *                a kernel, some 10 us if it is idle. ferry_copy_explain_async reports what applies. Memory of a host
- *                pool does not count as host memory here if the device of the copy's other end has access to the pool,
- *                or between host memory the stream's device. The first copy by a kernel in a context may wait while the
- *                kernel is loaded; the first staged, buffered or relayed copy, while threads start, streams are created
- *                or memory is pinned (ferry_options.kernels and staging). Like every call that enqueues, it waits for
- *                the driver's lock while another thread frees (see Memory).
+ *                because the machine is busy, where no kernel can serve, or on the software driver. Such a call waits
+ *                for earlier work on the stream (not with FERRY_COPY_SOURCE_READ), and until a pageable source has been
+ *                read or, with a host destination, until the copy is complete. A small upload waits up to 30 us (0.3 ms
+ *                on the software driver) for one of ferry's just before it on the stream, and a staged copy on an idle
+ *                stream up to 0.1 ms until the device has started a kernel, some 10 us if it is idle.
+ *                ferry_copy_explain_async reports what applies. Memory of a host pool does not count as host memory
+ *                here if the device of the copy's other end has access to the pool, or between host memory the stream's
+ *                device. The first copy by a kernel in a context may wait while the kernel is loaded; the first staged,
+ *                buffered or relayed copy, while threads start, streams are created or memory is pinned
+ *                (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's lock
+ *                while another thread frees (see Memory).
  * Ownership:     `copy` is read before return. The memory must live until the stream has passed the copy, and the
  *                source must not change until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the
  *                return. Memory that is unmapped while a copy runs cannot be made safe.
@@ -3142,9 +3143,9 @@ FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
  * Profiles
  *
  * ferry chooses a route by predicted times from a profile of the device: the measured times of each kind of copy. A
- * measured profile is built in for Hopper devices, and a cautious guess for all others. Another can be measured on this
- * machine and kept as text for the program's next start. A profile changes the route and the speed of a copy, never the
- * bytes that arrive.
+ * measured profile is built in for Hopper devices and for the software driver, and a cautious guess for all others.
+ * Another can be measured on this machine and kept as text for the program's next start. A profile changes the route
+ * and the speed of a copy, never the bytes that arrive.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*

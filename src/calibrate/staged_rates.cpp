@@ -48,6 +48,9 @@ public:
         const std::uint64_t by_link = small * 1000 / found.staged_rate,
                             by_threads = small * 1000 / found.staged_thread_rate / threads();
         found.staged_fixed_ns = to_fact(less(small_ns, std::max(by_link, by_threads)));
+        // Every byte goes through a kernel. Beyond its numbers, other programs on the processors have disturbed the times.
+        found.staged_fixed_ns = std::max(found.staged_fixed_ns, found.kernel_fixed_ns);
+        found.staged_rate = std::min(found.staged_rate, found.kernel_line_rate);
         return measure_rows(found);
     }
 

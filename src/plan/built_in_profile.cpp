@@ -1,4 +1,5 @@
-// The profiles of devices that were not calibrated: the measurements of an H200, and a cautious guess made from them.
+// The profiles of devices that were not calibrated: the measurements of an H200, a cautious guess made from them, and
+// the measurements of the software driver.
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
@@ -196,6 +197,8 @@ constexpr device_profile hopper() {
     profile.array_kernel_rate = 2000000; // 2100 GB/s where rows begin at cache lines, 1920 where 16 bytes past one
     profile.array_call_ns = 5460;
     profile.array_kernel_box_ns = 50; // expected
+    profile.copies_fixed_ns = 60'000; // copies keep the link less busy than a kernel does: docs/performance.md
+    profile.copies_rate = 33'000;
     profile.bounce_rate = 37400;
     profile.relay_fixed_ns = 90000; // from the times of 16 MiB to 1 GiB (two H100)
     profile.relay_rate = 53000;
@@ -238,14 +241,58 @@ constexpr device_profile cautious() {
     return profile;
 }
 
-constexpr device_profile hopper_profile = hopper(), cautious_profile = cautious();
+// The software driver on two processors of an x86-64 machine: `ferry-info --driver software --calibrate 0`, the best of
+// several runs, rounded. Other machines have other rates. What decides the routes is the same on all of them: a processor
+// copies rows by memcpy, while a kernel runs thread by thread. So the driver's calls are 10 to 40 times as fast as kernels
+// and staging. Only many small pieces are faster by one launch than by calls.
+constexpr device_profile software() {
+    device_profile profile = hopper();
+    for (direction_profile &direction : profile.directions) {
+        direction.driver_fixed_ns = 5000;
+        direction.driver_line_rate = 20000;
+        direction.driver_pageable_rate = 12000;
+        for (int side = 0; side < gap_sides; ++side) {
+            fill_rates(
+                direction.driver_rates[side],
+                {{1, 70}, {2, 140}, {4, 280}, {16, 1200}, {64, 4400}, {256, 12000}, {1024, 17000}, {4096, 20000}});
+            fill_rates(direction.kernel_rates[side], {{1, 35}, {2, 55}, {4, 130}, {16, 500}, {64, 600}});
+        }
+        fill_accesses(direction, {38, 70, 155, 320, 620});
+        direction.kernel_fixed_ns = 17000;
+        direction.kernel_line_rate = 600;
+        direction.kernel_block_rate = 550;
+        direction.kernel_blocks = 2;
+        direction.call_ns = 2100;
+        direction.batch_piece_ns = 1100;
+        direction.batch_box_ns = 1900;
+        direction.kernel_piece_ns = 280;
+        direction.staged_fixed_ns = 500'000;
+        direction.staged_rate = 500;
+        direction.staged_thread_rate = 2000;
+        direction.staged_row_ns = 200;
+    }
+    profile.many_rows_fixed_ns = profile[copy_direction::within_device].driver_fixed_ns; // it has one way for rows
+    profile.batch_fixed_ns = 12000;
+    profile.array_driver_rate = 500;
+    profile.array_kernel_rate = 400;
+    profile.array_call_ns = 54000;
+    profile.array_kernel_box_ns = 54000;
+    profile.copies_fixed_ns = 500'000;
+    profile.copies_rate = 500;
+    profile.bounce_rate = profile.relay_rate = 6000;
+    profile.relay_fixed_ns = 100'000;
+    return profile;
+}
+
+constexpr device_profile hopper_profile = hopper(), cautious_profile = cautious(), software_profile = software();
 
 } // namespace
 
 const device_profile &built_in_profile(const ferry_device_info &device) noexcept {
+    if (device.is_software) return software_profile;
     // Devices that share page tables with the host have another link to it (GH200).
-    const bool is_hopper = device.compute_major == 9 && device.compute_minor == 0 && !device.is_software &&
-                           !device.integrated && !device.pageable_uses_host_page_tables;
+    const bool is_hopper = device.compute_major == 9 && device.compute_minor == 0 && !device.integrated &&
+                           !device.pageable_uses_host_page_tables;
     return is_hopper ? hopper_profile : cautious_profile;
 }
 

@@ -37,8 +37,8 @@ bool are_pieces_staged(const pageable_facts &facts) noexcept {
     if (is_read_early && !facts.is_stream_idle && facts.bytes <= largest_buffered) return false;
     if (is_asynchronous && !facts.is_stream_idle && !is_read_early) return true;
     if (!facts.profile) return is_asynchronous;
-    constexpr std::uint64_t little = std::uint64_t{1} << 20; // as for single copies
-    if (is_asynchronous && facts.bytes > little && facts.delay_ns == 0) return true;
+    if (is_asynchronous && facts.delay_ns == 0 && is_worth_staging(facts.bytes, (*facts.profile)[facts.direction]))
+        return true;
     const pageable_forecast predicted = predict_pageable(facts);
     return static_cast<double>(predicted.staged_ns) * kernel_margin < static_cast<double>(predicted.calls_ns);
 }

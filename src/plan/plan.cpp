@@ -128,9 +128,8 @@ staged_prediction predict_staged(const shape &shape, const plan_facts &facts, co
     const double by_threads = (bytes * 1000 / profile.staged_thread_rate + rows_ns) / threads;
     const double by_ring = profile.staged_fixed_ns + std::max(bytes * 1000 / profile.staged_rate, by_threads) +
                            static_cast<double>(staging_delay(shape, facts, false));
-    // Copies on the stream keep the link less busy than a kernel does (H200: see docs/performance.md).
-    constexpr double copies_fixed_ns = 60'000, copies_rate = 33'000;
-    const double by_copies = copies_fixed_ns + std::max(bytes * 1000 / copies_rate, by_threads) +
+    const device_profile &whole = *facts.profile;
+    const double by_copies = whole.copies_fixed_ns + std::max(bytes * 1000 / whole.copies_rate, by_threads) +
                              static_cast<double>(staging_delay(shape, facts, true));
     const bool is_kernel_meant = facts.preferences.is_urgent || facts.preferences.forced != route_kind::none;
     const bool takes_copies =
@@ -294,15 +293,17 @@ private:
 
 // Whether to stage a copy of pageable memory that can be staged. Behind other work on a stream it always is, because the
 // driver would make the caller wait for that work, and the work may wait for the caller. On an idle stream the driver
-// makes the caller wait for the copy itself, which is worth it for little memory, and where staging is late.
+// makes the caller wait for the copy itself. That is worth it for little memory, where staging is late, and where staging
+// is much slower.
 bool is_staged(const shape &shape, const plan_facts &facts, lazy_prediction &predicted) noexcept {
-    constexpr std::uint64_t little = std::uint64_t{1} << 20;
     const bool may_be_read = facts.form == copy_form::synchronous || facts.is_stream_idle ||
                              is_read_early(shape, facts) || (facts.is_source_final && is_read_in_the_call(shape));
     if (facts.preferences.is_urgent) return !may_be_read || !is_sent_with_commands(shape);
     if (facts.form == copy_form::asynchronous) {
         if (!may_be_read || !facts.profile) return true;
-        if (shape.bytes() > little && staging_delay(shape, facts, false) == 0 && !needs_copies(facts)) return true;
+        const direction_profile &profile = (*facts.profile)[direction_of(shape, facts.context_device)];
+        if (is_worth_staging(shape.bytes(), profile) && staging_delay(shape, facts, false) == 0 && !needs_copies(facts))
+            return true;
     }
     return facts.profile && (*predicted).staged_ns * kernel_margin < (*predicted).driver_ns;
 }

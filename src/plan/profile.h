@@ -49,6 +49,8 @@ constexpr int access_classes = 5; // the accesses of kernels: 1, 2, 4, 8 and 16 
     FACT(array_kernel_rate, , rate)                                                                                    \
     FACT(array_call_ns, , time) /* one of many small boxes, each by its own call */                                    \
     FACT(array_kernel_box_ns, , time)                                                                                  \
+    FACT(copies_fixed_ns, , time) /* as staged_fixed_ns and staged_rate, of staging by copies on the stream */         \
+    FACT(copies_rate, , rate)                                                                                          \
     FACT(bounce_rate, , rate)    /* the driver's copies to devices without access, where no pair_rates are known */    \
     FACT(relay_fixed_ns, , time) /* ferry's, likewise: route_kind::relayed */                                          \
     FACT(relay_rate, , rate)

@@ -13,7 +13,7 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint32_t format_version = 4;
+constexpr std::uint32_t format_version = 5;
 constexpr char title[] = "ferry-profile ", pair_word[] = "pair ", checksum_word[] = "checksum ";
 constexpr const char *direction_names[copy_directions] = {"host_to_device", "device_to_host", "within_device",
                                                           "between_devices"};

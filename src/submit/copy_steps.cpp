@@ -197,9 +197,11 @@ bool is_small_upload(const shape &shape) noexcept {
     return is_read_in_the_call(shape) && shape.bytes() <= recent_copies::largest;
 }
 
-// In a loop of small copies only the last one may be in front: gives it the time that it takes.
-bool is_idle_soon(const recent_copies &recent, CUstream stream, function_ref<bool()> is_idle) noexcept {
-    constexpr std::uint64_t last_copy_ns = 30'000;
+// In a loop of small copies only the last one may be in front: gives it the time that it takes. The software driver's
+// threads may have to wait for a processor.
+bool is_idle_soon(const recent_copies &recent, CUstream stream, bool is_software,
+                  function_ref<bool()> is_idle) noexcept {
+    const std::uint64_t last_copy_ns = is_software ? 300'000 : 30'000;
     if (!recent.is_recent(stream)) return false;
     const std::uint64_t until = clock_ns() + last_copy_ns;
     while (clock_ns() < until)
@@ -218,7 +220,8 @@ error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stre
     const auto ask = [&]() noexcept { return is_idle(instance.cu, stream, legacy_counts); };
     facts.is_stream_idle = ask();
     if (!facts.is_stream_idle && is_small_upload(shape) && !facts.preferences.source_read)
-        facts.is_stream_idle = is_idle_soon(instance.recent, stream, ask);
+        facts.is_stream_idle =
+            is_idle_soon(instance.recent, stream, instance.report.driver == FERRY_DRIVER_SOFTWARE, ask);
     return {};
 }
 

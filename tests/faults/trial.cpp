@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "support/gpu_profile.h"
+
 namespace ferry::test {
 
 namespace {
@@ -78,6 +80,7 @@ ferry_options trial::options() {
 
 void trial::open(const ferry_options &options) {
     EXPECT_OK(ferry_open(&options, &ferry, nullptr));
+    plan_as_on_a_gpu(ferry);
     begin_faults();
 }
 

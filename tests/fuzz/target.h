@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "ferry/ferry.h"
+#include "support/gpu_profile.h"
 
 namespace ferry::fuzzing {
 
@@ -79,6 +80,7 @@ inline ferry_instance *open_with(std::int32_t checks) {
     options.staging_threads = 1;
     ferry_instance *made = nullptr;
     expect(ferry_open(&options, &made, nullptr) == 0, "cannot open the software driver");
+    test::plan_as_on_a_gpu(made);
     return made;
 }
 

@@ -1,5 +1,6 @@
 #include "support/driver_under_test.h"
 
+#include "support/gpu_profile.h"
 #include "support/second_process.h"
 
 #include <cstdio>
@@ -53,6 +54,7 @@ instance_owner open_or_fail(const ferry_options &options) {
     ferry_instance *instance = nullptr;
     ferry_error_info error = new_error();
     EXPECT_OK(ferry_open(&options, &instance, &error)) << describe(error);
+    plan_as_on_a_gpu(instance);
     return instance_owner(instance);
 }
 

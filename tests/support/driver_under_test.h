@@ -36,6 +36,7 @@ struct close_instance {
     void operator()(ferry_instance *instance) const noexcept { ferry_close(instance); }
 };
 using instance_owner = std::unique_ptr<ferry_instance, close_instance>;
+// Plans on the software driver as on a GPU (support/gpu_profile.h).
 instance_owner open_or_fail(const ferry_options &options);
 
 // ferry_host_alloc with flags alone. Leaves *address null where it fails.

@@ -54,7 +54,7 @@ assert untested["staging"]["threads_running"] == untested["staging"]["bytes_pinn
 assert all(peer["probe"] == "not run" for peer in untested["peers"])
 
 assert [each["finding"] for each in told["advice"]] == ["No GPU is in use: the software driver copies with the CPU."], told
-built_in = "built in, a cautious guess for devices that were not measured"
+built_in = "built in, measured on the software driver"
 assert all(device["profile"] == built_in for device in told["devices"]), told["devices"]
 
 table = run()
@@ -79,7 +79,7 @@ columns = ["access", "direct", "bounced", "relayed", "link", "to", "link", "from
 assert "from device 1" in title and "link of device 1" in more and head.split() == columns, measured.stderr
 assert len(pairs) == 1 and pairs[0].split()[:2] == ["0", "yes"], pairs
 assert all(float(rate) > 0 for rate in pairs[0].split()[2:]) and len(pairs[0].split()) == 7, pairs
-assert profile.startswith("ferry-profile 4\n") and profile.splitlines()[-1].startswith("checksum "), profile
+assert profile.startswith("ferry-profile 5\n") and profile.splitlines()[-1].startswith("checksum "), profile
 with_rates = run("--peers")
 assert "copies between" in with_rates and "copies between" not in run(), with_rates
 rows = [line.split() for line in with_rates.split("in brackets: without peer access)\n")[1].splitlines()[:3]]
@@ -93,7 +93,7 @@ assert [pair[1:3] for pair in pairs_of(profile)] == [addresses[::-1]], "from dev
 all_pairs = pairs_of(run("--calibrate", "1", "--peers"))
 assert [pair[1:3] for pair in all_pairs] == [addresses, addresses[::-1]], all_pairs
 both = json.loads(run("--calibrate", "0", "--json"))
-assert both["profile"].startswith("ferry-profile 4\n"), both["profile"]
+assert both["profile"].startswith("ferry-profile 5\n"), both["profile"]
 for peer in both["peers"]:
     for rate in ["direct_gigabytes_per_second", "bounced_gigabytes_per_second", "relayed_gigabytes_per_second",
                  "link_to_peer_gigabytes_per_second", "link_from_peer_gigabytes_per_second"]:

@@ -163,6 +163,7 @@ std::string profile_source(const device &device) {
         return device.profile->path + ", " +
                (age < 1 ? "less than a day" : counted(static_cast<std::uint64_t>(age), "day")) + " old";
     }
+    if (device.info.is_software) return "built in, measured on the software driver";
     if (is_measured_kind(device.info)) return "built in, measured on an H200";
     return "built in, a cautious guess for devices that were not measured";
 }

@@ -47,7 +47,14 @@ static unsafe class Test
     {
         FerryOptions options = new FerryOptions { Driver = Driver.Software };
         if (change != null) change(options);
-        return FerryInstance.Open(options);
+        FerryInstance ferry = FerryInstance.Open(options);
+        // Makes copies on the software driver take the routes that they take on a GPU.
+        string profile = Environment.GetEnvironmentVariable("FERRY_TEST_PROFILE");
+        if (string.IsNullOrEmpty(profile)) return ferry;
+        byte[] text = System.IO.File.ReadAllBytes(profile);
+        fixed (byte* first = text)
+            Equal(Native.ferry_profile_load(ferry.Pointer, first, (ulong)text.Length, null), Status.Success, profile);
+        return ferry;
     }
 
     internal static void That(bool condition, string what)

@@ -2032,16 +2032,16 @@ extern "C" {
     ///   memory that are not staged: where staging cannot serve (managed memory, another device's memory, arrays
     ///   without a surface above 256 MiB; see docs/staging.md), where flags exclude it, and on an idle stream where
     ///   the driver is predicted to be faster: up to 1 MiB, or more while staging is late because the machine is
-    ///   busy, or where no kernel can serve. Such a call waits for earlier work on the stream (not with
-    ///   FERRY_COPY_SOURCE_READ), and until a pageable source has been read or, with a host destination, until the
-    ///   copy is complete. A small upload waits up to 30 us for one of ferry's just before it on the stream, and a
-    ///   staged copy on an idle stream up to 0.1 ms until the device has started a kernel, some 10 us if it is
-    ///   idle. ferry_copy_explain_async reports what applies. Memory of a host pool does not count as host memory
-    ///   here if the device of the copy's other end has access to the pool, or between host memory the stream's
-    ///   device. The first copy by a kernel in a context may wait while the kernel is loaded; the first staged,
-    ///   buffered or relayed copy, while threads start, streams are created or memory is pinned
-    ///   (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's lock while
-    ///   another thread frees (see Memory).
+    ///   busy, where no kernel can serve, or on the software driver. Such a call waits for earlier work on the
+    ///   stream (not with FERRY_COPY_SOURCE_READ), and until a pageable source has been read or, with a host
+    ///   destination, until the copy is complete. A small upload waits up to 30 us (0.3 ms on the software driver)
+    ///   for one of ferry's just before it on the stream, and a staged copy on an idle stream up to 0.1 ms until
+    ///   the device has started a kernel, some 10 us if it is idle. ferry_copy_explain_async reports what applies.
+    ///   Memory of a host pool does not count as host memory here if the device of the copy's other end has access
+    ///   to the pool, or between host memory the stream's device. The first copy by a kernel in a context may wait
+    ///   while the kernel is loaded; the first staged, buffered or relayed copy, while threads start, streams are
+    ///   created or memory is pinned (ferry_options.kernels and staging). Like every call that enqueues, it waits
+    ///   for the driver's lock while another thread frees (see Memory).
     /// * Ownership: `copy` is read before return. The memory must live until the stream has passed the copy, and
     ///   the source must not change until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the
     ///   return. Memory that is unmapped while a copy runs cannot be made safe. *ticket is the caller's until

@@ -3,9 +3,8 @@ use ferry::*;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-fn open() -> Ferry {
-    Ferry::open(Options::new(Driver::Software)).unwrap()
-}
+mod open;
+use open::open;
 
 fn numbers(count: usize) -> Vec<u32> {
     (0..count as u32).map(|i| i.wrapping_mul(2_654_435_761)).collect()

@@ -2,6 +2,9 @@
 //! both ends are compared, so also those around the box.
 use ferry::*;
 
+mod open;
+use open::{open, open_with};
+
 const SOURCE: [usize; 3] = [23, 9, 5]; // elements, rows and slices of the whole source
 const DESTINATION: [usize; 3] = [31, 11, 6];
 
@@ -99,7 +102,7 @@ fn copied_in_rust(source: &[u32], destination: &mut [u32], [from, to, size]: [[u
 
 #[test]
 fn every_box_arrives_between_all_kinds_of_memory() {
-    let ferry = Ferry::open(Options::new(Driver::Software).full_checks()).unwrap();
+    let ferry = open_with(Options::new(Driver::Software).full_checks());
     let stream = Stream::new(&ferry, 0).unwrap();
     let (sent, before) = (numbers(1, SOURCE), numbers(7777, DESTINATION));
     for (from, to) in KINDS.iter().flat_map(|from| KINDS.iter().map(move |to| (*from, *to))) {
@@ -125,7 +128,7 @@ fn every_box_arrives_between_all_kinds_of_memory() {
 
 #[test]
 fn a_fill_writes_its_box_alone() {
-    let ferry = Ferry::open(Options::new(Driver::Software)).unwrap();
+    let ferry = open();
     let stream = Stream::new(&ferry, 0).unwrap();
     let before = numbers(5, DESTINATION);
     for kind in [Kind::Pinned, Kind::Device] {
@@ -148,7 +151,7 @@ fn a_fill_writes_its_box_alone() {
 
 #[test]
 fn strided_boxes_of_one_image_can_be_written_at_once() {
-    let ferry = Ferry::open(Options::new(Driver::Software)).unwrap();
+    let ferry = open();
     let device = DeviceBuffer::new(&ferry, 0, 64).unwrap();
     ferry.copy(&(0..64u16).collect::<Vec<_>>(), &device).unwrap();
     let mut image = [0xffffu16; 100];
@@ -169,7 +172,7 @@ fn strided_boxes_of_one_image_can_be_written_at_once() {
 
 #[test]
 fn an_empty_box_writes_nothing_in_any_dimension() {
-    let ferry = Ferry::open(Options::new(Driver::Software)).unwrap();
+    let ferry = open();
     let device = DeviceBuffer::new(&ferry, 0, 8).unwrap();
     ferry.copy(&[1u8; 8], &device).unwrap();
     for size in [[0, 1, 1], [8, 0, 1], [8, 1, 0], [usize::MAX, 0, 1], [0, 0, 0]] {

@@ -1,0 +1,18 @@
+// The software driver in the role of a GPU. ferry knows that kernels and staging are slow there, and copies by the
+// driver's calls. Tests of the other routes need the plans of a GPU.
+#pragma once
+
+#include "ferry/ferry.h"
+#include "plan/profile.h"
+#include "submit/instance.h"
+
+namespace ferry::test {
+
+// Makes ferry plan on devices of the software driver as on a GPU that was not measured. Changes nothing on a GPU.
+inline void plan_as_on_a_gpu(ferry_instance *instance) {
+    for (int device = 0; instance && device < instance->report.device_count; ++device)
+        if (instance->devices[device].info.is_software)
+            instance->profiles.use(device, &built_in_profile(ferry_device_info{}));
+}
+
+} // namespace ferry::test
