@@ -1662,10 +1662,11 @@ struct gated_upload {
         return copy;
     }
 
-    // Expects the first `early` bytes to be read before the gate, the others behind it, and the call to return before
-    // the gate opens, or behind it.
+    // Expects the first `early` bytes, or up to `slack` bytes less, to be read before the gate, the others behind it, and
+    // the call to return before the gate opens, or behind it.
     template <class Call>
-    void expect(size_t early, bool returns_first, CUdeviceptr to, CUstream stream, const Call &call) const {
+    void expect(size_t early, bool returns_first, CUdeviceptr to, CUstream stream, const Call &call,
+                size_t slack = 0) const {
         SCOPED_TRACE(testing::Message() << width << " B x " << height << " x " << depth << ", pitch " << pitch);
         struct bytes source(span());
         {
@@ -1674,9 +1675,12 @@ struct gated_upload {
             EXPECT_EQ(gate.open(), returns_first);
             ASSERT_OK(raw().cuStreamSynchronize(stream));
         }
-        struct bytes expected(bytes(), std::byte{1});
-        std::fill_n(expected.begin(), early, std::byte{0});
-        EXPECT_TRUE(read_back(to, bytes()) == expected);
+        const struct bytes arrived = read_back(to, bytes());
+        const auto border = std::find(arrived.begin(), arrived.end(), std::byte{1});
+        const auto read_early = static_cast<size_t>(border - arrived.begin());
+        EXPECT_LE(read_early, early);
+        EXPECT_GE(read_early + slack, early);
+        EXPECT_EQ(std::count(border, arrived.end(), std::byte{0}), 0);
     }
 };
 
@@ -1771,9 +1775,12 @@ TEST_F(driver_test, batches_read_boxes_of_pageable_memory_as_single_calls_do_in_
         SCOPED_TRACE(order);
         const auto expect = [&](const gated_upload &upload) {
             if (upload.height == 1) return;
-            const bool waits = upload.bytes() > 2 * MiB || order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
-            upload.expect(std::min(upload.bytes(), 2 * MiB), !waits, to, stream,
-                          [&](const void *from) { return copy_boxes(upload.describe(from, to, order), stream); });
+            const bool is_large = upload.bytes() > 2 * MiB;
+            const bool waits = is_large || order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+            upload.expect(
+                std::min(upload.bytes(), 2 * MiB), !waits, to, stream,
+                [&](const void *from) { return copy_boxes(upload.describe(from, to, order), stream); },
+                is_large ? 2 * upload.width : 0); // the H200's driver fills its buffers with whole rows
         };
         for (const gated_upload &upload : early_uploads)
             expect(upload);

@@ -8,7 +8,7 @@ namespace {
 
 // The stack has a fixed depth and no destructor, because a destructor could run after the library was unloaded.
 // It is small: the C library takes it from the stack of every thread of the process.
-constexpr unsigned deepest = 32;
+constexpr unsigned deepest = 128;
 thread_local CUcontext stack[deepest];
 thread_local unsigned depth = 0;
 
