@@ -219,6 +219,35 @@ TEST_F(routes, the_software_driver_copies_pageable_memory_itself_unless_that_wou
     EXPECT_TRUE(is_by_driver);
 }
 
+TEST_F(routes, the_software_driver_copies_every_piece_of_pageable_memory_itself_on_an_idle_stream) {
+    if (!on_software_driver()) GTEST_SKIP() << "is about the profile of the software driver";
+    ferry_options options = driver.options();
+    options.kernels = FERRY_KERNELS_AT_OPEN;
+    options.staging = FERRY_STAGING_AT_OPEN;
+    ferry_instance *opened = nullptr;
+    ASSERT_OK(ferry_open(&options, &opened, nullptr));
+    const instance_owner ferry(opened);
+    constexpr std::uint64_t count = 100, size = 5000;
+    const device_memory device(count * size);
+    const bytes sent = random_bytes(count * size, 48);
+    bytes received(sent.size());
+    std::vector<std::uint64_t> there, from, to;
+    const std::vector<std::uint64_t> sizes(count, size - 8); // gaps, so that pieces stay apart
+    for (std::uint64_t i = 0; i < count; ++i) {
+        there.push_back(device + i * size);
+        from.push_back(reinterpret_cast<std::uintptr_t>(sent.data()) + i * size);
+        to.push_back(reinterpret_cast<std::uintptr_t>(received.data()) + i * size);
+    }
+    driver.reset_counts();
+    ASSERT_OK(ferry_copy_pieces_async(ferry.get(), there.data(), from.data(), sizes.data(), count, 0, stream, nullptr));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    ASSERT_OK(ferry_copy_pieces_async(ferry.get(), to.data(), there.data(), sizes.data(), count, 0, stream, nullptr));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+    for (std::uint64_t i = 0; i < count; ++i)
+        ASSERT_TRUE(std::equal(&sent[i * size], &sent[i * size] + sizes[i], &received[i * size])) << i;
+}
+
 TEST_F(routes, flags_that_contradict_each_other_or_are_undefined_are_refused) {
     const grid shape = {.width = 64, .height = 4};
     test_place from(place_kind::pinned, shape), to(place_kind::device, shape);

@@ -308,10 +308,10 @@ private:
     error choose_for_pageable(const single_call &one, plan_facts &facts, kernel_views &views,
                               copy_plan &plan) noexcept {
         const shape &shape = one.shape;
-        if (is_earlier_work_done_)
-            facts.is_source_final = true;
-        else if (error failed = look_at_stream(instance_, shape, stream_, facts))
-            return failed;
+        // The driver writes pageable memory inside its call, so there the copies of this batch count as well.
+        facts.is_source_final = is_earlier_work_done_;
+        if (!is_earlier_work_done_ || shape.destination.kind == memory_kind::pageable)
+            if (error failed = look_at_stream(instance_, shape, stream_, facts)) return failed;
         if (site_.is_waited_for) facts.form = copy_form::synchronous;
         resolved_ends ends;
         if (is_at_home_) know_ends(request_, shape, one.known, ends);

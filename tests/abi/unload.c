@@ -1,5 +1,5 @@
 /*
- * Loads ferry, copies with it and unloads it, a hundred times: unload LIBRARY. Nothing of it may stay, nor anything grow.
+ * Loads ferry, copies with it and unloads it, 300 times: unload LIBRARY. Nothing of it may stay, nor anything grow.
  * Then the same without closing the instance: the library must stay until its threads have ended.
  */
 #define _GNU_SOURCE
@@ -12,7 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { rounds = 100, warm = 20, counted = 4 }; /* the loader's own tables are full after some ten rounds */
+enum { rounds = 300, warm = 20, counted = 4 }; /* the loader's own tables are full after about ten rounds */
+
+/*
+ * The C library keeps the stacks of ended threads, two mappings each, and their tables of thread-local memory. How many it
+ * keeps depends on how many threads happened to run at once. A leak in every round is larger: 280 allocations of 32 bytes.
+ */
+static const long slack[counted] = {4096, 4, 0, 0};
 
 static long entries_of(const char *folder) {
     long entries = 0;
@@ -100,15 +106,15 @@ int main(int argc, char **argv) {
         if (dlopen(path, RTLD_NOW | RTLD_NOLOAD)) return printf("round %d: it is still loaded\n", round), 1;
     }
     count(late);
-    for (int tries = 0; tries < 100 && late[0] > early[0];
-         ++tries) { /* a thread that has ended may free a little later */
+    for (int tries = 0; tries < 100 && late[0] > early[0] + slack[0]; ++tries) {
+        /* a thread that has ended may free a little later */
         usleep(10000);
         count(late);
     }
     int grown = 0;
     for (int i = 0; i < counted; ++i) {
         printf("%s: %ld, %ld after %d rounds\n", what[i], early[i], late[i], rounds);
-        grown |= late[i] > early[i];
+        grown |= late[i] > early[i] + slack[i];
     }
     return grown || leave_open(path);
 }

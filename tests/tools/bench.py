@@ -42,14 +42,14 @@ for row in regret:
     if to_array: assert "kernel" not in row["choice"]["routes"], row["labels"]
     if row["labels"]["grid"] == "strided": assert "kernel" in row["choice"]["routes"], row["labels"]
 
-# The planned routes: few long rows go by the driver, many narrow ones of pinned memory by a kernel.
+# The planned routes. The software driver copies rows of pinned memory faster than a kernel, however narrow they are.
 maps = cases["routes"]["route_maps"]
 assert len(maps) == 15 and len({(each["copy"], each["memory"], each["gaps"]) for each in maps}) == 15, maps
 for each in maps:
     assert each["row_bytes"] == each["rows"] == [4**power for power in range(11)], each
     assert len(each["routes"]) == 11 and all(len(line) == 11 for line in each["routes"]), each
     assert each["routes"][0][0] == "driver" and each["routes"][10][10] is None, each
-    if (each["copy"], each["memory"]) == ("H2D", "pinned"): assert each["routes"][10][0] == "kernel", each
+    if (each["copy"], each["memory"]) == ("H2D", "pinned"): assert each["routes"][10][0] == "driver", each
 
 large = [row for row in cases["strided"]["rows"] if row["choice"]]
 assert large and len(large) < len(cases["strided"]["rows"])
