@@ -473,7 +473,9 @@ TEST_F(order, a_graph_takes_or_refuses_copies_with_a_host_pool_that_only_one_of_
     ferry_options options = driver.options();
     options.staging = FERRY_STAGING_NONE; // so a stated host destination is not looked up before the capture is known
     const instance_owner without_staging = open_or_fail(options);
-    for (ferry_instance *const instance : {counted.get(), without_staging.get()}) {
+    options.checks = FERRY_CHECKS_FULL; // which look up what the caller has stated
+    const instance_owner with_full_checks = open_or_fail(options);
+    for (ferry_instance *const instance : {counted.get(), without_staging.get(), with_full_checks.get()}) {
         captured_graph refused(of_far);
         ferry_error_info error = new_error();
         expect_refusal(ferry_copy_async(instance, &up, of_far, nullptr, &error), error, FERRY_ERROR_CAPTURE,
