@@ -481,13 +481,16 @@ TEST_F(order, a_graph_takes_or_refuses_copies_with_a_host_pool_that_only_one_of_
         expect_refusal(ferry_copy_async(instance, &up, of_far, nullptr, &error), error, FERRY_ERROR_CAPTURE,
                        FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
         refused.end();
-        captured_graph graph(of_far);
-        ASSERT_OK(ferry_copy_async(instance, &down, of_far, nullptr, &error)) << describe(error);
-        graph.end();
-        for (int i = 0; i < 2; ++i) {
-            host.fill(0);
-            graph.run();
-            EXPECT_EQ(std::memcmp(reinterpret_cast<const void *>(host.address), near.picture().data(), size), 0);
+        for (const std::int32_t stated : {FERRY_KIND_HOST, FERRY_KIND_ANY}) {
+            down.destination.kind = stated;
+            captured_graph graph(of_far);
+            ASSERT_OK(ferry_copy_async(instance, &down, of_far, nullptr, &error)) << describe(error);
+            graph.end();
+            for (int i = 0; i < 2; ++i) {
+                host.fill(0);
+                graph.run();
+                EXPECT_EQ(std::memcmp(reinterpret_cast<const void *>(host.address), near.picture().data(), size), 0);
+            }
         }
     }
 }

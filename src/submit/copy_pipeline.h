@@ -46,7 +46,7 @@ struct prepared_copy {
                              resolved_place &resolved) noexcept {
         const resolve_options options = {.ranges = &instance.pinned.ranges(),
                                          .need_host_kind = need_kind,
-                                         .need_reach = need_kind || instance.full_checks, // which query it anyway
+                                         .need_reach = true, // for graphs, wherever the driver is queried
                                          .query_everything = query_everything,
                                          .stream = stream};
         if (!instance.full_checks) return resolve_place(instance.cu, place, end.span, options, resolved);
