@@ -168,6 +168,37 @@ TEST_F(without_kernels, copies_without_a_slot_go_another_way) {
     EXPECT_TRUE(to == from);
 }
 
+// The parts before and behind the registered page need a slot each, and there is one.
+TEST_F(without_kernels, a_copy_whose_first_part_is_enqueued_does_not_fail_for_want_of_a_slot) {
+    ferry_options options = driver.options();
+    options.staging_bytes = 8192;
+    counted = open_or_fail(options);
+    constexpr std::size_t page = 4096, size = 3 * page;
+    bytes memory(size + page);
+    std::byte *const pages = memory.data() + (page - at(memory) % page) % page;
+    ASSERT_OK(ferry_host_register(counted.get(), pages + page, page, 0, nullptr));
+    const device_memory device(size);
+    for (const bool is_up : {true, false})
+        for (unsigned char value = 1; value <= 3; ++value) {
+            std::fill_n(pages, size, std::byte{is_up ? value : static_cast<unsigned char>(0)});
+            ASSERT_OK(raw().cuMemsetD8(device, is_up ? 0 : value, size));
+            ASSERT_OK(raw().cuCtxSynchronize());
+            gate held(stream);
+            std::thread opener([&] {
+                std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                held.let_go();
+            });
+            const std::uint64_t host = reinterpret_cast<std::uintptr_t>(pages);
+            EXPECT_OK(
+                copy_async(is_up ? device.address : host, is_up ? host : device.address, size, by_copies, stream));
+            opener.join();
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            const bytes expected(size, std::byte{value});
+            EXPECT_TRUE((is_up ? read_back(device, size) : bytes(pages, pages + size)) == expected);
+        }
+    EXPECT_OK(ferry_host_unregister(counted.get(), pages + page));
+}
+
 TEST_F(without_kernels, copies_of_too_many_chunks_are_left_to_the_driver) {
     ferry_options options = driver.options();
     options.staging_bytes = 1 << 20;

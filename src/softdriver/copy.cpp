@@ -309,6 +309,14 @@ source_rules rules_of(driver &cu, const copy_request &asked, const side &source,
     return {.is_read_in_call = false};
 }
 
+// How many bytes of a copy so many staging buffers hold: whole rows in each, or of a single row as much as fits. A row that
+// is longer than one buffer takes both.
+std::size_t room_in(std::size_t buffers, const extent &size) {
+    if (size.height * size.depth == 1) return buffers * staging_buffer;
+    if (size.width <= staging_buffer) return staging_buffer / size.width * size.width * buffers;
+    return buffers * staging_buffer / size.width * size.width;
+}
+
 // Takes the context's staging buffers for as many of `wanted` bytes as there is room for. Returns the number of buffers.
 // If they do not suffice, the rest of the copy waits for `before`.
 std::size_t take_staging_buffers(driver &cu, context &of, std::size_t wanted, operation_ptr &before) {
@@ -367,7 +375,7 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
         if (from_pageable && early > sent_with_commands) {
             operation_ptr before;
             buffers = take_staging_buffers(cu, *on.owner, std::min(early, 2 * staging_buffer), before);
-            early = std::min(early, buffers * staging_buffer);
+            early = std::min(early, room_in(buffers, size));
             if (before && early < bytes) after.push_back(before);
         }
         const staged_bytes head(size, {0, early});

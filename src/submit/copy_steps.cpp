@@ -466,8 +466,14 @@ error run_in_parts(ferry_instance &instance, const shape &whole, const plan_fact
         const auto check = [&](const planned_copy &part) noexcept { return check_capture(instance, part, site); };
         if (error failed = for_each_planned_copy(instance, whole, known, site, check)) return failed;
     }
+    bool has_begun = false;
     return for_each_planned_copy(instance, whole, known, site, [&](const planned_copy &part) noexcept {
-        const error failed = run_planned(instance, part, site);
+        error failed = run_planned(instance, part, site);
+        // A copy whose first part is enqueued must not fail for want of a slot: the driver copies the others.
+        if (has_begun && lacks_memory(failed))
+            failed = run_planned(instance,
+                                 {part.shape, part.facts, plan_for_driver(part.shape, part.facts), part.views}, site);
+        has_begun = true;
         known.is_source_final |= part.plan.wait_before;
         known.is_stream_idle = false; // the part before
         return failed;
