@@ -101,14 +101,14 @@ void issue(world &w, const drawn_copy &drawn, std::size_t lane, form how) {
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
     w.require(ferry_ticket_get_info(ticket, &info));
-    // A short line takes the driver's route if no work is before it on the stream. Since the explanation, that work may
-    // have ended, and other threads may have enqueued work on the legacy stream.
+    // A copy may take the driver's route if no work is before it on the stream: a short one, and a long one where staging
+    // was late. Since the explanation, that work may have ended, and other threads may have enqueued work on the legacy
+    // stream.
     const auto goes_either_way = [&](std::int32_t route) {
         return route == FERRY_ROUTE_DRIVER || route == FERRY_ROUTE_STAGED ||
                (route == FERRY_ROUTE_BUFFERED && drawn.flags & FERRY_COPY_SOURCE_READ);
     };
-    const bool may_change = drawn.size.total() <= 256 << 10 && goes_either_way(info.route) &&
-                            goes_either_way(explained.route) &&
+    const bool may_change = goes_either_way(info.route) && goes_either_way(explained.route) &&
                             (explained.route != FERRY_ROUTE_DRIVER || !w.is_alone());
     if (info.route != explained.route && !may_change)
         w.fail("the explanation has route " + std::to_string(explained.route) + ", but the ticket has route " +
