@@ -121,6 +121,6 @@ for line in pageable["numbers"]:
     assert line["GB/s"] > 0 and line["CPU ms per GB"] > 0, line
     is_ferrys = line["labels"]["call"] == "ferry_copy_async"
     assert is_ferrys == (line["labels"]["options"] != "-"), line
-    if line["labels"]["options"] == "4 threads": assert line["threads"] == 4, line
-    assert (line["threads"] >= 1) == is_ferrys and (line["ring MiB"] > 0) == is_ferrys, line
+    # The software driver makes large copies on an idle stream itself, without threads of ferry's.
+    if line["threads"]: assert is_ferrys and line["ring MiB"] > 0, line
     assert "compute slower by %" not in line, "a kernel that the software driver cannot run"
