@@ -1,5 +1,5 @@
-// Keeps the shared library loaded that contains ferry. Threads of ferry's, and functions that the driver calls later, must
-// not run in unmapped code, although a program may unload the library while an instance is open.
+// Keeps the shared library loaded that contains ferry. A program may unload the library while an instance is open, but
+// worker threads, and functions that the driver calls later, must not run in unmapped code.
 #pragma once
 
 namespace ferry {

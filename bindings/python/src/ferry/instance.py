@@ -151,7 +151,7 @@ class Instance(Owner):
 
     @property
     def opened(self) -> Opened:
-        """The handle, which does not end while it is held."""
+        """The handle. The object stays open as long as the caller keeps it."""
         handle = self._handle
         if handle is None:
             raise self.closed("Instance")

@@ -56,7 +56,7 @@ class _Object(Owner):
 
     @property
     def own_handle(self) -> int:
-        """The handle, which does not end while it is held."""
+        """The handle. The object stays open as long as the caller keeps it."""
         return self._instance.alive(self._handle, type(self).__name__)
 
     @property
