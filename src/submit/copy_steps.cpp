@@ -469,8 +469,8 @@ error run_in_parts(ferry_instance &instance, const shape &whole, const plan_fact
     bool has_begun = false;
     return for_each_planned_copy(instance, whole, known, site, [&](const planned_copy &part) noexcept {
         error failed = run_planned(instance, part, site);
-        // A copy whose first part is enqueued must not fail for want of a slot: the driver copies the others.
-        if (has_begun && lacks_memory(failed))
+        // A copy whose first part is enqueued must not fail because no slot is free: the driver copies the others.
+        if (has_begun && lacks_memory(failed) && part.plan.route != route_kind::driver)
             failed = run_planned(instance,
                                  {part.shape, part.facts, plan_for_driver(part.shape, part.facts), part.views}, site);
         has_begun = true;
