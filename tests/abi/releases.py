@@ -2,10 +2,13 @@
 """Checks that the library keeps the promises of the releases with this soname: every function has its version, every
 field its place, every constant its value. A program built with a release's header runs with this library.
 
-releases.py RELEASES HEADER VERSION_SCRIPT SHARED_LIBRARY PROGRAM CC...
+releases.py ROOT SHARED_LIBRARY PROGRAM CC...
 
 abidiff compares libraries without code, made from the headers and version scripts, because the libraries of releases
 are not kept. exports.py and the compiler check that this library matches its header and version script.
+
+The script also checks itself: it pretends that altered copies of the current interface were released, and must find
+each promise that the current interface then breaks.
 """
 import re
 import shutil
@@ -17,7 +20,9 @@ from pathlib import Path
 import exports
 from staged import output_of, run
 
-releases, header, script, library, program, *compiler = sys.argv[1:]
+root, library, program, *compiler = sys.argv[1:]
+root = Path(root)
+header, script = root / "include/ferry/ferry.h", root / "src/ferry.map"
 SIZED_STRUCT = re.compile(r"(?<=struct )(\w+) \{\s*(uint32_t struct_size;.*?)\}", flags=re.S)
 
 
@@ -55,7 +60,7 @@ def constants_of(header):
 
 
 def problems_of(release, folder):
-    old, new = (exports.without_comments(file.read_text()) for file in (release / "ferry.h", Path(header)))
+    old, new = (exports.without_comments(file.read_text()) for file in (release / "ferry.h", header))
     libraries = [make_library(folder, "released", old, release / "ferry.map"),
                  make_library(folder, "now", without_growth(new, old), script)]
     # Harmless changes too: a renamed field is one to a binary, but not to a binding or a source.
@@ -74,16 +79,59 @@ def problems_of(release, folder):
     run(binary, LD_LIBRARY_PATH=str(Path(library).parent))
 
 
+def baseline_of(header_text, script_text, folder):
+    """Returns the release that `tools/dev abi-baseline` stores of a project with this header and version script."""
+    project = folder / "project"
+    for name in "tools/dev", "tools/need.sh", "tools/platforms.sh", "meson.build":
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / name, project / name)
+    for file, text in (header, header_text), (script, script_text):
+        copied = project / file.relative_to(root)
+        copied.parent.mkdir(parents=True)
+        copied.write_text(text)
+    run(str(project / "tools/dev"), "abi-baseline", "0.0")
+    return project / "tests/abi/releases" / soname / "0.0"
+
+
+# What a release had where the current interface differs: whether that breaks a promise, and the replacements that make
+# the release's header and version script of the current ones.
+RELEASED = {
+    "the same interface": (False, []),
+    "one field less at the end of a sized struct": (False, [(header, r"uint64_t depth;\n(?=} ferry_array_desc;)", "")]),
+    "one more function": (True, [(header, r"(?=FERRY_API int32_t ferry_version)", "FERRY_API void ferry_gone(void);\n"),
+                                 (script, "ferry_version;", "ferry_version; ferry_gone;")]),
+    "a parameter of another type": (True, [(header, r"ferry_status_name\(int32_t", "ferry_status_name(int64_t")]),
+    "functions in another node": (True, [(script, r"FERRY_\d+\.\d+", "FERRY_0.0")]),
+    "one more constant": (True, [(header, r"\Z", "#define FERRY_GONE 1\n")]),
+    "a constant of another value": (True, [(header, r"(?<=FERRY_ERROR_RESERVED )\(-4\)", "(-400)")]),
+    "a field of another name": (True, [(header, r"uint32_t channels;", "uint32_t planes;")]),
+    "a field of another type": (True, [(header, r"uint32_t channels;", "uint64_t channels;")]),
+}
+
+
+def problems_of_check():
+    for name, (is_broken, replacements) in RELEASED.items():
+        texts = {file: file.read_text() for file in (header, script)}
+        for file, pattern, replacement in replacements:
+            texts[file], count = re.subn(pattern, replacement, texts[file], count=1)
+            if count == 0:
+                yield f"a release with {name}: {file.name} has no {pattern}"
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            found = list(problems_of(baseline_of(texts[header], texts[script], folder), folder))
+        if bool(found) != is_broken:
+            yield f"a release with {name}: the check finds {', '.join(found) or 'nothing'}"
+
+
 if not shutil.which("abidiff"):
     print("skipped: abidiff is not installed (Debian: abigail-tools)")
     sys.exit(77)
 soname = re.search(r"\(SONAME\).*\[(.*)\]", output_of("readelf", "-d", library))[1]
-promised = sorted(Path(releases, soname).iterdir())
-count = 0
+promised = sorted((root / "tests/abi/releases" / soname).glob("*"))
+problems = []
 for release in promised:
     with tempfile.TemporaryDirectory() as temporary:
-        for problem in problems_of(release, Path(temporary)):
-            print(f"broken since {release.name}: {problem}")
-            count += 1
-print(f"{soname}, releases {', '.join(release.name for release in promised)}: {count} problems")
-sys.exit(1 if count else 0)
+        problems += [f"broken since {release.name}: {problem}" for problem in problems_of(release, Path(temporary))]
+problems += problems_of_check()
+print(*problems, f"{soname}, releases: {', '.join(release.name for release in promised) or 'none yet'}", sep="\n")
+sys.exit(1 if problems else 0)
