@@ -6,7 +6,7 @@
 
 namespace ferry {
 
-// The addresses of the first and the last byte that a copy touches at a linear place.
+// The addresses of the first and the last byte of linear memory that a copy touches.
 struct address_span {
     std::uint64_t first;
     std::uint64_t last;
@@ -22,7 +22,7 @@ struct row_layout {
     // Returns whether a row has bytes in `range`.
     bool touches(const address_span &range) const noexcept {
         if (range.last < first) return false;
-        // The last row that begins in the range or before it also ends last.
+        // The last row that starts at or before the end of the range is also the row that ends last.
         std::uint64_t start = first;
         const auto advance = [&](std::uint64_t count, std::uint64_t pitch) noexcept {
             if (count > 1 && pitch) start += std::min(count - 1, (range.last - start) / pitch) * pitch;

@@ -1,5 +1,5 @@
-// Atomic accesses to a word that is part of a plain struct or belongs to the program. This is std::atomic_ref, which
-// libc++ has only from LLVM 19 on.
+// Atomic accesses to a word that is part of a plain struct or of the program's memory. Replaces std::atomic_ref, which
+// libc++ lacks before LLVM 19.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ public:
     Word fetch_add(Word more, std::memory_order order = strictest) const noexcept {
         return __atomic_fetch_add(&word_, more, static_cast<int>(order));
     }
-    // Writes the word if it has the expected value. False, and `expected` is its value, if it has another.
+    // Writes `value` if the word equals `expected`. Otherwise returns false and sets `expected` to the word's value.
     bool compare_exchange(Word &expected, Word value, std::memory_order order = strictest) const noexcept {
         return __atomic_compare_exchange_n(&word_, &expected, value, false, static_cast<int>(order), __ATOMIC_RELAXED);
     }

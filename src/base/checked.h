@@ -7,7 +7,7 @@
 
 namespace ferry {
 
-// Callers may pass one of the operands as the result.
+// `sum` and `product` may alias an operand.
 [[nodiscard]] inline bool add(std::uint64_t a, std::uint64_t b, std::uint64_t &sum) noexcept {
     sum = a + b;
     return is_likely(sum >= b);

@@ -1,4 +1,4 @@
-// What compilers name differently: hints for branches, and arithmetic wider than 64 bits.
+// Hides differences between compilers: branch hints, and arithmetic wider than 64 bits.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace ferry {
 
-// The condition as it is. Tells the compiler which branch to lay out as the straight line.
+// Returns `condition`, and marks the branch that depends on it as likely.
 constexpr bool is_likely(bool condition) noexcept {
 #if defined(__GNUC__) || defined(__clang__)
     return __builtin_expect(condition, true);
@@ -19,7 +19,7 @@ constexpr bool is_likely(bool condition) noexcept {
 }
 constexpr bool is_unlikely(bool condition) noexcept { return !is_likely(!condition); }
 
-// Returns floor(high * 2^64 / by). `high` must be below `by`.
+// Returns floor(high * 2^64 / by). `high` must be less than `by`.
 inline std::uint64_t divide_high(std::uint64_t high, std::uint64_t by) noexcept {
 #if defined(_MSC_VER) && defined(_M_X64) && !defined(__clang__)
     std::uint64_t rest = 0;

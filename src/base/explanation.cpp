@@ -28,7 +28,7 @@ end_name name_of(std::int32_t memory, std::int32_t device) noexcept {
     return name;
 }
 
-// A number with one decimal. printf's %f would write a decimal comma in some locales.
+// Formats a number with one decimal. printf's %f would write a decimal comma in some locales.
 struct decimal {
     decimal(std::uint64_t number, std::uint64_t unit) noexcept {
         const std::uint64_t tenth = unit / 10, tenths = number / tenth + (number % tenth >= tenth / 2);
@@ -84,7 +84,7 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
             length += static_cast<std::size_t>(std::snprintf(times + length, sizeof times - length, "%s%s us%s",
                                                              length ? ", " : "; ", decimal(one.ns, microsecond).text,
                                                              is_one ? "" : one.by));
-    // For pageable memory, name the reason why the copy is not staged; in a graph, which other way it might have taken.
+    // For pageable memory, prints why the copy is not staged. In a graph, prints why it is not relayed or multilinked.
     const bool is_pageable = explanation.kernel_obstacle == FERRY_OBSTACLE_PAGEABLE;
     const struct {
         bool is_it;
@@ -96,7 +96,7 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
                 {explanation.multilink_obstacle == FERRY_OBSTACLE_CAPTURED, FERRY_OBSTACLE_CAPTURED, "; one link: "},
                 {true, explanation.kernel_obstacle, "; no kernel: "}};
     const auto &missed = *std::find_if(std::begin(ways), std::end(ways), [](const auto &way) { return way.is_it; });
-    // A copy that blocks only until its source has been read synchronises before the call, not after it.
+    // A copy that blocks only until its source has been read synchronises before the call instead of after it.
     const bool waits_before = explanation.synchronises && explanation.blocks == FERRY_BLOCKS_UNTIL_STAGED;
     const bool says_why = missed.obstacle != FERRY_OBSTACLE_NONE;
     constexpr const char *reasons[] = {"",

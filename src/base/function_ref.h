@@ -1,4 +1,4 @@
-// A reference to a function object, which must outlive it: a parameter that needs no template.
+// A non-owning reference to a callable, for parameters that do not need a template. The callable must outlive it.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ template <class Signature> class function_ref;
 template <class Result, class... Arguments> class function_ref<Result(Arguments...)> {
 public:
     template <class Function>
-    function_ref(const Function &function) noexcept // NOLINT(google-explicit-constructor): stands for the function
+    function_ref(const Function &function) noexcept // NOLINT(google-explicit-constructor): callables convert implicitly
         : call_([](const void *called, Arguments... given) -> Result {
               return (*static_cast<const Function *>(called))(std::forward<Arguments>(given)...);
           }),

@@ -1,5 +1,5 @@
-// A growable array in memory of the host program's allocator, for the library's own small tables. Throws nothing and
-// reports when memory runs out.
+// A growable array for the library's own small tables. It allocates with the host program's allocator, throws nothing
+// and reports when memory runs out.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ public:
     Record &operator[](std::size_t at) noexcept { return records_[at]; }
     const Record &operator[](std::size_t at) const noexcept { return records_[at]; }
 
-    // Makes room for `count` records. Inserts up to that size cannot fail.
+    // Allocates space for `count` records. Insertions up to that size cannot fail.
     [[nodiscard]] bool reserve(std::size_t count) noexcept {
         if (count <= capacity_) return true;
         const std::size_t grown = count > 2 * capacity_ ? count : 2 * capacity_;
@@ -50,7 +50,7 @@ public:
         return true;
     }
     [[nodiscard]] bool append(const Record &record) noexcept { return insert(size_, record); }
-    // The caller has reserved the room.
+    // The caller must have reserved the space.
     void append_reserved(const Record &record) noexcept { records_[size_++] = record; }
     // New records are not initialised.
     [[nodiscard]] bool resize(std::size_t count) noexcept {

@@ -1,4 +1,4 @@
-// Why a route cannot serve a copy: the numbers of FERRY_OBSTACLE_*, and behind them a few that only planning uses.
+// Reasons why a route cannot serve a copy: the values of FERRY_OBSTACLE_*, followed by values that only planning uses.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ enum class obstacle : std::uint8_t {
 };
 constexpr int obstacles = static_cast<int>(obstacle::no_entry_point) + 1;
 
-// "?" for a number that is not an obstacle.
+// Returns "?" for a number that is not an obstacle.
 const char *text_of(std::uint64_t why) noexcept;
 inline const char *text_of(obstacle why) noexcept { return text_of(static_cast<std::uint64_t>(why)); }
 

@@ -1,4 +1,4 @@
-// Reads and writes structs that begin with their size, for callers built against an older or newer header.
+// Reads and writes structs that begin with their size, for callers that were built with an older or newer header.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,12 @@ constexpr error abi_mismatch(std::uint64_t size, std::uint64_t known) noexcept {
     return {FERRY_ERROR_ABI_MISMATCH, FERRY_SIDE_NONE, FERRY_FIELD_STRUCT_SIZE, known, size};
 }
 
-// A size below two 32-bit words leaves no room for a field. A size above a page is garbage, not a newer header.
+// A size below two 32-bit words leaves no space for a field. A size above one page indicates garbage rather than a
+// newer header.
 constexpr bool plausible_size(std::uint32_t size) noexcept { return size >= 8 && size <= 4096; }
 
-// `ours` keeps its defaults where `theirs` is shorter. Bytes of `theirs` beyond the end of `ours` must be zero.
+// Fields of `ours` beyond the end of `theirs` keep their defaults. Bytes of `theirs` beyond the end of `ours` must be
+// zero.
 template <class Struct> error read_sized(const Struct *theirs, Struct &ours) noexcept {
     const std::uint32_t size = theirs->struct_size;
     if (!plausible_size(size)) return abi_mismatch(size, sizeof(Struct));

@@ -17,7 +17,7 @@ error refuse(std::int32_t status, std::int32_t side, std::int32_t field, std::ui
 
 std::int32_t report(ferry_error_info *details, const error &what, std::uint64_t index) noexcept {
     if (!details) return what.status;
-    // A struct_size of 0 counts as the size of the first version: no caller's struct is smaller.
+    // A struct_size of 0 means the size of the struct's first version, which is the smallest that a caller can have.
     constexpr std::uint32_t first_size = 40, smallest_size = 8; // see plausible_size, base/sized.h
     if (details->struct_size == 0) details->struct_size = first_size;
     const ferry_error_info info = {details->struct_size, what.status, what.side, what.field, index,
@@ -133,7 +133,8 @@ template <std::size_t count> const char *name_or_empty(const char *const (&names
     return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";
 }
 
-// The words between value and limit; null if the line shows the status text instead of the numbers.
+// Returns the words to print between value and limit. Returns null if the status text must be printed instead of the
+// numbers.
 const char *relation(std::int32_t status, std::int32_t field, std::uint64_t value, std::uint64_t limit) noexcept {
     switch (status) {
     case FERRY_ERROR_INVALID_ARGUMENT:
@@ -146,7 +147,7 @@ const char *relation(std::int32_t status, std::int32_t field, std::uint64_t valu
     case FERRY_ERROR_OVERFLOW:
         return "must be at most";
     case FERRY_ERROR_OUT_OF_BOUNDS:
-        if (limit == 0 && field == FERRY_FIELD_SIZE) return nullptr; // the limit is not known
+        if (limit == 0 && field == FERRY_FIELD_SIZE) return nullptr; // the limit is unknown
         return value < limit ? "before the beginning at" : "past the end at";
     case FERRY_ERROR_ARRAY_FORMAT:
         if (field == FERRY_FIELD_FORMAT) return nullptr;

@@ -1,5 +1,5 @@
-// Stream capture: a scope in which the calling thread may make calls that would otherwise break other threads'
-// captures, and queries whether a stream is being captured.
+// Stream capture: a scope in which the calling thread may make driver calls that would otherwise break captures of
+// other threads, and queries whether a stream is being captured.
 #pragma once
 
 #include "device/contexts.h"
@@ -25,9 +25,9 @@ private:
     const CUresult result_;
 };
 
-// Asks whether a stream is being captured. NULL and the legacy stream cannot be. The per-thread stream is that of the
-// current context. If the query fails, the caller must enqueue nothing: work made for one run might become part of a
-// graph.
+// Queries whether a stream is being captured. NULL and the legacy stream cannot be captured. The per-thread stream is
+// the per-thread stream of the current context. If the query fails, the caller must enqueue nothing: work that is meant
+// to run once might become part of a graph.
 inline error query_capture(const driver_table &cu, CUstream stream, bool &is_captured) noexcept {
     is_captured = false;
     if (!stream || stream == CU_STREAM_LEGACY || !cu.cuStreamIsCapturing) return {};
@@ -44,18 +44,18 @@ inline error refuse_captured(const driver_table &cu, CUstream stream) noexcept {
     return {.status = is_captured ? FERRY_ERROR_CAPTURE : FERRY_SUCCESS};
 }
 
-// Whether a stream is being captured, for callers that then trust what the program states. False where the query fails.
+// Whether a stream is being captured, for callers that then rely on what the program states. False if the query fails.
 inline bool is_being_captured(const driver_table &cu, CUstream stream) noexcept {
     bool is_captured = false;
     return !query_capture(cu, stream, is_captured) && is_captured;
 }
 
-// As refuse_captured, for calls that record an event and query it later. Default streams are those of the current
-// context.
+// Same as refuse_captured, for calls that record an event and query it later. Default streams are the default streams
+// of the current context.
 inline error refuse_events_under_capture(const driver_table &cu, CUstream stream) noexcept {
     CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
     const std::int32_t status = call_optional(cu.cuStreamIsCapturing, stream, &capturing);
-    // The driver returns the second result for the legacy stream while a stream that synchronises with it is being
+    // For the legacy stream, the driver returns the second result while a stream that synchronises with it is being
     // captured.
     if (capturing != CU_STREAM_CAPTURE_STATUS_NONE || status == to_status(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT))
         return {.status = FERRY_ERROR_CAPTURE};

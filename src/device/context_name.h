@@ -5,10 +5,10 @@
 
 namespace ferry {
 
-// Once a context is destroyed, another may get its handle, but not its number.
+// After a context is destroyed, a new context may get the same handle, but not the same number.
 struct context_name {
     CUcontext handle = nullptr;
-    unsigned long long number = 0; // 0: not known
+    unsigned long long number = 0; // 0: unknown
     bool operator==(const context_name &) const noexcept = default;
 };
 
@@ -18,7 +18,7 @@ inline context_name name_context(const driver_table &cu, CUcontext context) noex
     return name;
 }
 
-// False only where the driver reports that the context has ended.
+// False only if the driver reports that the context no longer exists.
 inline bool may_live(const driver_table &cu, const context_name &context) noexcept {
     return !context.number || !is_another_context(cu, context.handle, context.number);
 }

@@ -8,7 +8,7 @@ std::int32_t context_status(const driver_table &cu, CUcontext context) noexcept 
     context_scope scope(cu);
     if (error failed = scope.enter(context)) return failed.status;
     const relaxed_capture_mode relaxed(cu);
-    // A query of a stream that the program captures would break that capture.
+    // Querying a stream that the program is capturing would break that capture.
     if (!relaxed.entered() || is_being_captured(cu, CU_STREAM_PER_THREAD)) return FERRY_SUCCESS;
     return call_optional(cu.cuStreamQuery, CU_STREAM_PER_THREAD);
 }

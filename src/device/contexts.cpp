@@ -7,7 +7,7 @@
 namespace ferry {
 
 device_contexts::~device_contexts() {
-    // At process exit the driver may already be gone. Then there is nothing left to release.
+    // At process exit, the driver may already be unloaded. Then nothing needs to be released.
     for (int device = 0; device < count_; ++device)
         if (slots_[device].primary) cu_.cuDevicePrimaryCtxRelease(devices_[device].handle);
 }
@@ -21,7 +21,7 @@ error device_contexts::retain_primary(int device) noexcept {
 }
 
 error device_contexts::get_primary(int device, CUcontext &context) noexcept {
-    CUcontext current = nullptr; // detects a forked child, as in get
+    CUcontext current = nullptr; // detects a forked child, as in get()
     if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     const std::lock_guard lock(mutex_);
     const error failed = retain_primary(device);
@@ -33,7 +33,8 @@ error device_contexts::get(int device, CUcontext &context) noexcept {
     slot &slot = slots_[device];
     context = slot.in_use.load(std::memory_order_acquire);
     if (context) return {};
-    // The child of a fork has no driver, and its copy of the mutex may be locked. This query fails there first.
+    // A forked child has no driver, and its copy of the mutex may be locked. There, this query fails before the mutex
+    // is used.
     CUcontext current = nullptr;
     if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     const std::lock_guard lock(mutex_);
@@ -134,7 +135,7 @@ error context_scope::push(CUcontext wanted) noexcept {
 
 error create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept {
     if (CUresult result = cu.cuCtxCreate(&context, flags, device)) return to_error(result);
-    CUcontext popped = nullptr; // cuCtxCreate has pushed the new context
+    CUcontext popped = nullptr; // pops the new context, which cuCtxCreate has pushed
     const CUresult result = cu.cuCtxPopCurrent(&popped);
     if (result == CUDA_SUCCESS) return {};
     cu.cuCtxDestroy(context);

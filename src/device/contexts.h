@@ -1,5 +1,5 @@
-// Keeps the context that ferry uses for each device: the one the program adopted, else the primary one. context_scope
-// makes a context current and restores the previous one.
+// Records the context that ferry uses for each device: the context that the program adopted, or else the primary
+// context. context_scope makes a context current and restores the previous one.
 #pragma once
 
 #include <atomic>
@@ -19,52 +19,54 @@ public:
 
     static constexpr int max_devices = 64;
 
-    // Called before anything else, once the devices are known.
+    // Must be called first, once the devices are known.
     void set_count(int count) noexcept { count_ = count; }
     int count() const noexcept { return count_; }
 
-    // Gets the context for `device`, and retains the primary one on first need.
+    // Returns the context for `device`. Retains the primary context on first use.
     [[gnu::noinline]] error get(int device, CUcontext &context) noexcept;
-    // Gets the primary context, whatever was adopted. Objects made there live as long as this object does.
+    // Returns the primary context, regardless of any adopted context. Objects created there live as long as this
+    // object.
     error get_primary(int device, CUcontext &context) noexcept;
-    // Gets the current context, or if there is none, a primary one that is retained. Retains device 0's where none is.
+    // Returns the current context. If there is none, returns a primary context that is already retained, or else
+    // retains that of device 0.
     error get_any(CUcontext &context) noexcept;
-    // Whether ferry already uses a context for `device`. Retains none.
+    // Whether ferry already uses a context for `device`. Does not retain a context.
     bool is_in_use(int device, CUcontext &context) const noexcept {
         context = slots_[device].in_use.load(std::memory_order_acquire);
         return context != nullptr;
     }
-    // Null returns to the primary context.
+    // Null selects the primary context again.
     void adopt(int device, CUcontext context) noexcept;
-    // Stops using `context` wherever it was adopted.
+    // Stops using `context` for every device for which it was adopted.
     void forget(CUcontext context) noexcept;
-    // Changes each time a device's context is replaced: the program may destroy the previous context, and with it the
-    // objects made there.
+    // Changes each time the context of a device is replaced, because the program may then destroy the previous context,
+    // and with it all objects created there.
     std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
-    // Whether `context` is a primary context that is retained here, and so lives.
+    // Whether `context` is a primary context that this object retains, which means that it is alive.
     bool retains(CUcontext context) noexcept;
-    // Whether `context` is one of ferry's that lives: adopted or retained.
+    // Whether `context` is an adopted or retained context, which means that it is alive.
     bool keeps(CUcontext context) noexcept;
-    // The device of `current`, which must be the current context.
+    // Returns the device of `current`, which must be the current context.
     error device_of_current(CUcontext current, int &device) const noexcept {
         device = 0;
         return count_ == 1 ? ok : find_device_of_current(current, device);
     }
     error device_of(CUcontext context, int &device) const noexcept;
-    // Finds the device that `context` is used for, without a driver call. False for a context that is used for none.
+    // Finds the device for which `context` is used, without a driver call. False if it is used for no device.
     bool find(CUcontext context, int &device) const noexcept;
-    // Waits for all work of the current context. CUDA 13.0 can deadlock when two threads call cuCtxSynchronize while
-    // others use memory pools (docs/driver.md), so the calls for one device take turns.
+    // Waits for all work of the current context. CUDA 13.0 can deadlock if two threads call cuCtxSynchronize while
+    // other threads use memory pools (docs/driver.md), so ferry serialises these calls per device.
     error synchronise_current() noexcept;
 
 private:
-    error retain_primary(int device) noexcept; // with the mutex locked
+    error retain_primary(int device) noexcept; // requires the mutex
     [[gnu::hot, gnu::noinline]] error find_device_of_current(CUcontext current, int &device) const noexcept;
 
     struct slot {
         std::atomic<CUcontext> in_use = nullptr;
         CUcontext primary = nullptr; // retained; guarded by mutex_
-        std::mutex synchronising;    // held during cuCtxSynchronize
+        std::mutex synchronising;    // locked during cuCtxSynchronize
     };
     const driver_table &cu_;
     const device_facts *devices_;
@@ -74,7 +76,7 @@ private:
     slot slots_[max_devices];
 };
 
-// Makes a context current until the end of the scope. Pushes it only if another one is current.
+// Makes a context current until the end of the scope. Pushes it only if another context is current.
 class context_scope {
 public:
     explicit context_scope(const driver_table &cu) noexcept : cu_(cu) {}
@@ -85,7 +87,7 @@ public:
     context_scope &operator=(const context_scope &) = delete;
 
     error enter(CUcontext wanted) noexcept;
-    // As above, for a caller that knows the current context.
+    // Same as above, for a caller that knows the current context.
     error enter(CUcontext wanted, CUcontext current) noexcept { return wanted == current ? ok : push(wanted); }
 
 private:
@@ -96,11 +98,11 @@ private:
     bool pushed_ = false;
 };
 
-// Creates a context and does not leave it current.
+// Creates a context and restores the previous current context.
 error create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept;
 
-// A context that lives until the end of the scope. Access that is enabled in it ends with it, and no copy in flight of
-// the program's ever uses that access.
+// A context that is destroyed at the end of the scope. Access that is enabled in it ends with it, so copies of the
+// program cannot be using that access.
 class temporary_context {
 public:
     explicit temporary_context(const driver_table &cu) noexcept : cu_(cu) {}
@@ -118,8 +120,9 @@ private:
     CUcontext made_ = nullptr;
 };
 
-// Whether the context with that number has ended: the driver no longer knows the handle, or another context has it. A
-// status that reports a context lost to another error is no answer: objects made there must still be freed.
+// Whether the context with that number no longer exists: the driver does not know the handle, or another context has
+// it. A status that reports a context killed by another error does not count: objects created there must still be
+// freed.
 bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long long number) noexcept;
 
 // NULL, the legacy and the per-thread stream belong to the current context.
@@ -127,14 +130,14 @@ inline bool belongs_to_current_context(CUstream stream) noexcept {
     return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
 
-// The context that a call works in, and the one that is current while it is chosen.
+// The context in which a call works, and the context that was current when it was chosen.
 struct context_choice {
     CUcontext wanted = nullptr;
     CUcontext current = nullptr;
 };
 
-// Chooses the stream's context. For the default streams above, chooses the current context. If there is none, chooses that
-// of the device that `find_device(device)` finds, or device 0's where it leaves -1.
+// Chooses the stream's context. For the default streams above, chooses the current context. Without a current context,
+// chooses the context of the device that `find_device(device)` finds, or of device 0 if it leaves -1.
 template <class FindDevice>
 [[gnu::always_inline]] inline error choose_context_by(const driver_table &cu, device_contexts &contexts,
                                                       CUstream stream, const FindDevice &find_device,
@@ -157,8 +160,8 @@ inline error choose_context(const driver_table &cu, device_contexts &contexts, C
     return choose_context_by(cu, contexts, stream, find_device, choice);
 }
 
-// As choose_context, for work that reaches only the memory of its context's device. For a default stream, takes the
-// current context only if it is on `device`, else the context for `device`. -1: any device will do.
+// Same as choose_context, for work that accesses only memory of the context's device. For a default stream, chooses the
+// current context only if it is on `device`, or else the context for `device`. -1: any device.
 error choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
                         context_choice &choice) noexcept;
 

@@ -11,7 +11,7 @@ namespace {
 struct attribute_row {
     CUdevice_attribute attribute;
     std::int32_t ferry_device_info::*field;
-    std::int32_t unknown; // the value on drivers that do not know the attribute
+    std::int32_t unknown; // the value if the driver does not support the attribute
 };
 
 constexpr attribute_row attribute_rows[] = {
@@ -61,7 +61,7 @@ error query_device(const driver_table &cu, int ordinal, bool is_software, device
     if (CUresult result = cu.cuDeviceGetPCIBusId(info.pci_address, sizeof info.pci_address, facts.handle))
         return to_error(result);
     unsigned nodes = 0;
-    char luid[sizeof info.luid] = {}; // on Windows alone
+    char luid[sizeof info.luid] = {}; // only set on Windows
     if (cu.cuDeviceGetLuid && cu.cuDeviceGetLuid(luid, &nodes, facts.handle) == CUDA_SUCCESS) {
         std::memcpy(info.luid, luid, sizeof info.luid);
         info.luid_node_mask = nodes;
@@ -77,7 +77,7 @@ error query_device(const driver_table &cu, int ordinal, bool is_software, device
 #endif
     info.overlap = overlap_of(info.copy_engine_count);
     info.max_pitch = static_cast<std::uint32_t>(attribute(cu, facts.handle, CU_DEVICE_ATTRIBUTE_MAX_PITCH, INT32_MAX));
-    // The values of CUmemAllocationHandleType are bits, and FERRY_HANDLE_* are the same bits.
+    // CUmemAllocationHandleType and FERRY_HANDLE_* use the same bits.
     info.pool_handle_types =
         static_cast<std::uint32_t>(attribute(cu, facts.handle, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0));
     return {};

@@ -11,9 +11,9 @@ namespace ferry {
 
 namespace {
 
-// Whether the native code serves all devices of the machine: there is one library for all of them.
+// Whether the native code can run on all devices of the machine, because one library serves all of them.
 bool serve_native_kernels(const driver_table &cu) noexcept {
-    constexpr int first_version = 12040; // that decompresses them
+    constexpr int first_version = 12040; // the first version that decompresses it
     int version = 0, count = 0;
     if (native_kernels[0] == 0 || cu.cuDriverGetVersion(&version) || version < first_version) return false;
     if (cu.cuDeviceGetCount(&count)) return false;
@@ -24,7 +24,7 @@ bool serve_native_kernels(const driver_table &cu) noexcept {
             cu.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) ||
             cu.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device))
             return false;
-        constexpr int orin = 7; // a Tegra: code for other GPUs of 8.x need not run there
+        constexpr int orin = 7; // a Tegra: code for other GPUs of 8.x may not run there
         if (major == 8 ? minor == orin : major != 9 || minor != 0) return false;
     }
     return true;
@@ -34,7 +34,7 @@ bool serve_native_kernels(const driver_table &cu) noexcept {
 
 kernel_set::~kernel_set() {
     if (!library_) return;
-    // At process exit the driver may already be gone. Then there is nothing left to unload.
+    // At process exit, the driver may already be unloaded. Then nothing needs to be unloaded.
     const relaxed_capture_mode relaxed(cu_);
     cu_.cuLibraryUnload(library_);
 }
@@ -70,7 +70,7 @@ error kernel_set::try_to_load(const void *image) noexcept {
             cu_.cuLibraryUnload(library);
             return to_error(result);
         }
-        // cuLaunchKernel takes a kernel in place of a function: "CUfunction or CUkernel" in its manual.
+        // cuLaunchKernel also accepts a CUkernel cast to CUfunction ("CUfunction or CUkernel" in its manual).
         functions_[i] = reinterpret_cast<CUfunction>(kernel);
     }
     library_ = library;
@@ -78,7 +78,8 @@ error kernel_set::try_to_load(const void *image) noexcept {
 }
 
 error kernel_set::load_now() noexcept {
-    // The child of a fork has no driver, and its copy of the mutex may be locked. This query fails there first.
+    // A forked child has no driver, and its copy of the mutex may be locked. There, this query fails before the mutex
+    // is used.
     CUcontext current = nullptr;
     if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     const std::lock_guard lock(mutex_);

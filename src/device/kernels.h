@@ -1,4 +1,5 @@
-// The GPU kernels of an instance, read once for all devices and loaded into each context that needs them.
+// The GPU kernels of an instance. The library is loaded once for all devices, and the kernels are loaded into each
+// context that uses them.
 #pragma once
 
 #include <atomic>
@@ -13,42 +14,43 @@ namespace ferry {
 
 class kernel_set {
 public:
-    // `image`: null for ferry's own.
+    // `image`: null selects ferry's own kernels.
     explicit kernel_set(const driver_table &cu, const void *image = nullptr) noexcept : cu_(cu), image_(image) {}
     ~kernel_set();
     kernel_set(const kernel_set &) = delete;
     kernel_set &operator=(const kernel_set &) = delete;
 
-    // Reads the kernels on first need, without harm to captures. A failure is final, and later calls return its status.
-    // The exception is a lost context, in which every call fails: others may still load the kernels.
+    // Loads the library on first use, without disturbing captures. A failure is final, and later calls return the same
+    // status, except in a dead context: there every call fails, but another context may still load the kernels.
     error load() noexcept { return is_loaded() ? ok : load_now(); }
-    // Also loads the kernels into `context`, which must be current. That waits for the work running there (CUDA 13.0).
-    // Otherwise the first launch would do the same.
+    // Also loads the kernels into `context`, which must be current. This waits for the work that runs there (CUDA
+    // 13.0), as the first launch would otherwise do.
     error load_into(CUcontext context) noexcept {
         for (const std::atomic<CUcontext> &one : contexts_)
             if (one.load(std::memory_order_acquire) == context) return {};
         return load_into_now(context);
     }
-    // Called when a context ends, as another context may get its handle.
+    // Must be called when a context ends, because another context may get its handle.
     void forget(CUcontext context) noexcept;
     error get(gpu::kernel which, CUfunction &function) noexcept {
         if (error failed = load()) return failed;
         function = functions_[static_cast<unsigned>(which)];
         return {};
     }
-    // Never loads the kernels. Called before anything else.
+    // Disables the kernels permanently. Must be called first.
     void give_up() noexcept {
         why_ = {.status = FERRY_ERROR_UNSUPPORTED};
         state_.store(state::failed, std::memory_order_release);
     }
     bool is_loaded() const noexcept { return state_.load(std::memory_order_acquire) == state::loaded; }
-    // Whether the kernels are loaded or still may be. False after a final failure, and where an entry point is missing.
+    // Whether the kernels are loaded or can still be loaded. False after a final failure, and if an entry point is
+    // missing.
     bool may_serve() const noexcept {
         return state_.load(std::memory_order_acquire) != state::failed && !missing_entry_point();
     }
-    // The first entry point that kernels need and this driver lacks; null where it has them all.
+    // The first entry point that kernels require and this driver lacks; null if the driver has all of them.
     const char *missing_entry_point() const noexcept;
-    // The number of contexts that the kernels are known to be loaded into.
+    // The number of contexts into which the kernels are known to be loaded.
     std::uint32_t context_count() const noexcept;
 
 private:
@@ -62,10 +64,10 @@ private:
     const void *image_;
     std::atomic<state> state_ = state::not_requested;
     std::mutex mutex_;
-    error why_ = {}; // why loading failed; guarded by mutex_
+    error why_ = {}; // the reason why loading failed; guarded by mutex_
     CUlibrary library_ = nullptr;
     CUfunction functions_[gpu::kernel_count] = {};
-    std::atomic<CUcontext> contexts_[16] = {}; // kernels are loaded here; beyond 16, each call loads again
+    std::atomic<CUcontext> contexts_[16] = {}; // with loaded kernels; beyond 16, each call loads again
 };
 
 } // namespace ferry

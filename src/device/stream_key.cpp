@@ -16,7 +16,7 @@ const void *handle_of(CUstream stream) noexcept {
 error name_stream(const driver_table &cu, CUcontext context, CUstream stream, stream_key &key) noexcept {
     key = {{context, 0}, handle_of(stream), 0};
     if (!cu.cuStreamGetId) return {};
-    const relaxed_capture_mode relaxed(cu); // the queries below break a capture of this thread (CUDA 13.0)
+    const relaxed_capture_mode relaxed(cu); // the queries below would break a capture of this thread (CUDA 13.0)
     if (!relaxed.entered()) return relaxed.why();
     if (cu.cuStreamGetId(stream, &key.number)) key.number = 0;
     key.context = name_context(cu, context);

@@ -1,4 +1,4 @@
-// Identifies a stream, so that later work on the same stream is recognised.
+// Identifies a stream, so that later work on the same stream can be recognised.
 #pragma once
 
 #include "device/capture_mode.h"
@@ -6,7 +6,8 @@
 
 namespace ferry {
 
-// After a stream is destroyed, another stream may get its handle but not its number. Older drivers report no number.
+// After a stream is destroyed, a new stream may get the same handle, but not the same number. Older drivers report no
+// number.
 struct stream_key {
     context_name context;
     const void *stream;
@@ -14,7 +15,7 @@ struct stream_key {
     bool operator==(const stream_key &) const noexcept = default;
 };
 
-// Names a stream whose context is `context`. A default stream's context must be current.
+// Identifies a stream of `context`. For a default stream, the context must be current.
 error name_stream(const driver_table &cu, CUcontext context, CUstream stream, stream_key &key) noexcept;
 
 } // namespace ferry

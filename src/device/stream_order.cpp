@@ -13,7 +13,7 @@ bool follows_legacy_stream(const driver_table &cu, CUstream stream) noexcept {
 
 namespace {
 
-// An event recorded on the stream also comes after the work on the legacy stream.
+// An event recorded on the stream also waits for the work on the legacy stream.
 error wait_by_event(const driver_table &cu, CUstream stream) noexcept {
     if (!cu.cuEventCreate || !cu.cuEventRecord || !cu.cuEventSynchronize || !cu.cuEventDestroy)
         return to_error(cu.cuStreamSynchronize(CU_STREAM_LEGACY));
@@ -36,7 +36,7 @@ bool is_idle(const driver_table &cu, CUstream stream, bool legacy_counts) noexce
 void pass_to_device(const driver_table &cu, CUstream stream) noexcept {
     if (!cu.cuStreamQuery) return;
     const relaxed_capture_mode relaxed(cu);
-    if (relaxed.entered()) cu.cuStreamQuery(stream); // the answer does not matter
+    if (relaxed.entered()) cu.cuStreamQuery(stream); // the result does not matter
 }
 
 error pass_earlier_work(const driver_table &cu, CUstream stream, bool legacy_counts) noexcept {

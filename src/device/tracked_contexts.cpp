@@ -46,7 +46,8 @@ error tracked_contexts::track(CUcontext current, const tracked_context *&found) 
             memory_.deallocate(made, sizeof(tracked_context));
             return to_error(result);
         }
-    // Another thread may have tracked the context meanwhile. Then it has two records, and both are queried.
+    // Another thread may have tracked the context in the meantime. Then the context has two records, and both are
+    // queried.
     const std::lock_guard lock(mutex_);
     made->next = first_;
     first_ = made;
@@ -59,7 +60,7 @@ error tracked_contexts::ask_once(const tracked_context &one) const noexcept {
     const auto is_unknown = [](std::int32_t status) noexcept {
         return status == to_status(CUDA_ERROR_INVALID_CONTEXT) || status == to_status(CUDA_ERROR_INVALID_HANDLE);
     };
-    // An event must not be named once its context is destroyed.
+    // An event must not be passed to the driver after its context was destroyed.
     unsigned long long id = 0;
     error answer = identify(one.handle, id);
     if (is_unknown(answer.status) || (!answer && id != one.id)) return destroyed;
@@ -69,10 +70,10 @@ error tracked_contexts::ask_once(const tracked_context &one) const noexcept {
 }
 
 error tracked_contexts::ask(const tracked_context &one) const noexcept {
-    const relaxed_capture_mode relaxed(cu_); // a query would break another thread's capture
+    const relaxed_capture_mode relaxed(cu_); // a query would break a capture of another thread
     if (!relaxed.entered()) return {};
     const error dead = ask_once(one);
-    return dead ? ask_once(one) : ok; // a single spurious answer must not end a copy
+    return dead ? ask_once(one) : ok; // a single spurious result must not end a copy
 }
 
 void tracked_contexts::forget(const tracked_context &gone) noexcept {

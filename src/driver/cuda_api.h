@@ -1,7 +1,7 @@
-// The part of CUDA's driver API that ferry, its tests and its tools use, so that none of them needs CUDA's headers. The
-// names, values and layouts are those of cuda.h and cudaTypedefs.h 13.0. driver/symbols.inc has the signatures of the
-// entry points, driver/results.inc the results. tests/abi/cuda_api.py compares all of them with CUDA's own headers. It
-// parses this file, and refuses declarations of other forms than those below.
+// The part of CUDA's driver API that ferry, its tests and its tools use, so that none of them needs CUDA's headers.
+// Names, values and layouts are those of cuda.h and cudaTypedefs.h 13.0. driver/symbols.inc has the signatures of the
+// entry points, and driver/results.inc the results. tests/abi/cuda_api.py compares all of them with CUDA's own headers.
+// The test parses this file and rejects declarations of any form not used below.
 #pragma once
 
 #include <stddef.h>
@@ -48,7 +48,7 @@ using CUstreamCallback = void(CUDA_CB *)(CUstream, CUresult, void *);
 
 inline constexpr CUdevice CU_DEVICE_CPU = -1;
 inline constexpr CUdevice CU_DEVICE_INVALID = -2;
-// Macros, because they are no constant expressions.
+// Macros, because a cast to a pointer is not a constant expression.
 #define CU_STREAM_LEGACY (reinterpret_cast<CUstream>(1))
 #define CU_STREAM_PER_THREAD (reinterpret_cast<CUstream>(2))
 
@@ -599,7 +599,7 @@ struct CUgraphExecUpdateResultInfo {
     CUgraphNode errorNode, errorFromNode;
 };
 
-// ---- Entry points outside driver/symbols.inc: those that find the others, and those that only tests call
+// ---- Entry points outside driver/symbols.inc: entry points that resolve others, and entry points that only tests call
 
 using PFN_cuGetProcAddress_v11030 = CUresult(CUDAAPI *)(const char *, void **, int, cuuint64_t);
 using PFN_cuGetProcAddress_v12000 = CUresult(CUDAAPI *)(const char *, void **, int, cuuint64_t,

@@ -1,5 +1,5 @@
-// The formats of CUDA arrays, as seen on CUDA 13.0 (docs/driver.md): formats whose elements have a size (plain texels,
-// compressed blocks of 4 × 4 texels, packed video), and planar video, which is copied plane by plane.
+// The formats of CUDA arrays, as observed on CUDA 13.0 (docs/driver.md): formats whose elements have a size (plain
+// texels, compressed blocks of 4 × 4 texels, packed video), and planar video formats, which are copied plane by plane.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@ namespace ferry {
 
 struct array_format {
     CUarray_format name;
-    std::uint8_t bytes;    // of one element; of one channel where the number of channels is free
-    std::uint8_t channels; // the only number allowed; 0: 1, 2 or 4
-    std::uint8_t side;     // an element holds side × side texels
+    std::uint8_t bytes;    // per element; per channel where the number of channels varies
+    std::uint8_t channels; // the only permitted number; 0: 1, 2 or 4
+    std::uint8_t side;     // an element covers side × side texels
     bool is_video = false; // only in arrays with CUDA_ARRAY3D_VIDEO_ENCODE_DECODE
 };
 
@@ -61,12 +61,12 @@ inline constexpr array_format array_formats[] = {
     {CU_AD_FORMAT_Y416, 8, 4, 1, true},
 };
 
-// Video formats of three channels. An array of such a format has no elements of its own; its planes do.
+// Video formats with three channels. An array of such a format has no elements of its own, but its planes have.
 struct planar_format {
     CUarray_format name;
     CUarray_format plane_format;
-    std::uint8_t planes;       // 3: one channel each; 2: the second holds two channels
-    std::uint8_t across, down; // texels of the first plane for one texel of the others
+    std::uint8_t planes;       // 3: one channel per plane; 2: the second plane has two channels
+    std::uint8_t across, down; // texels of the first plane per texel of the other planes
 };
 
 inline constexpr planar_format planar_formats[] = {
@@ -89,9 +89,10 @@ constexpr const Format *find_format(const Format (&among)[count], CUarray_format
     return nullptr;
 }
 
-// The elements of an array in the units of a copy: the bytes of one, and the number in each dimension.
+// The elements of an array in the units of a copy: the size of an element, and the number of elements in each
+// dimension.
 struct array_elements {
-    std::uint32_t size = 0; // 0: no elements with this format or number of channels
+    std::uint32_t size = 0; // 0: this format or number of channels has no elements
     std::uint64_t across = 0, down = 1, deep = 1;
 };
 

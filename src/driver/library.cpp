@@ -34,7 +34,7 @@ void driver_library::close() noexcept {
 bool driver_library::open() noexcept {
     handle_ = open_library(library_name);
     if (!handle_) return false;
-    // The plain symbol has the signature of 11.3. _v2, since 12.0, has one more argument.
+    // The unversioned symbol has the signature of 11.3. _v2, introduced with 12.0, has an additional argument.
     get_proc_12_ = reinterpret_cast<PFN_cuGetProcAddress_v12000>(find("cuGetProcAddress_v2"));
     get_proc_11_ = reinterpret_cast<PFN_cuGetProcAddress_v11030>(find("cuGetProcAddress"));
     return true;

@@ -1,4 +1,4 @@
-// Finds the NVIDIA driver's library and resolves its entry points.
+// Opens the NVIDIA driver's library and resolves its entry points.
 #pragma once
 
 #include "driver/table.h"
@@ -12,11 +12,11 @@ public:
     driver_library &operator=(const driver_library &) = delete;
     ~driver_library() { close(); }
 
-    // Opens libcuda.so.1 or nvcuda.dll; false where the machine has none. Never opens libcuda.so, which may be the
+    // Opens libcuda.so.1 or nvcuda.dll; false if the machine has none. Never opens libcuda.so, which may be the
     // toolkit's stub.
     bool open() noexcept;
     void close() noexcept;
-    // Resolves through cuGetProcAddress, in whichever of its two signatures the library has. `user` is this object.
+    // Resolves through cuGetProcAddress, with whichever of its two signatures the library has. `user` is this object.
     resolver entry_points() noexcept;
 
 private:

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint16_t plain = 0, dead = FERRY_STATUS_CONTEXT_DEAD, retry = FERRY_STATUS_RETRY;
 
-// All names and texts in one constant, where rows point by offsets: an address would need a relocation of 24 bytes.
+// All names and texts are in one constant, and rows refer to them by offset: a pointer would need a relocation of 24
+// bytes.
 struct all_strings {
 #define FERRY_DRIVER_RESULT(number, name, traits, text) char name_##number[sizeof #name], text_##number[sizeof text];
 #include "driver/results.inc"

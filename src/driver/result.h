@@ -1,4 +1,4 @@
-// Converts the driver's results to statuses and to text, without calling the driver.
+// Converts the driver's results to statuses and text, without calling the driver.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ constexpr std::int32_t to_status(CUresult result) noexcept {
     return result == CUDA_SUCCESS ? FERRY_SUCCESS : FERRY_STATUS_DRIVER_BASE - static_cast<std::int32_t>(result);
 }
 
-// What a call returns for an object that no longer exists, such as an event that ended with its context.
+// The driver's status for an object that no longer exists, such as an event that was destroyed with its context.
 inline constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
 
-// Calls an entry point that this driver may lack.
+// Calls an entry point that the driver may lack.
 template <class Function, class... Arguments>
 std::int32_t call_optional(Function *entry, Arguments... arguments) noexcept {
     return entry ? to_status(entry(arguments...)) : FERRY_ERROR_UNSUPPORTED;
@@ -23,7 +23,7 @@ std::int32_t call_optional(Function *entry, Arguments... arguments) noexcept {
 
 constexpr error to_error(CUresult result) noexcept { return {.status = to_status(result)}; }
 
-// All null and 0 for results that this version does not know.
+// All null and 0 for results that this version of ferry does not know.
 struct driver_result {
     const char *name = nullptr;
     const char *text = nullptr;
@@ -35,13 +35,13 @@ driver_result find_driver_result(std::int32_t number) noexcept;
 const char *status_name(std::int32_t status) noexcept;
 const char *status_text(std::int32_t status) noexcept;
 std::uint32_t status_traits(std::int32_t status) noexcept;
-// Whether the status reports that a context has died. That may be another context than the call's: see
+// Whether the status reports the death of a context. The dead context can be another than the one used by the call: see
 // tracked_contexts.h.
 inline bool means_dead_context(std::int32_t status) noexcept {
     return status_traits(status) & FERRY_STATUS_CONTEXT_DEAD;
 }
 
-// At process exit the driver may be gone before the instance. Then nothing is left to release.
+// At process exit, the driver may be unloaded before the instance is closed. Then nothing needs to be released.
 inline bool is_driver_gone(const driver_table &cu) noexcept {
     CUcontext current = nullptr;
     const CUresult result = cu.cuCtxGetCurrent(&current);

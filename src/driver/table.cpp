@@ -11,7 +11,7 @@ void resolve_table(const resolver &from, driver_table &table, bool (&found)[driv
     const auto get_version =
         reinterpret_cast<PFN_cuDriverGetVersion_v2020>(from.get_proc(from.user, "cuDriverGetVersion", 2020));
     if (get_version && get_version(&newest) != CUDA_SUCCESS) newest = INT_MAX;
-    // The fields of the table are the rows' functions, in the same order.
+    // The table's fields are the functions of the rows, in the same order.
     using function = void (*)();
     static_assert(sizeof table == driver_symbol_count * sizeof(function));
     auto *field = reinterpret_cast<std::byte *>(&table);

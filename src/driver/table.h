@@ -1,10 +1,10 @@
-// The dependency on the driver: a table of entry points, filled through any resolver. The fields have the driver's own
-// names. An optional entry point that is missing is null.
+// The dependency on the driver: a table of entry points that any resolver can fill. The fields have the driver's names.
+// A missing optional entry point is null.
 #pragma once
 
 #include "driver/cuda_api.h"
 
-// The type of each entry point, by CUDA's name.
+// The type of each entry point, with CUDA's name.
 #define FERRY_DRIVER_SYMBOL(need, name, version, parameters)                                                           \
     using PFN_##name##_v##version = CUresult(CUDAAPI *) parameters;
 #include "driver/symbols.inc"
@@ -12,7 +12,7 @@
 
 namespace ferry {
 
-// `version` means what it means to cuGetProcAddress: returns the newest variant of `name` that is not newer than
+// `version` has the same meaning as for cuGetProcAddress: returns the newest variant of `name` that is not newer than
 // `version`.
 using get_proc_function = void *(*)(void *user, const char *name, int version);
 
@@ -21,7 +21,7 @@ struct resolver {
     void *user = nullptr;
 };
 
-// The field of an older signature has the version in its name.
+// The field of an older signature has the version as part of its name.
 struct driver_table {
 #define FERRY_DRIVER_SYMBOL(need, name, version, parameters) PFN_##name##_v##version name = nullptr;
 #define FERRY_DRIVER_OLDER_SYMBOL(need, name, version, parameters) PFN_##name##_v##version name##_v##version = nullptr;
@@ -29,7 +29,7 @@ struct driver_table {
 #undef FERRY_DRIVER_SYMBOL
 };
 
-// One row of driver/symbols.inc. driver_symbols has them in the same order.
+// One row of driver/symbols.inc. driver_symbols lists the rows in the same order.
 struct driver_symbol {
     const char *name;
     int version;
@@ -44,8 +44,8 @@ inline constexpr int driver_symbol_count = sizeof driver_symbols / sizeof driver
 
 // Fills `table` and sets found[i] for each row of driver_symbols.
 //
-// An older driver that is asked for a version it does not know may return the variant that it has, with a different
-// signature. So rows newer than the driver itself count as missing.
+// For a version that it does not know, an older driver may return its own variant, which has a different signature. So
+// rows that are newer than the driver count as missing.
 void resolve_table(const resolver &from, driver_table &table, bool (&found)[driver_symbol_count]) noexcept;
 
 } // namespace ferry

@@ -21,10 +21,10 @@ namespace ferry {
 
 namespace {
 
-// struct procmap_query and PROCMAP_QUERY of <linux/fs.h>, from Linux 6.11 on. Older systems refuse the request.
+// struct procmap_query and PROCMAP_QUERY of <linux/fs.h>, since Linux 6.11. Older systems reject the request.
 struct mapping_query {
     std::uint64_t size = sizeof(mapping_query);
-    std::uint64_t flags = 0; // 0: the mapping that holds `address`
+    std::uint64_t flags = 0; // 0: the mapping that contains `address`
     std::uint64_t address = 0;
     std::uint64_t first = 0, end = 0, access = 0, page_size = 0, offset = 0, inode = 0;
     std::uint32_t device_major = 0, device_minor = 0, name_size = 0, build_id_size = 0;
@@ -33,9 +33,9 @@ struct mapping_query {
 static_assert(sizeof(mapping_query) == 104);
 
 constexpr unsigned long query_mapping = _IOWR('f', 17, mapping_query);
-constexpr std::uint64_t readable = 1, writable = 2, shared = 8; // of `access`
-constexpr std::uint64_t or_next = 16;                           // of `flags`
-constexpr std::size_t longest_name = 512;                       // the size of a file with a longer one is unknown
+constexpr std::uint64_t readable = 1, writable = 2, shared = 8; // bits of `access`
+constexpr std::uint64_t or_next = 16;                           // bit of `flags`
+constexpr std::size_t longest_name = 512;                       // a file with a longer name has an unknown size
 
 class descriptor {
 public:
@@ -51,17 +51,17 @@ private:
     int number_;
 };
 
-// Reads one line of /proc/self/maps, such as "7f3c-7f3d rw-s 0000 08:01 1234   /tmp/name". Leaves out what a mapping
-// below the wanted address has beside its ends.
+// Parses one line of /proc/self/maps, such as "7f3c-7f3d rw-s 0000 08:01 1234   /tmp/name". For a mapping below the
+// requested address, parses only the address range.
 bool parse(std::string_view line, mapping_query &to, std::string_view &name) noexcept {
     const char *at = line.data(), *const end = at + line.size();
     const auto number = [&](auto &value, int base) noexcept {
         const auto [next, failed] = std::from_chars(at, end, value, base);
-        at = next == end ? next : next + 1; // and the character behind it
+        at = next == end ? next : next + 1; // skips the character after the number
         return failed == std::errc();
     };
     if (!number(to.first, 16) || !number(to.end, 16) || end - at < 5) return false;
-    if (to.end <= to.address) return true; // the rest does not matter
+    if (to.end <= to.address) return true; // below the requested address: the rest is not needed
     to.access = (at[0] == 'r' ? readable : 0) | (at[1] == 'w' ? writable : 0) | (at[3] == 's' ? shared : 0);
     at += 5;
     if (!number(to.offset, 16) || !number(to.device_major, 16) || !number(to.device_minor, 16) || !number(to.inode, 10))
@@ -71,13 +71,13 @@ bool parse(std::string_view line, mapping_query &to, std::string_view &name) noe
     return true;
 }
 
-// Finds a mapping as the query with `or_next` does.
+// Finds a mapping in the same way as the query with `or_next`.
 mapping_search search_list(mapping_query &query, char (&name)[longest_name]) noexcept {
     const descriptor list("/proc/self/maps", 0);
     if (list < 0) return mapping_search::unknown;
-    char text[4 * longest_name]; // holds the numbers of a line and a name that is not too long
+    char text[4 * longest_name]; // large enough for the numbers of a line and a name of the maximum length
     std::size_t held = 0;
-    bool is_cut = false; // the line at the front has lost its beginning
+    bool is_cut = false; // the start of the current line has been discarded
     for (;;) {
         const ssize_t more = read(list, text + held, sizeof text - held);
         if (more < 0) return mapping_search::unknown;
@@ -101,7 +101,7 @@ mapping_search search_list(mapping_query &query, char (&name)[longest_name]) noe
         held -= static_cast<std::size_t>(line - text);
         memmove(text, line, held);
         if (held < sizeof text) continue;
-        std::string_view file; // a name that is too long: only the numbers count
+        std::string_view file; // empty if the name is too long: only the numbers are used
         if (!is_cut && !parse({text, held}, query, file)) return mapping_search::unknown;
         if (!is_cut && query.end > query.address) {
             name[0] = '\0';
@@ -119,11 +119,12 @@ bool is_file(const struct stat &found, const mapping_query &mapping) noexcept {
 
 bool find_named_file(const char *name, const mapping_query &mapping, struct stat &found) noexcept {
     if (name[0] != '/' || stat(name, &found) != 0 || found.st_ino != mapping.inode) return false;
-    // File systems without a device of their own, such as overlayfs, report different ones for files and mappings.
+    // File systems without a block device, such as overlayfs, report different device numbers for files and for
+    // mappings.
     return is_file(found, mapping) || major(found.st_dev) == 0 || mapping.device_major == 0;
 }
 
-// Finds a file among the open ones, for files without a name.
+// Finds the mapped file among the open files, for files without a name.
 bool find_open_file(const mapping_query &mapping, struct stat &found) noexcept {
     const descriptor folder("/proc/self/fd", O_DIRECTORY);
     struct entry { // linux_dirent64
@@ -147,10 +148,10 @@ bool find_open_file(const mapping_query &mapping, struct stat &found) noexcept {
     }
 }
 
-// Returns the end of the part that surely lies within the mapped file.
+// Returns the end of the part that is certain to lie within the mapped file.
 std::uint64_t sure_end_of(const mapping_query &mapping, const char *name) noexcept {
     const std::string_view text = name;
-    // Shared memory of no file, and System V's, keep their size.
+    // Anonymous shared memory and System V shared memory have a fixed size.
     if (mapping.inode == 0 || text.starts_with("/dev/zero (deleted)") || text.starts_with("/SYSV")) return mapping.end;
     struct stat file;
     if (!find_named_file(name, mapping, file) && !find_open_file(mapping, file)) return mapping.first;
@@ -195,12 +196,12 @@ mapping_search address_space::find_from(std::uint64_t address, mapping_report &f
     else if (query.inode != 0) {
         query.name = reinterpret_cast<std::uintptr_t>(name);
         query.name_size = sizeof name;
-        if (ioctl(file, query_mapping, &query) != 0) name[0] = '\0'; // too long, or the mapping has just gone
+        if (ioctl(file, query_mapping, &query) != 0) name[0] = '\0'; // name too long, or the mapping has gone
     }
     if (result == mapping_search::found) {
         found.first = query.first;
         found.end = query.end;
-        found.is_readable = query.access & (readable | writable); // on all processors, what can be written can be read
+        found.is_readable = query.access & (readable | writable); // on all processors, writable memory is readable
         found.is_writable = query.access & writable;
         found.is_anonymous = query.inode == 0 && !(query.access & shared);
         found.sure_end = sure_end_of(query, name);

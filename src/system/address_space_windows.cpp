@@ -5,7 +5,7 @@
 
 namespace ferry {
 
-// Which regions CUDA makes on Windows is not known, so none is reported.
+// It is unknown which regions CUDA creates on Windows, so no region is reported.
 void address_space::open() noexcept {}
 bool address_space::find_readable(std::uint64_t, host_mapping &) const noexcept { return false; }
 
@@ -14,7 +14,7 @@ mapping_search address_space::find_from(std::uint64_t address, mapping_report &f
     for (;; address = found.end) {
         if (!VirtualQuery(reinterpret_cast<void *>(address), &region, sizeof region)) return mapping_search::nothing;
         found.first = reinterpret_cast<std::uintptr_t>(region.BaseAddress);
-        found.sure_end = found.end = found.first + region.RegionSize; // Windows does not shorten mapped files
+        found.sure_end = found.end = found.first + region.RegionSize; // Windows does not truncate mapped files
         if (region.State == MEM_COMMIT) break;
     }
     constexpr DWORD writable = PAGE_READWRITE | PAGE_WRITECOPY | PAGE_EXECUTE_READWRITE | PAGE_EXECUTE_WRITECOPY;

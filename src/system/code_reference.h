@@ -1,14 +1,14 @@
-// Keeps the shared library loaded that contains ferry. A program may unload the library while an instance is open, but
-// worker threads, and functions that the driver calls later, must not run in unmapped code.
+// Keeps the shared library that contains ferry loaded. A program may unload the library while an instance is open, but
+// worker threads and driver callbacks must not run in unmapped code.
 #pragma once
 
 namespace ferry {
 
-// Copies are the same reference.
+// Copies share the same reference.
 class code_reference {
 public:
-    void take() noexcept;          // none where ferry is part of the program itself
-    void release() const noexcept; // the caller's own reference must keep the code loaded until it returns
+    void take() noexcept;          // no effect if ferry is linked into the program
+    void release() const noexcept; // the caller's own reference must keep the code loaded until this returns
 
 private:
     void *library_ = nullptr;

@@ -1,4 +1,5 @@
-// Reports in about a nanosecond whether this process is a forked child: the system clears the mark's page in the child.
+// Reports within about a nanosecond whether this process is a forked child. The system clears the page of the mark in
+// the child.
 #pragma once
 
 namespace ferry {
@@ -10,7 +11,7 @@ public:
     fork_mark(const fork_mark &) = delete;
     fork_mark &operator=(const fork_mark &) = delete;
 
-    // Always false where the system cannot clear pages on fork.
+    // Always false if the system cannot clear pages on fork.
     bool is_in_child() const noexcept { return page_ && *page_ == 0; }
 
 private:

@@ -1,4 +1,4 @@
-// What sharing by the system's handles needs.
+// Operating-system handles for sharing memory and events.
 #pragma once
 
 #include <cstdint>
@@ -6,29 +6,31 @@
 
 namespace ferry {
 
-// The attributes that the driver asks for to create objects with Win32 handles: the process's default security, and
-// handles that children do not inherit. Null on systems without such handles.
+// The attributes with which the driver creates objects that have Win32 handles: default security, and handles that
+// child processes do not inherit. Null on other systems.
 void *default_handle_attributes() noexcept;
 
-// Whether the system's objects have file descriptors; else they have Windows's handles.
+// Whether the system's objects have file descriptors. Otherwise they have Windows handles.
 #if defined(_WIN32)
 inline constexpr bool has_descriptors = false;
 #else
 inline constexpr bool has_descriptors = true;
 #endif
 
-// Whether a file descriptor or a handle of Windows is open in this process.
+// Whether a file descriptor or Windows handle is open in this process.
 bool is_open_handle(std::int64_t handle) noexcept;
 
-// A second descriptor of a file, to be given away in place of the first; -1 if there is none. Its number is one that
-// nothing else of the process is likely to get.
+// Returns a second descriptor of a file, which can be handed out instead of the first; -1 on failure. The number is
+// chosen so that the rest of the process is unlikely to reuse it.
 int duplicate_descriptor(int descriptor) noexcept;
 void close_descriptor(int descriptor) noexcept;
-// For one to whom a duplicate was given, and who may have closed it: closes it if it still is a descriptor of that file.
+// For the recipient of a duplicate, which may have closed the duplicate: closes it if it is still a descriptor of the
+// same file.
 void close_duplicate(int duplicate, int descriptor) noexcept;
 
-// Owns a descriptor that stays open from one call of the program to another. A program may close descriptors that it
-// does not know, as daemons do, and its next file gets the same number. So the file is compared before it is closed.
+// Owns a descriptor that stays open between calls of the program. A program may close descriptors that it does not
+// know, as daemons do, and its next file then gets the same number. So the file is compared before the descriptor is
+// closed.
 class kept_descriptor {
 public:
     kept_descriptor() noexcept = default;
@@ -42,9 +44,9 @@ public:
         return *this;
     }
 
-    // The descriptor, or -1 if its number no longer names the file.
+    // Returns the descriptor, or -1 if its number no longer refers to the file.
     int get() const noexcept;
-    // Its number, for calls that do no harm to another file and that check the answer.
+    // Returns the number, for calls that cannot harm another file and whose callers check the result.
     int number() const noexcept { return number_; }
 
 private:

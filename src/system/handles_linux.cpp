@@ -19,7 +19,7 @@ bool is_open_handle(std::int64_t handle) noexcept {
 }
 
 int duplicate_descriptor(int descriptor) noexcept {
-    // The system gives out the lowest free number, unless a higher one is asked for.
+    // The system assigns the lowest free number unless the caller requests a higher minimum.
     for (const int lowest : {1000, 0}) {
         const int made = fcntl(descriptor, F_DUPFD_CLOEXEC, lowest);
         if (made >= 0) return made;
@@ -29,8 +29,8 @@ int duplicate_descriptor(int descriptor) noexcept {
 
 void close_descriptor(int descriptor) noexcept { close(descriptor); }
 
-// All descriptors of a device node look alike to fstat. Where the system does not tell whether two are of one opening,
-// a descriptor that is none of a plain file stays open.
+// fstat cannot distinguish descriptors of the same device node. If the system cannot report whether two descriptors
+// share an open file description, a descriptor that is not of a regular file stays open.
 void close_duplicate(int duplicate, int descriptor) noexcept {
     constexpr int duplicate_query = 1024 + 3; // F_DUPFD_QUERY, Linux 6.10
     constexpr int of_file = 0;                // KCMP_FILE

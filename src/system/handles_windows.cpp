@@ -5,8 +5,8 @@
 
 namespace ferry {
 
-// CUDA's headers speak of a SECURITY_ATTRIBUTES, while NVIDIA's samples pass an OBJECT_ATTRIBUTES. Zeros after the
-// length say the same in both: default security.
+// CUDA's headers document a SECURITY_ATTRIBUTES, but NVIDIA's samples pass an OBJECT_ATTRIBUTES. With only zeros after
+// the length, both structs mean default security.
 void *default_handle_attributes() noexcept {
     static struct {
         ULONG length;

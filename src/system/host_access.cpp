@@ -30,7 +30,7 @@ bool host_access::find_barred(const address_span &range, host_use use, address_s
         }
         const std::uint64_t last = barred.last = std::min(range.last, found->end - 1);
         if (!(use == host_use::write ? found->is_writable : found->is_readable)) return true;
-        // Nothing is accessible beyond the end of a file, so the last byte stands for all that may lie there.
+        // No byte past the end of a file is accessible, so testing the last byte covers all bytes past the end.
         if (last >= found->sure_end) {
             barred.first = std::max(at, found->sure_end);
             if (!host_range_is_readable(last, last)) return true;

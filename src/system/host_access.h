@@ -1,4 +1,4 @@
-// Finds host memory that the process may not read or write. Looks at the process's mappings and at the sizes of mapped
+// Finds host memory that the process may not read or write. Checks the process's mappings and the sizes of mapped
 // files, because a probe that touched the memory would allocate pages of sparse files.
 #pragma once
 
@@ -12,25 +12,25 @@ namespace ferry {
 
 enum class host_use : std::uint8_t { read, write };
 
-// Serves one call: what it has learnt about a mapping counts until its end.
+// Serves one call: cached properties of a mapping are valid until the call ends.
 class host_access {
 public:
     explicit host_access(const address_space &mappings) noexcept : mappings_(mappings) {}
 
-    // Finds the first bytes of `range` that the process may not use, up to the end of their mapping or hole. Where the
-    // system does not report mappings, only tests whether the first and the last byte can be read.
+    // Finds the first bytes of `range` that the process may not access, up to the end of their mapping or hole. If the
+    // system does not report mappings, tests only whether the first and the last byte are readable.
     //
-    // Does not notice file systems without room for the pages of a hole, protection keys and guard regions.
+    // Does not detect full file systems that cannot allocate the pages of a hole, protection keys, or guard regions.
     bool find_barred(const address_span &range, host_use use, address_span &barred) noexcept;
 
-    // Returns whether an end of the range lies in a guard region (MADV_GUARD_INSTALL), such as that of a stack. Reads
-    // memory of no file, which allocates nothing.
+    // Returns whether the first or last byte of the range is in a guard region (MADV_GUARD_INSTALL), such as the guard
+    // region of a stack. Reads only memory that is not backed by a file, so no page of a file is allocated.
     bool has_guarded_end(const address_span &range) noexcept;
 
 private:
     const mapping_report *find(std::uint64_t address, mapping_search &result) noexcept;
 
-    // Ranges of one call often alternate between a few mappings.
+    // The ranges of one call often alternate between a few mappings.
     static constexpr std::size_t most = 8;
 
     const address_space &mappings_;

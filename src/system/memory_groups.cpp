@@ -8,7 +8,7 @@ namespace ferry {
 
 namespace {
 
-// Takes what is in front of the next `separator` off the text. Takes everything if there is none.
+// Removes the text before the next `separator` and returns it. Removes the whole text if there is no separator.
 std::string_view take_until(std::string_view &text, char separator) noexcept {
     const std::size_t length = std::min(text.find(separator), text.size());
     const std::string_view taken = text.substr(0, length);
@@ -22,15 +22,15 @@ bool has_word(std::string_view list, std::string_view word) noexcept {
     return false;
 }
 
-// A line of /proc/self/cgroup, such as "4:memory:/docker/0123" or "0::/user.slice".
+// Parses a line of /proc/self/cgroup, such as "4:memory:/docker/0123" or "0::/user.slice".
 bool names_group(std::string_view line, group_version version, std::string_view &path) noexcept {
     const std::string_view number = take_until(line, ':'), controllers = take_until(line, ':');
     path = line;
     return version == group_version::v1 ? has_word(controllers, "memory") : number == "0" && controllers.empty();
 }
 
-// proc_pid_mountinfo(5): spaces, tabs, line feeds and backslashes in names are written as octal numbers. Returns false if
-// the name does not fit.
+// proc_pid_mountinfo(5): spaces, tabs, line feeds and backslashes in names are written as octal numbers. Returns false
+// if the name is too long.
 bool decode_name(std::string_view name, group_name &to) noexcept {
     std::size_t length = 0;
     while (!name.empty() && length + 1 < sizeof to.text) {
@@ -47,17 +47,17 @@ bool decode_name(std::string_view name, group_name &to) noexcept {
     return name.empty();
 }
 
-// The path of a group from the root of a mount on; false if the group is not below this root.
+// Returns the path of a group relative to the root of a mount; false if the group is not below this root.
 bool path_below(std::string_view root, std::string_view path, std::string_view &rest) noexcept {
     if (root == "/") root = "";
     if (path.substr(0, root.size()) != root) return false;
     rest = path.substr(root.size());
     if (!rest.empty() && rest[0] != '/') return false;
     if (rest == "/") rest = "";
-    return rest.find("/..") == std::string_view::npos; // outside of the namespace of the mount
+    return rest.find("/..") == std::string_view::npos; // outside the namespace of the mount
 }
 
-// A line of /proc/self/mountinfo, such as "35 31 0:32 /root /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory".
+// Parses a line of /proc/self/mountinfo, such as "35 31 0:32 /root /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory".
 bool shows_groups(std::string_view line, group_version version, std::string_view &root,
                   std::string_view &mount_point) noexcept {
     for (int field = 1; field <= 5; ++field) {
@@ -120,7 +120,7 @@ std::uint64_t memory_left_in(group_version version, memory_group &group, number_
     for (;;) {
         std::uint64_t limit = UINT64_MAX, of_parents = 0, used = 0, cached = 0;
         find(is_v1 ? "memory.limit_in_bytes" : "memory.max", "", limit);
-        // Version 1 also reports the smallest limit of all parents, even of those that are not mounted here.
+        // Version 1 also reports the smallest limit of all parents, including parents that are not mounted here.
         if (is_v1 && find("memory.stat", "hierarchical_memory_limit ", of_parents)) limit = std::min(limit, of_parents);
         if (limit != UINT64_MAX && find(is_v1 ? "memory.usage_in_bytes" : "memory.current", "", used)) {
             find("memory.stat", is_v1 ? "total_inactive_file " : "inactive_file ", cached);
@@ -129,7 +129,7 @@ std::uint64_t memory_left_in(group_version version, memory_group &group, number_
         }
         if (std::strlen(directory) <= group.mount_length) return left;
         *std::strrchr(directory, '/') = '\0';
-        // Before Linux 5.11, a group of version 1 may leave its children alone.
+        // Before Linux 5.11, a version 1 group may exclude its children from its limit.
         std::uint64_t is_parent = 1;
         if (is_v1 && find("memory.use_hierarchy", "", is_parent) && !is_parent) return left;
     }

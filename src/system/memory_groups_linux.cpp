@@ -13,7 +13,8 @@ namespace ferry {
 
 namespace {
 
-// Reads a file line by line. Its buffer is short, because callers may have small stacks: a longer line is left out.
+// Reads a file line by line and skips lines that exceed its buffer. The buffer is short because callers may have small
+// stacks.
 class lines_of {
 public:
     explicit lines_of(const char *path) noexcept : file_(open(path, O_RDONLY | O_CLOEXEC)) {}
@@ -33,7 +34,7 @@ public:
                 continue;
             }
             if (!fill()) {
-                line = {begin_, static_cast<std::size_t>(end_ - begin_)}; // a last line without a line feed
+                line = {begin_, static_cast<std::size_t>(end_ - begin_)}; // the last line has no line feed
                 begin_ = end_;
                 return !line.empty() && !is_cut_;
             }
@@ -41,7 +42,7 @@ public:
     }
 
 private:
-    // Reads on behind a line that is not complete. False at the end of the file.
+    // Reads more of the file after an incomplete line. False at the end of the file.
     bool fill() noexcept {
         if (file_ < 0) return false;
         if (begin_ == text_ && end_ == text_ + sizeof text_) {
@@ -59,7 +60,7 @@ private:
     const int file_;
     char text_[1024];
     const char *begin_ = text_, *end_ = text_;
-    bool is_cut_ = false; // the line has lost its beginning
+    bool is_cut_ = false; // the start of the current line has been discarded
 };
 
 bool read_number_of_file(const char *path, const char *key, std::uint64_t &number) noexcept {

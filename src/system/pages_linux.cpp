@@ -22,12 +22,12 @@ namespace ferry {
 
 namespace {
 
-// Below this size, reading how much memory is left takes longer than obtaining the memory.
+// Below this size, reading the amount of free memory takes longer than allocating the memory.
 constexpr std::uint64_t worth_asking = std::uint64_t{16} << 20;
 
 thread_local std::uint64_t faulting_ns = 0;
 
-// libc has no wrappers for mbind and get_mempolicy (node_of_page); a sandbox may forbid both.
+// libc has no wrappers for mbind and get_mempolicy (node_of_page), and a sandbox may forbid both.
 void prefer_node(void *pages, std::uint64_t size, int node) noexcept {
     constexpr unsigned bits = 8 * sizeof(unsigned long);
     unsigned long nodes[1024 / bits] = {};
@@ -37,7 +37,7 @@ void prefer_node(void *pages, std::uint64_t size, int node) noexcept {
     syscall(SYS_mbind, pages, size, MPOL_PREFERRED, nodes, 1024UL + 1, 0U);
 }
 
-// The beginning of a small file. Its bytes are not on the stack, which may be small.
+// The beginning of a small file. Its bytes are not on the stack, because callers may have small stacks.
 class text {
 public:
     text() noexcept {
@@ -80,8 +80,8 @@ bool find_number(const text &in, const char *key, std::uint64_t &number) noexcep
     return end != at;
 }
 
-// Returns whether the system gives programs that ask for them huge pages of the usual size. With other small pages than
-// 4 KiB, huge ones may be as large as 512 MiB.
+// Returns whether the system provides huge pages of the usual size to programs that request them. If small pages are
+// not 4 KiB, huge pages may be as large as 512 MiB.
 bool has_huge_pages() noexcept {
     text read;
     std::uint64_t size = 0;
@@ -101,8 +101,9 @@ bool is_present(std::uint64_t address) noexcept {
     return mincore(reinterpret_cast<void *>(address / page * page), page, &present) != 0 || present & 1;
 }
 
-// Replaces private pages by shared ones, in as many objects of the kernel as threads touch them: each object has a lock.
-// Measured on 16 processors beside an H100: 1 GiB in one object is touched in 220 ms, in 16 objects in 90 to 140 ms.
+// Replaces private pages by shared pages in several kernel objects, so that threads rarely contend for the lock of one
+// object. Measured on 16 processors beside an H100: 1 GiB is touched in 220 ms with one object, and in 90 to 140 ms
+// with 16 objects.
 bool map_shared(void *pages, std::uint64_t size) noexcept {
     constexpr std::uint64_t objects = 16;
     const std::uint64_t share = round_up(divide_up(size, objects), size >= objects * huge_page ? huge_page : size);
@@ -111,7 +112,7 @@ bool map_shared(void *pages, std::uint64_t size) noexcept {
         const std::uint64_t length = std::min(share, size - at);
         if (mmap(part, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
             return false;
-        madvise(part, length, MADV_HUGEPAGE); // before Linux 6.1, where shmem_enabled is `advise`
+        madvise(part, length, MADV_HUGEPAGE); // for Linux before 6.1 with shmem_enabled set to `advise`
     }
     return true;
 }
@@ -136,7 +137,7 @@ void *map_pages(std::uint64_t size, int node, inheritance children) noexcept {
         if (pages + size != first + whole) munmap(pages + size, static_cast<std::size_t>(first + whole - pages) - size);
         madvise(pages, size, MADV_HUGEPAGE);
     }
-    // A child would get copies of private pages, which the kernel makes of all pinned pages at the fork.
+    // Prevents copies of private pages in a child: the kernel copies all pinned pages at the fork.
     const bool is_inherited_right =
         children == inheritance::shared ? map_shared(pages, size) : madvise(pages, size, MADV_DONTFORK) == 0;
     if (!is_inherited_right) {
@@ -147,8 +148,8 @@ void *map_pages(std::uint64_t size, int node, inheritance children) noexcept {
     return pages;
 }
 
-// Several threads give back 1 GiB of shared pages in 20 ms, one thread in 80 (16 processors beside an H100). Taking pages
-// out of the page tables, unlike unmapping, holds up no other thread.
+// Several threads release 1 GiB of shared pages in 20 ms, one thread in 80 ms (16 processors beside an H100). Unlike
+// unmapping, removing pages from the page tables does not block other threads.
 void unmap_pages(void *pages, std::uint64_t size) noexcept {
     constexpr std::uint64_t worth_threads = std::uint64_t{64} << 20;
     size = round_up(size, page_size());
@@ -159,9 +160,9 @@ void unmap_pages(void *pages, std::uint64_t size) noexcept {
     });
 }
 
-// By default the system gives shared memory small pages (shmem_enabled: never). Collapsing (Linux 6.1) asks for huge ones
-// all the same, and backs those of which a small page is present. Measured on 16 processors beside an H100, 1 GiB, 8
-// threads: 37 ms in place of 157, released in 3 ms in place of 94.
+// By default the system backs shared memory with small pages (shmem_enabled: never). Collapsing (Linux 6.1) requests
+// huge pages regardless of that setting, for ranges in which at least one small page is present. Measured on 16
+// processors beside an H100, 1 GiB, 8 threads: 37 ms instead of 157, released in 3 ms instead of 94.
 void back_with_huge_pages(void *pages, std::uint64_t size) noexcept {
     constexpr int collapse = 25; // MADV_COLLAPSE, which headers before Linux 6.1 lack
     const std::uint64_t whole = size / huge_page * huge_page;
@@ -171,20 +172,20 @@ void back_with_huge_pages(void *pages, std::uint64_t size) noexcept {
     madvise(pages, whole, collapse);
 }
 
-// The pages at both ends are asked for whole, so that memory of malloc() remains one mapping. Measured on 16 processors
-// beside an H100, 1 GiB, 8 threads: touched in 28 ms in place of 81, unmapped in 3 ms in place of 51.
+// The request includes the whole pages at both ends, so that memory of malloc() remains one mapping. Measured on 16
+// processors beside an H100, 1 GiB, 8 threads: touched in 28 ms instead of 81, unmapped in 3 ms instead of 51.
 bool ask_for_huge_pages(void *memory, std::uint64_t size) noexcept {
     constexpr std::uint64_t large = 2 * huge_page;
     if (size < large || !gives_huge_pages()) return false;
     const std::uint64_t page = page_size(), at = reinterpret_cast<std::uintptr_t>(memory);
     const std::uint64_t begin = at / page * page, end = round_up(at + size, page);
-    for (const std::uint64_t quarter : {1, 2, 3}) // pages at the ends are read by checks, and come to be there
+    for (const std::uint64_t quarter : {1, 2, 3}) // not the ends, which earlier checks have read
         if (is_present(at + size / 4 * quarter)) return false;
     return madvise(reinterpret_cast<void *>(begin), end - begin, MADV_HUGEPAGE) == 0;
 }
 
 void fault_in(void *memory, std::uint64_t size) noexcept {
-#if defined(MADV_POPULATE_WRITE) // Linux 5.14; older kernels refuse it, and writing faults the pages in
+#if defined(MADV_POPULATE_WRITE) // Linux 5.14; on older kernels, writing faults the pages in
     constexpr std::uint64_t few_pages = 4;
     const std::uint64_t page = page_size(), at = reinterpret_cast<std::uintptr_t>(memory);
     const std::uint64_t begin = at / page * page, end = round_up(at + size, page);

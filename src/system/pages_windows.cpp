@@ -10,7 +10,7 @@ namespace ferry {
 
 namespace {
 
-// The number that the system itself passes for no preference; not every header names it.
+// The value that the system itself uses for "no preference"; not every header defines it.
 constexpr DWORD no_preferred_node = 0xffff'ffff;
 
 } // namespace
@@ -21,7 +21,7 @@ std::uint64_t page_size() noexcept {
     return info.dwPageSize;
 }
 
-// Pages of 4 KiB. Large pages need a privilege that few accounts have.
+// Pages of 4 KiB. Large pages require a privilege that few accounts have.
 void *map_pages(std::uint64_t size, int node, inheritance) noexcept {
     const DWORD preferred = node == any_node ? no_preferred_node : static_cast<DWORD>(node);
     return VirtualAllocExNuma(GetCurrentProcess(), nullptr, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE, preferred);
@@ -32,7 +32,7 @@ void unmap_pages(void *pages, std::uint64_t) noexcept { VirtualFree(pages, 0, ME
 void back_with_huge_pages(void *, std::uint64_t) noexcept {}
 bool ask_for_huge_pages(void *, std::uint64_t) noexcept { return false; }
 
-void fault_in(void *, std::uint64_t) noexcept {} // Windows has no such request, and writing faults the pages in
+void fault_in(void *, std::uint64_t) noexcept {} // Windows has no such request; writing faults the pages in
 void fault_in_page(void *) noexcept {}
 std::uint64_t faulting_ns_of_caller() noexcept { return 0; }
 

@@ -29,12 +29,13 @@ std::size_t read_file(const char *path, char *text, std::size_t size) noexcept {
 }
 
 struct process_state {
-    char letter = 0; // Z and X: the process has ended, but its number is still taken
+    char letter = 0; // Z and X: the process has ended, but its number is still in use
     std::uint64_t start_time = 0;
 };
 
-// proc(5): field 3 of stat is the state, field 22 the start time. Field 2, in parentheses, may hold any character. This is
-// the file of the first thread: QEMU writes that of its own process itself, with another start time than others see.
+// proc(5): field 3 of stat is the state, field 22 the start time. Field 2, in parentheses, may contain any character.
+// Reads the stat file of the first thread, because QEMU emulates the file of its own process with a different start
+// time.
 bool read_state(pid_t process, process_state &state) noexcept {
     char path[60], text[1024];
     std::snprintf(path, sizeof path, "/proc/%d/task/%d/stat", static_cast<int>(process), static_cast<int>(process));

@@ -30,7 +30,7 @@ process_identity own_process() noexcept {
     }
     own.number = GetCurrentProcessId();
     own.start_time = start_time_of(GetCurrentProcess());
-    own.number_space = 1; // process numbers are those of the whole machine
+    own.number_space = 1; // process numbers are unique on the machine
     return own;
 }
 
@@ -39,7 +39,7 @@ bool is_gone(const process_identity &other, const process_identity &own) noexcep
     if (other.number == 0 || other.number > UINT32_MAX) return true;
     constexpr DWORD rights = SYNCHRONIZE | PROCESS_QUERY_LIMITED_INFORMATION;
     const HANDLE process = OpenProcess(rights, FALSE, static_cast<DWORD>(other.number));
-    if (!process) return GetLastError() == ERROR_INVALID_PARAMETER; // no process has the number
+    if (!process) return GetLastError() == ERROR_INVALID_PARAMETER; // no process has this number
     const bool has_ended = WaitForSingleObject(process, 0) == WAIT_OBJECT_0;
     const std::uint64_t start_time = start_time_of(process);
     CloseHandle(process);

@@ -20,17 +20,17 @@ namespace ferry {
 
 namespace {
 
-// FUTEX_WAIT with a timeout of zero compares the word at the address with another and returns at once. It fails with
-// EFAULT where a plain read would crash the process. It is the cheapest system call that reads memory this way, above
-// all after a pause.
+// FUTEX_WAIT with a timeout of zero compares the word at the address with another value and returns at once. It fails
+// with EFAULT where a plain read would crash the process. It is the cheapest system call that reads memory in this way,
+// especially after a pause.
 bool is_readable(std::uint64_t address) noexcept {
     const timespec no_time = {};
     const std::uint64_t word = address & ~std::uint64_t{3};
     return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0x5eed, &no_time, nullptr, 0) == 0 || errno != EFAULT;
 }
 
-// Tests many addresses at once: a write to a pipe fails if one of its bytes cannot be read. Each call has its own pipe,
-// because a write locks the pipe even while it waits for a page.
+// Tests many addresses at once: a write to a pipe fails if one of its bytes cannot be read. Each call creates its own
+// pipe, because a write keeps the pipe locked even while it waits for a page.
 class address_tests {
 public:
     address_tests() noexcept = default;
@@ -47,7 +47,7 @@ public:
         return count_ < at_once || finish();
     }
 
-    // Returns whether all addresses are readable that were added since the last tests.
+    // Returns whether all addresses that were added since the previous tests are readable.
     bool finish() noexcept {
         const std::size_t count = std::exchange(count_, 0);
         if (count > few && can_write(count)) return true;
@@ -57,10 +57,10 @@ public:
     }
 
 private:
-    // Returns false also if the system refuses the pipe.
+    // Also returns false if the system refuses to create the pipe.
     bool can_write(std::size_t count) noexcept {
         if (pipe_[0] < 0 && pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0) return false;
-        // The sanitizers would take a call of libc's writev for reads by the program itself.
+        // The sanitizers would treat a call of libc's writev as reads by the program itself.
         char written[at_once];
         return syscall(SYS_writev, pipe_[1], bytes_, count) == static_cast<long>(count) &&
                read(pipe_[0], written, count) == static_cast<ssize_t>(count);
@@ -75,12 +75,12 @@ private:
     iovec bytes_[at_once];
 };
 
-// Tests addresses by their mappings, and one by one where the system does not report the mapping.
+// Tests addresses by their mappings. Tests addresses one by one if the system does not report the mapping.
 class mapping_tests {
 public:
     explicit mapping_tests(const address_space &of) noexcept : of_(of) {}
 
-    // As address_tests.
+    // Same as address_tests.
     bool add(std::uint64_t address) noexcept {
         if (known *const one = find(address)) {
             one->highest = std::max(one->highest, address);
@@ -106,7 +106,7 @@ public:
 
 private:
     struct known {
-        host_mapping mapping; // holds no address before it is known
+        host_mapping mapping; // contains no address until it is known
         std::uint64_t highest;
     };
 
@@ -116,15 +116,15 @@ private:
             if (known_[i].mapping.holds(address)) return &known_[latest_ = i];
         return nullptr;
     }
-    // A file is unreadable only beyond its end, so the highest address stands for all.
+    // A file is unreadable only past its end, so testing the highest address covers all addresses.
     bool end(const known &one) noexcept {
         return one.mapping.end == 0 || one.mapping.is_private || tests_.add(one.highest);
     }
 
-    // Addresses often alternate between a few mappings. A search takes a tenth of the 0.3 us that a query to the system
-    // takes (virtual machine, Linux 6.18).
+    // Addresses often alternate between a few mappings. A search takes a tenth of the time of a query to the system,
+    // which takes 0.3 us (virtual machine, Linux 6.18).
     static constexpr unsigned most = 32;
-    static constexpr int few = 4; // then the addresses lie in other mappings, or the system does not tell
+    static constexpr int few = 4; // then the addresses lie in other mappings, or the system does not report mappings
 
     const address_space &of_;
     known known_[most] = {};
@@ -146,7 +146,7 @@ bool host_ranges_are_readable(const address_space &mappings, std::size_t count,
                               function_ref<address_span(std::size_t)> range) noexcept {
     const int kept = errno;
     const int page_bits = std::countr_zero(page_size());
-    std::uint64_t last_page = UINT64_MAX; // of the address added last
+    std::uint64_t last_page = UINT64_MAX; // the page of the last address added
     mapping_tests tests(mappings);
     bool all = true;
     const auto add = [&](std::uint64_t address) noexcept {

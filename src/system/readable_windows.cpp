@@ -7,7 +7,7 @@ namespace ferry {
 
 namespace {
 
-// Remembers the region of the last address: VirtualQuery takes microseconds, and ranges lie close together.
+// Caches the region of the last address: VirtualQuery takes microseconds, and ranges are usually close together.
 class readable_region {
 public:
     bool contains(std::uint64_t address) noexcept {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t line = 64;
 
-// stream_line() copies a line. `to` is a multiple of its size.
+// stream_line() copies one line. `to` must be a multiple of the line size.
 #if defined(__SSE2__)
 constexpr bool has_streaming_stores = true;
 
@@ -52,15 +52,15 @@ void stream_lines(std::byte *to, const std::byte *from, std::uint64_t count) noe
         stream_line(to, from);
 }
 
-// Only for Linux, because nothing else was measured and MinGW does not keep the stack aligned. Processors before the
-// Xeons of 2023 were not measured.
+// Linux only: no other system was measured, and MinGW does not keep the stack aligned. Processors before the Xeons of
+// 2023 were not measured.
 #if defined(__x86_64__) && defined(__linux__)
-// Whether the processor has AVX-512, and the system saves its registers.
+// Whether the processor has AVX-512 and the system saves its registers.
 [[gnu::cold]] bool find_whole_lines() noexcept {
     constexpr unsigned osxsave = 1U << 27, avx512f = 1U << 16, states = 0xe6;
     unsigned a = 0, b = 0, c = 0, d = 0, low = 0, high = 0;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & osxsave)) return false;
-    asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0)); // volatile: not before that test, without which it traps
+    asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0)); // volatile: traps unless the test above comes first
     return (low & states) == states && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & avx512f);
 }
 
@@ -79,7 +79,7 @@ void stream_whole_lines(std::byte *, const std::byte *, std::uint64_t) noexcept 
 
 bool has_whole_lines() noexcept {
     enum : int { unknown, no, yes };
-    static std::atomic<int> known = unknown; // virtual machines take microseconds to answer
+    static std::atomic<int> known = unknown; // CPUID takes microseconds on virtual machines
     int found = known.load(std::memory_order_relaxed);
     if (found == unknown) known.store(found = find_whole_lines() ? yes : no, std::memory_order_relaxed);
     return found == yes;
@@ -101,7 +101,7 @@ void end_streaming() noexcept {
 #if defined(__SSE2__)
     _mm_sfence();
 #endif
-    // On Arm a release orders these stores like any others (Arm's architecture relaxes only the order of ldnp).
+    // On Arm, a release orders these stores like any other stores (Arm's architecture relaxes only the order of ldnp).
 }
 
 } // namespace ferry

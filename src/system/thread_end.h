@@ -1,5 +1,5 @@
-// Calls a function at the end of each thread that asked for it. Unlike the destructor of a thread_local, it can be closed,
-// so the library can be unloaded while such threads live on.
+// Calls a function at the end of each thread that requested it. Unlike the destructor of a thread_local, it can be
+// closed, so the library can be unloaded while such threads are still running.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,10 @@ namespace ferry {
 
 class thread_end {
 public:
-    // `at_end` gets the value that the thread has set. False if the system has no room for another such function.
+    // `at_end` receives the value that the thread has set. False if the system cannot register another function.
     [[nodiscard]] bool open(void (*at_end)(void *value)) noexcept;
-    // Afterwards the function is not called. Meanwhile some systems call it for threads that live on.
+    // After close() returns, the function is no longer called. During close(), some systems call it for threads that
+    // are still running.
     void close() noexcept;
     void set(void *value) noexcept; // for the calling thread; not null
 
@@ -18,7 +19,7 @@ private:
     std::uint32_t key_ = 0;
 };
 
-// Calls the function in every child that a fork makes of this process. It cannot be taken back.
+// Calls the function in every child that this process forks. The registration cannot be undone.
 [[nodiscard]] bool call_in_forked_child(void (*function)()) noexcept;
 
 } // namespace ferry

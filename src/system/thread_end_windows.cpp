@@ -6,7 +6,7 @@
 namespace ferry {
 
 bool thread_end::open(void (*at_end)(void *value)) noexcept {
-    const DWORD key = FlsAlloc(at_end); // the calling conventions are the same on 64-bit Windows
+    const DWORD key = FlsAlloc(at_end); // 64-bit Windows has one calling convention
     key_ = key;
     return key != FLS_OUT_OF_INDEXES;
 }

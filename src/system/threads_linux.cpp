@@ -41,7 +41,7 @@ processor_set processors_of_node(int node) noexcept {
     std::snprintf(name, sizeof name, "/sys/devices/system/node/node%d/cpulist", node);
     std::FILE *const file = std::fopen(name, "re");
     if (!file) return found;
-    // A comma-separated list of numbers and ranges: 0-7,16-23.
+    // Parses a comma-separated list of numbers and ranges: 0-7,16-23.
     unsigned first = 0;
     while (std::fscanf(file, "%u", &first) == 1) {
         unsigned last = first;
@@ -74,29 +74,29 @@ bool run_on(const processor_set &processors) noexcept {
     return sched_setaffinity(0, sizeof processors.words, reinterpret_cast<const cpu_set_t *>(processors.words)) == 0;
 }
 
-// On Linux niceness belongs to a thread, and getpid() names the main thread.
+// On Linux, niceness is a property of a thread, and getpid() identifies the main thread.
 void set_niceness(int wanted) noexcept {
     const int of_process = getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
     if (wanted == thread_traits::niceness_of_process) wanted = of_process;
     if (setpriority(PRIO_PROCESS, 0, wanted) == 0) return;
-    rlimit granted = {}; // as 20 - niceness
+    rlimit granted = {}; // stored as 20 - niceness
     const bool is_limited = getrlimit(RLIMIT_NICE, &granted) == 0 && granted.rlim_cur <= 40;
     const int lowest = is_limited ? 20 - static_cast<int>(granted.rlim_cur) : of_process;
     if (lowest < of_process && setpriority(PRIO_PROCESS, 0, std::max(wanted, lowest)) == 0) return;
     setpriority(PRIO_PROCESS, 0, of_process);
 }
 
-// Linux 6.12 and later give a thread of the default class the slice that it asks for. A thread that wakes runs before
-// those with longer slices. Older systems ignore the slice.
+// Since Linux 6.12, a thread of the default class can request a time slice. A thread that wakes up runs before threads
+// with longer slices. Older systems ignore the slice.
 void ask_for_short_slices() noexcept {
-    struct { // of the system call, version 0
+    struct { // argument of the system call, version 0
         std::uint32_t size, policy;
         std::uint64_t flags;
         std::int32_t niceness;
         std::uint32_t priority;
         std::uint64_t slice_ns, deadline_ns, period_ns;
     } wanted = {};
-    constexpr std::uint64_t shortest_slice_ns = 100'000; // the system's limit
+    constexpr std::uint64_t shortest_slice_ns = 100'000; // the system's minimum
     wanted.size = sizeof wanted;
     wanted.policy = SCHED_OTHER;
     wanted.niceness = getpriority(PRIO_PROCESS, 0);

@@ -7,7 +7,7 @@
 
 #include <process.h>
 
-// Processors are numbered through the groups of Windows, 64 to a group. A thread runs on one group only.
+// Processors are numbered across Windows processor groups, 64 per group. A thread runs in one group only.
 namespace ferry {
 
 namespace {
@@ -19,7 +19,7 @@ void add_group(processor_set &to, unsigned group, KAFFINITY members) noexcept {
         if (members >> bit & 1) to.add(group * group_size + bit);
 }
 
-// The first group of the set, and its members.
+// Returns the first group of the set, and its members.
 GROUP_AFFINITY first_group_of(const processor_set &processors) noexcept {
     GROUP_AFFINITY found = {};
     for (unsigned number = 0; number < processor_set::most; ++number)
@@ -57,7 +57,7 @@ unsigned __stdcall run_part(void *started) noexcept {
 }
 
 void set_name(const char *name) noexcept {
-    // Windows 10 1607; found at run time, because not every import library has it.
+    // Since Windows 10 1607. Resolved at run time, because not every import library has it.
     using set_description = HRESULT(WINAPI *)(HANDLE, PCWSTR);
     const auto found = GetProcAddress(GetModuleHandleW(L"kernel32.dll"), "SetThreadDescription");
     if (!found) return;
@@ -67,8 +67,8 @@ void set_name(const char *name) noexcept {
     reinterpret_cast<set_description>(reinterpret_cast<void *>(found))(GetCurrentThread(), wide);
 }
 
-// A timer as fine as the system has: Sleep() takes whole ticks of up to 15.6 ms. None is kept for a thread's next rest:
-// the library can be unloaded before the thread ends.
+// Creates a timer of the highest resolution available, because Sleep() rounds to ticks of up to 15.6 ms. The timer is
+// not kept for the thread's next sleep: the library can be unloaded before the thread ends.
 HANDLE make_timer() noexcept {
     constexpr DWORD high_resolution = 2; // CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, Windows 10 1803
     const HANDLE timer = CreateWaitableTimerExW(nullptr, nullptr, high_resolution, TIMER_ALL_ACCESS);
@@ -81,7 +81,7 @@ processor_set processors_of_process() noexcept {
     processor_set found;
     DWORD_PTR mine = 0, all = 0;
     const WORD groups = GetActiveProcessorGroupCount();
-    // With several groups the masks are those of one group, or zero.
+    // With several groups, the masks describe one group or are zero.
     if (groups <= 1) {
         if (GetProcessAffinityMask(GetCurrentProcess(), &mine, &all)) add_group(found, 0, mine);
         return found;
@@ -170,7 +170,7 @@ std::uint64_t slow_faults_of_caller() noexcept { return 0; }
 
 void rest_for(std::uint64_t time_ns) noexcept {
     const HANDLE timer = make_timer();
-    LARGE_INTEGER due; // in units of 100 ns; negative: from now
+    LARGE_INTEGER due; // in units of 100 ns; negative: relative to now
     due.QuadPart = -static_cast<LONGLONG>(std::max<std::uint64_t>(1, time_ns / 100));
     if (timer && SetWaitableTimer(timer, &due, 0, nullptr, nullptr, FALSE))
         WaitForSingleObject(timer, INFINITE);

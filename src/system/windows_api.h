@@ -1,4 +1,4 @@
-// The Windows API without what collides with other code. Empty on other systems.
+// Includes the Windows API without macros that conflict with other code. Empty on other systems.
 #pragma once
 
 #if defined(_WIN32)
@@ -9,15 +9,15 @@
 #define NOMINMAX
 #endif
 #if !defined(_WIN32_WINNT)
-#define _WIN32_WINNT 0x0a00 // Windows 10, the oldest that today's NVIDIA drivers support
+#define _WIN32_WINNT 0x0a00 // Windows 10, the oldest version that current NVIDIA drivers support
 #endif
 #include <windows.h>
-// These need it.
+// These headers depend on windows.h.
 #include <psapi.h>
 #include <winternl.h>
 #endif
 
-// Words of 16-bit systems, which are names here. Other headers of Windows use them in capitals.
+// Keywords of 16-bit compilers, which are identifiers here. Other Windows headers use them in capitals.
 #if defined(_WIN32)
 #undef near
 #undef far
