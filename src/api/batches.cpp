@@ -1,10 +1,10 @@
 // The C functions for batches: run immediately, or prepared first and launched later.
-#include "submit/batch.h"
+#include "batch/batch.h"
 
 #include "base/explanation.h"
 #include "base/sized.h"
+#include "batch/prepared.h"
 #include "submit/instance.h"
-#include "submit/prepared_batch.h"
 
 using namespace ferry;
 

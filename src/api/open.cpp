@@ -1,5 +1,6 @@
 // ferry_open and ferry_close, and the C functions that report on an instance and its devices.
 #include "base/sized.h"
+#include "batch/request.h"
 #include "driver/result.h"
 #include "plan/staged_chunks.h"
 #include "softdriver/softdriver.h"

@@ -2,8 +2,8 @@
 #include "base/sized.h"
 #include "device/capture_mode.h"
 #include "driver/result.h"
+#include "links/pool_access.h"
 #include "memory/address.h"
-#include "peer/pool_access.h"
 #include "submit/instance.h"
 #include "submit/note_error.h"
 

@@ -2,26 +2,30 @@
 #pragma once
 
 #include "base/host.h"
+#include "base/spare_records.h"
 #include "copy/shape.h"
 #include "device/contexts.h"
 #include "device/kernels.h"
 #include "driver/library.h"
 #include "links/multilink.h"
+#include "links/peer_access.h"
 #include "memory/deferred_frees.h"
 #include "memory/pinned.h"
 #include "memory/pinned_pool.h"
 #include "memory/pools.h"
 #include "memory/sharing.h"
 #include "memory/surfaces.h"
-#include "peer/peer_access.h"
 #include "plan/device_profiles.h"
 #include "staging/engine.h"
-#include "submit/batch_request.h"
 #include "submit/recent_copies.h"
 #include "submit/ticket.h"
 #include "submit/trace.h"
 #include "system/code_reference.h"
 #include "system/fork_mark.h"
+
+namespace ferry {
+struct batch_request; // batch/request.h
+}
 
 struct ferry_instance {
     ferry::code_reference code;
@@ -69,7 +73,7 @@ struct ferry_instance {
                                     std::uint64_t{32} << 20,
                                     ferry::pinned_pool::use::of_instance};
     ferry::recent_copies recent;
-    ferry::batch_request_pool requests{allocator};
+    ferry::spare_records<ferry::batch_request> requests{allocator};
     bool stages = false;                     // pageable memory is staged where kernels can serve
     std::uint16_t staging_threads = 0;       // maximum that a copy may keep busy
     ferry::processor_set staging_processors; // on which the staging threads may run

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "submit/batch_pageable.h"
-#include "submit/batch_request.h"
+#include "batch/pageable.h"
+#include "batch/request.h"
 #include "submit/instance.h"
 
 namespace ferry {

@@ -1,4 +1,4 @@
-#include "submit/broadcast.h"
+#include "batch/broadcast.h"
 
 #include <algorithm>
 #include <new>

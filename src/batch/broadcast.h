@@ -2,8 +2,8 @@
 // links of all these devices, or from one device, and then travel between them.
 #pragma once
 
-#include "submit/batch.h"
-#include "submit/batch_request.h"
+#include "batch/batch.h"
+#include "batch/request.h"
 
 namespace ferry {
 

@@ -1,4 +1,4 @@
-#include "peer/data_probe.h"
+#include "links/data_probe.h"
 
 #include <cstring>
 

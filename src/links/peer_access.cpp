@@ -1,4 +1,4 @@
-#include "peer/peer_access.h"
+#include "links/peer_access.h"
 
 #include <bit>
 #include <memory>
@@ -6,7 +6,7 @@
 
 #include "device/capture_mode.h"
 #include "driver/result.h"
-#include "peer/data_probe.h"
+#include "links/data_probe.h"
 
 namespace ferry {
 

@@ -1,4 +1,4 @@
-#include "submit/prepared_table.h"
+#include "batch/prepared_table.h"
 
 #include "device/capture_mode.h"
 #include "exec/driver_copy.h"

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <iterator>
 
+#include "batch/pageable.h"
+#include "batch/request.h"
 #include "device/capture_mode.h"
 #include "device/tracked_contexts.h"
 #include "driver/result.h"
 #include "exec/kernel_box_launcher.h"
-#include "submit/batch_pageable.h"
-#include "submit/batch_request.h"
 #include "submit/copy_steps.h"
 #include "submit/instance.h"
 

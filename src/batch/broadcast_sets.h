@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "base/growing.h"
-#include "submit/batch.h"
+#include "batch/batch.h"
 
 namespace ferry {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "batch/request.h"
 #include "plan/pageable_pieces.h"
-#include "submit/batch_request.h"
 #include "submit/copy_steps.h"
 
 namespace ferry {

@@ -1,8 +1,8 @@
 // The copies of a batch between pageable memory and the context's device: those of one direction go by one staged copy.
 #pragma once
 
+#include "batch/request.h"
 #include "plan/pageable_pieces.h"
-#include "submit/batch_request.h"
 #include "submit/instance.h"
 
 namespace ferry {

@@ -2,7 +2,7 @@
 // table in device memory. The table changes in stream order, so that graphs see new addresses too.
 #pragma once
 
-#include "submit/batch_request.h"
+#include "batch/request.h"
 #include "submit/instance.h"
 
 struct ferry_prepared {

@@ -1,7 +1,7 @@
-#include "peer/pool_access.h"
+#include "links/pool_access.h"
 
 #include "driver/result.h"
-#include "peer/data_probe.h"
+#include "links/data_probe.h"
 
 namespace ferry {
 

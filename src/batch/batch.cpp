@@ -1,11 +1,11 @@
 // Runs many copies in one call: checks all of them, plans them by groups, and enqueues them.
-#include "submit/batch.h"
+#include "batch/batch.h"
 
+#include "batch/broadcast.h"
+#include "batch/request.h"
 #include "device/capture_mode.h"
 #include "device/stream_order.h"
 #include "exec/driver_copy.h"
-#include "submit/batch_request.h"
-#include "submit/broadcast.h"
 #include "submit/note_error.h"
 #include "submit/several_devices.h"
 

@@ -1,7 +1,7 @@
 // The table of a prepared batch: in device memory, filled through pinned memory.
 #pragma once
 
-#include "submit/prepared_batch.h"
+#include "batch/prepared.h"
 
 namespace ferry {
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "base/host.h"
+#include "links/peer_access.h"
 #include "memory/pools.h"
-#include "peer/peer_access.h"
 
 namespace ferry {
 

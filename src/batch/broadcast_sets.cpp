@@ -1,4 +1,4 @@
-#include "submit/broadcast_sets.h"
+#include "batch/broadcast_sets.h"
 
 #include <algorithm>
 

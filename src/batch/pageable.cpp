@@ -1,4 +1,4 @@
-#include "submit/batch_pageable.h"
+#include "batch/pageable.h"
 
 #include "device/stream_order.h"
 #include "submit/copy_steps.h"

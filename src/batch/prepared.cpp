@@ -1,11 +1,11 @@
-#include "submit/prepared_batch.h"
+#include "batch/prepared.h"
 
 #include <algorithm>
 #include <new>
 
+#include "batch/prepared_table.h"
 #include "device/capture_mode.h"
 #include "submit/note_error.h"
-#include "submit/prepared_table.h"
 
 namespace ferry {
 

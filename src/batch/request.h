@@ -2,9 +2,9 @@
 // the next batch, so that a batch of the same size allocates nothing.
 #pragma once
 
-#include <mutex>
-
-#include "base/chain.h"
+#include "base/spare_records.h"
+#include "batch/batch.h"
+#include "batch/broadcast_sets.h"
 #include "copy/batch.h"
 #include "device/contexts.h"
 #include "exec/driver_batch.h"
@@ -13,8 +13,6 @@
 #include "plan/batch_groups.h"
 #include "plan/kernel_pieces.h"
 #include "plan/staged_list.h"
-#include "submit/batch.h"
-#include "submit/broadcast_sets.h"
 
 namespace ferry {
 
@@ -58,32 +56,14 @@ struct batch_request {
     broadcast_sets broadcasts; // these copies are made first, and the others by another request
     growing<std::size_t> dead; // of each broadcast: how many devices' contexts are
 
-    batch_request *previous = nullptr, *next = nullptr; // in the free list
+    batch_request *previous = nullptr, *next = nullptr; // among the spare requests
 
     bool is_empty() const noexcept { return pieces.size() == 0 && boxes.size() == 0; }
 };
 
-// The free list of batch requests.
-class batch_request_pool {
-public:
-    explicit batch_request_pool(const allocator &memory) noexcept : memory_(memory) {}
-    ~batch_request_pool();
-    batch_request_pool(const batch_request_pool &) = delete;
-    batch_request_pool &operator=(const batch_request_pool &) = delete;
-
-    batch_request *take() noexcept; // null if memory runs out
-    void release(batch_request &request) noexcept;
-    void destroy(batch_request &request) noexcept;
-
-private:
-    const allocator &memory_;
-    std::mutex mutex_;
-    chain<batch_request> free_;
-};
-
 class borrowed_request {
 public:
-    explicit borrowed_request(batch_request_pool &from) noexcept : from_(from), request_(from.take()) {}
+    explicit borrowed_request(spare_records<batch_request> &from) noexcept : from_(from), request_(from.take()) {}
     ~borrowed_request() {
         if (request_) from_.release(*request_);
     }
@@ -94,7 +74,7 @@ public:
     batch_request &operator*() const noexcept { return *request_; }
 
 private:
-    batch_request_pool &from_;
+    spare_records<batch_request> &from_;
     batch_request *const request_;
 };
 
