@@ -7,7 +7,7 @@ from pathlib import Path
 # Top to bottom: a folder may include those above it, and itself.
 ORDER = [
     "base", "system", "kernels", "driver", "device", "memory", "copy", "plan",
-    "exec", "staging", "links", "calibrate", "submit", "batch", "api",
+    "exec", "staging", "links", "routes", "calibrate", "submit", "batch", "api",
 ]
 ALLOWED = {folder: set(ORDER[: i + 1]) for i, folder in enumerate(ORDER)}
 # The kernels are also compiled for GPUs.

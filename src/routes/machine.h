@@ -1,0 +1,74 @@
+// The machine as an open instance uses it: the driver, its devices, memory, threads and links. Routes work with this.
+#pragma once
+
+#include "base/host.h"
+#include "copy/shape.h"
+#include "device/contexts.h"
+#include "device/kernels.h"
+#include "driver/library.h"
+#include "links/multilink.h"
+#include "links/peer_access.h"
+#include "memory/deferred_frees.h"
+#include "memory/pinned.h"
+#include "memory/pinned_pool.h"
+#include "memory/pools.h"
+#include "memory/sharing.h"
+#include "memory/surfaces.h"
+#include "plan/device_profiles.h"
+#include "routes/recent_copies.h"
+#include "staging/engine.h"
+#include "system/code_reference.h"
+#include "system/fork_mark.h"
+
+namespace ferry {
+
+struct machine {
+    code_reference code;
+    ferry::allocator allocator;
+    log_sink log;
+    driver_library library; // stays closed if the entry points come from elsewhere
+    resolver entry_points;
+    driver_table cu;
+    bool found[driver_symbol_count] = {}; // parallel to driver_symbols
+    bool holds_software_driver = false;
+    bool full_checks = false;
+    std::uint32_t copy_flags = 0; // for copies without flags of their own
+    ferry_report report = {};
+    copy_limits limits;
+    device_facts devices[device_contexts::max_devices];
+    device_contexts contexts{cu, devices};
+    array_surfaces surfaces{cu, contexts, allocator}; // destroyed after the kernels that read them
+    external_objects externals{cu, contexts, surfaces, allocator};
+    pinned_memory pinned{cu, allocator};
+    deferred_frees deferred{cu, contexts, surfaces, externals, pinned, allocator};
+    std::uint64_t deferred_bytes = 0; // maximum kept on each device; 0: a share of its memory
+    kernel_set kernels{cu};
+    peer_access peers{cu, devices, contexts, allocator};
+    device_profiles profiles{allocator};
+    address_space mappings;
+    memory_pools pools{cu, devices, contexts, allocator};
+    ferry::sharing sharing{cu, devices, contexts, pools, allocator};
+    // The tables from which kernels read their pieces.
+    pinned_pool tables{
+        cu, contexts, pinned, allocator, {.owner = host_owner::pool}, 0, 0, pinned_pool::use::of_instance};
+    // What the calling thread has read for copies that are enqueued.
+    pinned_pool read_buffers{cu,
+                             contexts,
+                             pinned,
+                             allocator,
+                             {.owner = host_owner::pool},
+                             0,
+                             std::uint64_t{32} << 20,
+                             pinned_pool::use::of_instance};
+    recent_copies recent;
+    bool stages = false;               // pageable memory is staged where kernels can serve
+    std::uint16_t staging_threads = 0; // maximum that a copy may keep busy
+    processor_set staging_processors;  // on which the staging threads may run
+    staging_engine staging{cu, contexts, kernels, pinned, devices, allocator};
+    lane_set lanes{cu, contexts, pinned, devices, allocator};
+    link_helpers links{cu, contexts, kernels, pinned, devices, lanes, allocator};
+    std::atomic<bool> is_staging_ready[device_contexts::max_devices] = {};
+    ferry::fork_mark fork_mark;
+};
+
+} // namespace ferry
