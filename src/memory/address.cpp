@@ -18,9 +18,9 @@ error look_up_address(const driver_table &cu, std::uint64_t address, address_que
         CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_CONTEXT,        CU_POINTER_ATTRIBUTE_ACCESS_FLAGS};
     void *values[] = {&memory_type, &is_managed, &ordinal, &device_address, &pool,
                       &range_start, &range_size, &owner,   &access};
-    // Unlike cuPointerGetAttribute, this call succeeds for addresses the driver does not know. It leaves the type 0.
+    // Unlike cuPointerGetAttribute, this call succeeds for addresses that the driver does not know, with a type of 0.
     CUresult result = cu.cuPointerGetAttributes(static_cast<unsigned>(query), attributes, values, address);
-    // The device pointer belongs to the current context. Without a context a driver may refuse to report it.
+    // The device pointer is specific to the current context. Without a context, the driver may refuse to report it.
     if (result == CUDA_ERROR_INVALID_CONTEXT && query > address_query::kind_only) {
         constexpr unsigned kind_only = static_cast<unsigned>(address_query::kind_only), of_range = 3;
         result = cu.cuPointerGetAttributes(kind_only, attributes, values, address);
@@ -35,13 +35,13 @@ error look_up_address(const driver_table &cu, std::uint64_t address, address_que
                                                      : memory_kind::device;
     facts.device = facts.kind == memory_kind::device ? ordinal : -1;
     facts.pool = pool;
-    // For memory of a host pool the driver reports the start as an offset into the pool, as if the pool began at 0
+    // For memory of a host pool, the driver reports the start as an offset into the pool, as if the pool began at 0
     // (seen on CUDA 13.0, H200). The start of the allocation is then unknown.
     if (address - range_start < range_size) {
         facts.range_start = range_start;
         facts.range_size = range_size;
     }
-    // The address that kernels of the current context use. Device memory has the same address in every context.
+    // The address for kernels of the current context. Device memory has the same address in every context.
     facts.device_address = facts.kind == memory_kind::device ? address : device_address;
     facts.is_mapped = device_address != 0;
     facts.is_writable = access == CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
@@ -70,7 +70,7 @@ bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept {
 bool can_driver_copy(const driver_table &cu, std::uint64_t address, bool is_on_device_of_context) noexcept {
     if (is_on_device_of_context) return true;
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
-    CUcontext owner = nullptr; // memory of pools belongs to no context
+    CUcontext owner = nullptr; // pool memory belongs to no context
     CUdeviceptr seen = 0;
     void *values[] = {&owner, &seen};
     return cu.cuPointerGetAttributes(2, attributes, values, address) == CUDA_SUCCESS && (owner || seen);

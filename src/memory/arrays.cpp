@@ -7,7 +7,7 @@ namespace ferry {
 
 namespace {
 
-// Other flags are refused: copies into sparse arrays, and into arrays with deferred mapping, kill the context
+// Other flags are rejected: copies into sparse arrays, and into arrays with deferred mapping, kill the context
 // (CUDA_ERROR_LAUNCH_FAILED, seen on CUDA 13.0).
 constexpr std::uint32_t known_flags =
     FERRY_ARRAY_LAYERED | FERRY_ARRAY_SURFACE | FERRY_ARRAY_CUBEMAP | FERRY_ARRAY_TEXTURE_GATHER | FERRY_ARRAY_VIDEO;
@@ -30,8 +30,8 @@ error lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call, std::ui
     return {};
 }
 
-// The driver validates formats, because newer drivers have more of them. It returns the same status for a bad format
-// and a bad size.
+// The driver validates formats, because newer drivers support more of them. It returns the same status for an invalid
+// format and an invalid size.
 error explain_refusal(const CUDA_ARRAY3D_DESCRIPTOR &call, std::int32_t status) noexcept {
     const bool has_elements = elements_of(call).size != 0 || find_format(planar_formats, call.Format);
     if (status == to_status(CUDA_ERROR_INVALID_VALUE) && !has_elements) status = FERRY_ERROR_ARRAY_FORMAT;
@@ -48,7 +48,7 @@ std::uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR &array) noexcept {
         const array_elements elements = elements_of(array);
         return elements.size * elements.across * elements.down * elements.deep;
     }
-    // Luma, and two channels of chroma in the other planes.
+    // One plane of luma, and two channels of chroma in the other planes.
     const auto reduced = [](std::size_t size, std::size_t by) { return (size + by - 1) / by; };
     const std::uint64_t colour = reduced(array.Width, planar->across) * reduced(array.Height, planar->down);
     return find_format(array_formats, planar->plane_format)->bytes * (array.Width * array.Height + 2 * colour);
@@ -82,7 +82,7 @@ error create_mipmapped_array(const driver_table &cu, const ferry_array_desc &des
                              CUmipmappedArray &mipmapped) noexcept {
     CUDA_ARRAY3D_DESCRIPTOR call;
     if (error failed = lower(desc, call)) return failed;
-    constexpr std::uint32_t more_than_any = 32; // the driver makes no more than possible; 0 would make one
+    constexpr std::uint32_t more_than_any = 32; // the driver creates as many as possible; 0 would create one
     return explain_refusal(
         call, call_optional(cu.cuMipmappedArrayCreate, &mipmapped, &call, levels ? levels : more_than_any));
 }

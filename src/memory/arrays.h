@@ -6,21 +6,21 @@
 
 namespace ferry {
 
-// The array's context must be current.
+// The context of the array must be current.
 error create_array(const driver_table &cu, const ferry_array_desc &desc, CUarray &array) noexcept;
 
-// 0 levels: as many as possible. The array's context must be current.
+// 0 levels: as many as possible. The context of the array must be current.
 error create_mipmapped_array(const driver_table &cu, const ferry_array_desc &desc, std::uint32_t levels,
                              CUmipmappedArray &mipmapped) noexcept;
 
-// An array of 1 level or more whose texels lie in imported memory. The array's context must be current.
+// Creates an array with 1 or more levels in imported memory. The context of the array must be current.
 error map_mipmapped_array(const driver_table &cu, CUexternalMemory memory, std::uint64_t offset,
                           const ferry_array_desc &desc, std::uint32_t levels, CUmipmappedArray &mipmapped) noexcept;
 
-// Returns the bytes of the texels on all levels, or 0 for an unknown format. 0 levels: as many as possible.
+// Returns the size of the texels on all levels in bytes, or 0 for an unknown format. 0 levels: as many as possible.
 std::uint64_t array_bytes(const ferry_array_desc &desc, std::uint32_t levels) noexcept;
 
-// Any context, or none, may be current.
+// Works with any current context, or without one.
 error describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,
                      std::uint32_t &bytes_per_element) noexcept;
 

@@ -1,5 +1,5 @@
-// The block sizes that a pool rounds up to: steps of 256 bytes up to 2 KiB, then eight steps per power of two. Every
-// class of 32 KiB or more is a multiple of 4 KiB, and so is the class of any request for a multiple of 4 KiB.
+// The block sizes to which a pool rounds up: steps of 256 bytes up to 2 KiB, then eight steps per power of two. Every
+// class of 32 KiB or more is a multiple of 4 KiB. A request for a multiple of 4 KiB always gets such a class.
 #pragma once
 
 #include <bit>

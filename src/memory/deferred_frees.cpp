@@ -11,7 +11,7 @@ namespace ferry {
 
 namespace {
 
-// A creation queries at most this many events before it makes a new array.
+// An array creation queries at most this many events before it creates a new array.
 constexpr unsigned max_queries = 8;
 
 bool is_same(const made_array &one, const made_array &other) noexcept {
@@ -34,7 +34,7 @@ deferred_frees::~deferred_frees() {
 
 deferred_frees::kept *deferred_frees::find(std::uint64_t name) noexcept {
     kept *one = given_up_.first();
-    // external_objects knows which imported arrays are given up. Their handles here may be another object's by now.
+    // external_objects tracks abandoned imported arrays. Their handles here may meanwhile refer to other objects.
     while (one && (one->name != name || one->what == kind::imported_array || one->is_lost))
         one = one->next;
     return one;
@@ -57,7 +57,7 @@ void deferred_frees::keep_spare(kept &done) noexcept { done.passed ? spare_.push
 
 void deferred_frees::drop(kept &gone) noexcept { memory_.deallocate(&gone, sizeof(kept)); }
 
-// Drops events that have ended with their context, without a driver call: other objects may have their handles.
+// Drops events that were destroyed with their context, without a driver call: their handles may refer to other objects.
 void deferred_frees::drop_spares(const context_name &context) noexcept {
     while (kept *const one = take_spare(context))
         drop(*one);
@@ -67,7 +67,7 @@ bool deferred_frees::lives(const context_name &context) noexcept {
     return contexts_.retains(context.handle) || may_live(cu_, context);
 }
 
-// ---- Giving up
+// ---- Deferring frees
 
 error deferred_frees::record(const kept &given, const context_name &on, CUstream stream, kept *&made) noexcept {
     for (;;) {
@@ -92,7 +92,7 @@ error deferred_frees::record(const kept &given, const context_name &on, CUstream
         const std::int32_t status = call_optional(cu_.cuEventRecord, passed, stream);
         if (status == FERRY_SUCCESS) return {};
         const lock held(mutex_);
-        // A reused event may have ended with its context, and another context may have the context's handle now. For a
+        // A reused event may have been destroyed with its context, and a new context may have the same handle. For a
         // new event the error is real.
         if (status != invalid_handle || is_new) {
             keep_spare(*made);
@@ -109,7 +109,7 @@ error deferred_frees::give_up(const kept &given, CUstream stream) noexcept {
     context_scope scope(cu_);
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (error failed = refuse_events_under_capture(cu_, stream)) return failed;
-    const relaxed_capture_mode relaxed(cu_); // making an event would break a capture on another thread
+    const relaxed_capture_mode relaxed(cu_); // creating an event would break a capture of another thread
     if (!relaxed.entered()) return relaxed.why();
     kept named = given;
     if (given.as.context) named.made_in = name_context(cu_, given.as.context);
@@ -211,7 +211,7 @@ bool deferred_frees::has_passed(kept &waiting, lock &held) noexcept {
     const CUevent passed = waiting.passed;
     waiting.is_queried = true;
     held.unlock();
-    bool is_passed = true; // the work of a context that is gone has ended
+    bool is_passed = true; // the work of a context that no longer exists has ended
     if (passed && lives(waiting.recorded_in)) {
         const std::int32_t status = call_optional(cu_.cuEventQuery, passed);
         is_passed = status == FERRY_SUCCESS || (status == invalid_handle && !waiting.recorded_in.number);
@@ -225,7 +225,7 @@ bool deferred_frees::take_name(const made_array &as, std::uint64_t &name) noexce
     lock held(mutex_);
     if (given_up_.is_empty()) return false;
     held.unlock();
-    const relaxed_capture_mode relaxed(cu_); // queries would break a capture on another thread
+    const relaxed_capture_mode relaxed(cu_); // queries would break a capture of another thread
     if (!relaxed.entered()) return false;
     const context_name here = name_context(cu_, as.context);
     held.lock();
@@ -256,7 +256,7 @@ std::uint64_t deferred_frees::bytes_of(int device) const noexcept {
     return bytes;
 }
 
-// Whether a trim has anything to destroy, if streams have passed.
+// Whether a trim would destroy anything if the streams have completed their work.
 bool deferred_frees::holds_more(int device, std::uint64_t keep) const noexcept {
     const kept *one = given_up_.first();
     while (one && (one->device != device || one->size != 0))
@@ -273,7 +273,8 @@ void deferred_frees::count(int device, ferry_deferred_info &info) noexcept {
     }
 }
 
-// Memory that the driver allocated ends with its context. Pages that ferry mapped stay, and only their registration ends.
+// Memory that the driver allocated is freed with its context. Pages that ferry mapped survive; only their registration
+// ends.
 error deferred_frees::destroy_host(const kept &gone) noexcept {
     const bool has_context = gone.made_in.handle && lives(gone.made_in);
     context_scope scope(cu_);
@@ -306,7 +307,7 @@ error deferred_frees::destroy(const kept &gone) noexcept {
         if (is_memory) forget_parts(reinterpret_cast<CUexternalMemory>(handle));
         const error failed = is_memory ? externals_.release_memory(reinterpret_cast<CUexternalMemory>(handle))
                                        : externals_.release_semaphore(reinterpret_cast<CUexternalSemaphore>(handle));
-        return failed.status == FERRY_ERROR_HANDLE ? ok : failed; // it has ended with its context
+        return failed.status == FERRY_ERROR_HANDLE ? ok : failed; // it was destroyed with its context
     }
     if (!lives(gone.made_in)) return {};
     context_scope scope(cu_);
@@ -389,7 +390,7 @@ void deferred_frees::forget(CUcontext context) noexcept {
         if (one.recorded_in.handle == context) one.passed = nullptr;
         if (one.made_in.handle != context) continue;
         if (one.what == kind::host_memory) {
-            if (one.block.origin != FERRY_HOST_FROM_DRIVER) { // the pages are still there
+            if (one.block.origin != FERRY_HOST_FROM_DRIVER) { // the pages still exist
                 one.made_in = {};
                 continue;
             }
@@ -414,7 +415,7 @@ void deferred_frees::close() noexcept {
     const relaxed_capture_mode relaxed(cu_);
     while (kept *const one = given_up_.pop()) {
         if (one->passed && lives(one->recorded_in)) call_optional(cu_.cuEventSynchronize, one->passed);
-        static_cast<void>(destroy(*one)); // nothing can be destroyed in a dead context
+        static_cast<void>(destroy(*one)); // a dead context cannot destroy anything
         keep_spare(*one);
     }
     while (kept *const one = spare_.pop()) {

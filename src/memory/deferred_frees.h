@@ -1,8 +1,8 @@
-// Keeps arrays and memory that a program has given up in stream order. Destroying them waits for running work and holds
-// a driver lock meanwhile. Once the stream has passed, a kept array is reused in place of a new array of the
-// same description. The rest is destroyed when the caller may wait.
+// Keeps arrays and memory that a program frees in stream order. Destroying such an object waits for running work while
+// a driver lock is held. Once the stream has completed the work before the free, a kept array is reused instead of
+// creating a new array with the same description. Other objects are destroyed when the caller may wait.
 //
-// No driver call runs under the mutex: a destroy may wait for work that needs a thread which is in give_up.
+// No driver call runs with the mutex locked: a destroy may wait for work that needs a thread which is in give_up.
 #pragma once
 
 #include <mutex>
@@ -23,25 +23,26 @@ public:
     deferred_frees(const deferred_frees &) = delete;
     deferred_frees &operator=(const deferred_frees &) = delete;
 
-    // Gives up an array that ferry made, without waiting. Returns FERRY_ERROR_CAPTURE on a stream that is being
-    // captured, FERRY_ERROR_INVALID_ARGUMENT for an array that is not recorded or was given up already.
+    // Frees an array that ferry created, without waiting. Returns FERRY_ERROR_CAPTURE on a stream that is being
+    // captured, and FERRY_ERROR_INVALID_ARGUMENT for an array that is not recorded or already freed.
     error give_up(CUarray array, CUstream stream) noexcept { return give_up_array(kind::array, array, stream); }
     error give_up(CUmipmappedArray mipmapped, CUstream stream) noexcept;
-    // Gives up device memory that the context `owner` owns. Returns FERRY_ERROR_ADDRESS if it was given up already.
+    // Frees device memory that the context `owner` owns. Returns FERRY_ERROR_ADDRESS if it is already freed.
     error give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner, CUstream stream) noexcept;
-    // Gives up host memory that ferry allocated. Returns FERRY_ERROR_ADDRESS if no such block begins there, or it was
-    // given up already. A context must be current.
+    // Frees host memory that ferry allocated. Returns FERRY_ERROR_ADDRESS if no such block starts at the address or the
+    // block is already freed. A context must be current.
     error give_up_host(std::uint64_t address, CUstream stream) noexcept;
-    // Gives up imported memory with all that was made of it. Returns FERRY_ERROR_HANDLE if there is none, or it was given
-    // up already.
+    // Frees imported memory and all objects that were created from it. Returns FERRY_ERROR_HANDLE if the memory is not
+    // imported or already freed.
     error give_up(CUexternalMemory memory, CUstream stream) noexcept;
     error give_up(CUexternalSemaphore semaphore, CUstream stream) noexcept;
-    // Must be called before imported memory is released: its arrays end with it, so those given up are forgotten.
+    // Must be called before imported memory is released: arrays end with their import, so the records of freed arrays
+    // are dropped.
     void forget_parts(CUexternalMemory of) noexcept;
     bool holds(const void *handle) noexcept { return holds(name_of(handle)); }
     bool holds(std::uint64_t name) noexcept;
 
-    // Takes a kept array or mipmapped array of this description whose stream has passed; false if there is none.
+    // Takes a kept array or mipmapped array with this description whose stream has completed; false if there is none.
     template <class Array> bool take(const made_array &as, Array &array) noexcept {
         std::uint64_t name = 0;
         if (!take_name(as, name)) return false;
@@ -49,48 +50,47 @@ public:
         return true;
     }
 
-    // Destroys what streams have passed, oldest first, until `keep` bytes are left, and all that takes no bytes. Device
-    // -1: on each device, and in the host's memory. Waits for running work. Adds the number of destroyed objects to
-    // `freed` if it is not null.
+    // Destroys objects whose streams have completed: oldest first until `keep` bytes are left, and all objects without
+    // memory of their own. Device -1: on each device, and in host memory. Waits for running work. Adds the number of
+    // destroyed objects to `freed` if it is not null.
     error trim(int device, std::uint64_t keep, std::uint64_t *freed = nullptr) noexcept {
         return device < 0 ? trim(host, contexts_.count(), keep, freed) : trim(device, device + 1, keep, freed);
     }
-    // As trim, but does nothing while no more than `keep` bytes are kept.
+    // Same as trim, but does nothing while no more than `keep` bytes are kept.
     error limit(int device, std::uint64_t keep) noexcept;
     error trim_host(std::uint64_t keep, std::uint64_t *freed = nullptr) noexcept {
         return trim(host, host + 1, keep, freed);
     }
     void count(int device, ferry_deferred_info &info) noexcept;
 
-    // Forgets what lives in a context, because it ends with the context.
+    // Drops the records of all objects in a context, because they end with the context.
     void forget(CUcontext context) noexcept;
-    // Waits until streams have passed, and destroys everything. Must be called before the destructor, while there is a
-    // driver.
+    // Waits for the streams and destroys everything. Must be called before the destructor, while the driver is loaded.
     void close() noexcept;
 
 private:
     enum class kind : std::uint8_t {
         array,
         mipmapped_array,
-        imported_array, // mipmapped too, but of an import's memory: never reused
+        imported_array, // including mipmapped; in the memory of an import: never reused
         memory,
         host_memory,
         external_memory,
         external_semaphore
     };
-    static constexpr int host = -1; // the device of host memory, which lies on none
+    static constexpr int host = -1; // stands for host memory, which is on no device
     struct kept {
         kind what = kind::array;
-        bool is_queried = false; // by a thread without the mutex: must stay where it is
-        bool is_lost = false;    // its context, or its import, ended during the query
+        bool is_queried = false; // by a thread that has unlocked the mutex: the record must stay in place
+        bool is_lost = false;    // its context or import ended during the query
         int device = host;
         std::uint64_t name = 0; // handle or address
         std::uint64_t size = 0; // bytes
         made_array as = {};
-        host_block block = {};                   // of host memory
-        external_objects::made_image image = {}; // of an imported array
-        context_name made_in = {};               // of host memory: null where no context ends it
-        CUevent passed = nullptr; // recorded where the program gave the object up; null: ended with its context
+        host_block block = {};                   // for host memory
+        external_objects::made_image image = {}; // for an imported array
+        context_name made_in = {};               // for host memory: null if it does not end with a context
+        CUevent passed = nullptr; // recorded when the program freed the object; null: destroyed with its context
         context_name recorded_in = {};
         kept *previous = nullptr, *next = nullptr;
     };
@@ -109,14 +109,14 @@ private:
     void drop_spares(const context_name &context) noexcept;
     bool take_name(const made_array &as, std::uint64_t &name) noexcept;
     bool lives(const context_name &context) noexcept;
-    // Returns whether the stream has passed the event. Releases the lock meanwhile.
+    // Returns whether the stream has completed the event. Unlocks the mutex during driver calls.
     bool has_passed(kept &waiting, lock &held) noexcept;
     std::uint64_t bytes_of(int device) const noexcept;
     bool holds_more(int device, std::uint64_t keep) const noexcept;
-    // Called without the mutex.
+    // Must be called without the mutex.
     error destroy(const kept &gone) noexcept;
     error destroy_host(const kept &gone) noexcept;
-    error trim(int first, int end, std::uint64_t keep, std::uint64_t *freed) noexcept; // [first, end) of the devices
+    error trim(int first, int end, std::uint64_t keep, std::uint64_t *freed) noexcept; // devices [first, end)
     void collect(int device, std::uint64_t keep, chain<kept> &passed, lock &held) noexcept;
 
     const driver_table &cu_;
@@ -126,8 +126,8 @@ private:
     pinned_memory &pinned_;
     const allocator &memory_;
     std::mutex mutex_;
-    chain<kept> given_up_; // in the order in which the program gave them up
-    chain<kept> spare_;    // records with an event that can be recorded again
+    chain<kept> given_up_; // in the order of the frees
+    chain<kept> spare_;    // records whose event can be reused
 };
 
 } // namespace ferry

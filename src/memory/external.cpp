@@ -32,18 +32,18 @@ static_assert(FERRY_ARRAY_COLOR_ATTACHMENT == CUDA_ARRAY3D_COLOR_ATTACHMENT);
 
 constexpr error unknown_handle = {FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE};
 
-// Of Direct3D: a buffer or a texture with memory of its own.
+// A Direct3D resource: a buffer or a texture with its own memory.
 bool is_resource(std::int32_t type) noexcept {
     return type == FERRY_EXTERNAL_D3D12_RESOURCE || type == FERRY_EXTERNAL_D3D11_RESOURCE ||
            type == FERRY_EXTERNAL_D3D11_RESOURCE_KMT;
 }
 
-// How the system names an object of a type.
+// How the operating system identifies an object of a handle type.
 enum class naming : std::uint8_t {
-    none,       // there is no such type
-    descriptor, // of a file
-    handle,     // of Windows, or a name in its place
-    number,     // of Windows, valid in all processes: KMT
+    none,       // no such handle type
+    descriptor, // a file descriptor
+    handle,     // a Windows handle, or a name instead
+    number,     // a Windows KMT number, valid in all processes
 };
 constexpr naming memory_namings[] = {naming::none,   naming::descriptor, naming::handle, naming::number,
                                      naming::handle, naming::handle,     naming::handle, naming::number};
@@ -55,7 +55,7 @@ template <std::size_t count> naming naming_of(const naming (&all)[count], std::i
     return type > 0 && static_cast<std::size_t>(type) < count ? all[type] : naming::none;
 }
 
-// Checks what the driver would get wrong or not report: it takes a descriptor to be the one it once exported.
+// Checks what the driver mishandles or does not report: it assumes that a descriptor is one that it has exported.
 error check_handle(naming as, std::int32_t type, std::int64_t handle, const void *name) noexcept {
     const auto given = static_cast<std::uint64_t>(handle);
     if (as == naming::none)
@@ -71,8 +71,9 @@ error check_handle(naming as, std::int32_t type, std::int64_t handle, const void
     return {};
 }
 
-// The handle as a call of the driver gets it. The driver closes a descriptor even where it refuses it (CUDA 13.0, seen
-// for a pipe), so it gets a duplicate, and the caller's is closed only once the driver has taken that.
+// The handle in the form that a driver call expects. The driver closes a descriptor even if it rejects it (CUDA 13.0,
+// seen for a pipe). So the driver gets a duplicate, and the caller's descriptor is closed only after the driver has
+// accepted the duplicate.
 class given_handle {
 public:
     template <class Call>
@@ -101,7 +102,8 @@ private:
     int own_, duplicate_ = -1;
 };
 
-// What a driver says of an import after the checks: only the handle can be at fault. The limit is its own result.
+// Translates the driver's result of an import. After the checks, only the handle can be invalid. The limit is the
+// driver's result.
 error explain_import(CUresult result, std::int64_t handle) noexcept {
     switch (result) {
     case CUDA_SUCCESS:
@@ -172,7 +174,7 @@ template <class Record> void external_objects::end(records<Record> &of, const Re
     const lock_guard lock(mutex_);
     Record *const known =
         find_if(of.all, [&](const Record &one) { return one.handle == ended.handle && one.is_ending; });
-    if (!known) return; // its context has ended meanwhile
+    if (!known) return; // it was destroyed with its context in the meantime
     if constexpr (std::is_same_v<Record, made_image>) image_ended_.notify_all();
     if (is_gone)
         of.all.remove(static_cast<std::size_t>(known - of.all.begin()));
@@ -207,7 +209,7 @@ error external_objects::import_memory(const ferry_external_memory_desc &desc, CU
     call.size = desc.size;
     call.flags = desc.flags | (is_resource(desc.handle_type) ? FERRY_EXTERNAL_DEDICATED : 0);
     given_handle given(call, as, desc.handle, desc.name);
-    if (!given || !reserve(memories_)) return no_memory; // or the process has no descriptor left
+    if (!given || !reserve(memories_)) return no_memory; // or the process has no free descriptor
     error failed = explain_import(cu_.cuImportExternalMemory(&made.handle, &call), desc.handle);
     if (!failed && (failed = map_all(desc, made))) cu_.cuDestroyExternalMemory(made.handle);
     if (failed) {
@@ -229,7 +231,8 @@ bool external_objects::find(CUexternalSemaphore semaphore, made_semaphore &found
     return find(semaphores_, semaphore, found);
 }
 
-// Maps all of the memory at once: the driver imports any size, and refuses it only here (CUDA 13.0).
+// Maps the whole memory at once: the driver imports memory of any stated size, and rejects a wrong size only here (CUDA
+// 13.0).
 error external_objects::map_all(const ferry_external_memory_desc &desc, made_memory &made) noexcept {
     if (!cu_.cuExternalMemoryGetMappedBuffer) return {.status = FERRY_ERROR_UNSUPPORTED};
     CUDA_EXTERNAL_MEMORY_BUFFER_DESC call = {};
@@ -274,7 +277,7 @@ error external_objects::get_array(CUexternalMemory memory, std::uint64_t offset,
     made_memory of;
     if (!find(memory, of)) return unknown_handle;
     if (levels == 0) levels = 1;
-    const std::uint64_t needed = array_bytes(desc, levels); // at least
+    const std::uint64_t needed = array_bytes(desc, levels); // lower bound
     if (offset >= of.size || needed > of.size - offset)
         return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, of.size, offset + needed);
     context_scope scope(cu_);
@@ -341,8 +344,8 @@ error external_objects::release_given_up(const made_image &given) noexcept {
     return begin_end(images_, is, gone) ? end_image(gone) : ok;
 }
 
-// Marks an array of an import as ending; false if there is none. Another thread may be destroying one whose deferred
-// free is due. The import must outlast that call, so this waits for it.
+// Marks an array of an import as ending; false if there is none. Another thread may be destroying such an array because
+// its deferred free is due. The import must outlast that call, so this function waits for it.
 bool external_objects::begin_end_of_part(CUexternalMemory of, made_image &found) noexcept {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -359,7 +362,7 @@ bool external_objects::begin_end_of_part(CUexternalMemory of, made_image &found)
     }
 }
 
-// The arrays and the address, which the driver wants to end before the import.
+// Destroys the arrays and the mapping, which the driver requires before the import is destroyed.
 error external_objects::end_parts(const made_memory &of) noexcept {
     made_image gone = {};
     while (begin_end_of_part(of.handle, gone))
@@ -373,7 +376,7 @@ error external_objects::release_memory(CUexternalMemory memory) noexcept {
             memories_, [&](const made_memory &one) { return one.handle == memory; }, of))
         return unknown_handle;
     error failed;
-    if (may_live(cu_, of.made_in)) { // else all has ended with the context
+    if (may_live(cu_, of.made_in)) { // otherwise everything was destroyed with the context
         context_scope scope(cu_);
         failed = scope.enter(of.made_in.handle);
         if (!failed) failed = end_parts(of);
@@ -425,7 +428,7 @@ bool is_keyed_mutex(std::int32_t type) noexcept {
 
 } // namespace
 
-// Finds the semaphore and enters the context of the stream.
+// Finds the semaphore and enters the stream's context.
 error external_objects::enter_stream(CUexternalSemaphore semaphore, CUstream stream, context_scope &scope,
                                      made_semaphore &of) noexcept {
     if (!find(semaphores_, semaphore, of)) return unknown_handle;

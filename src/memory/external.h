@@ -1,6 +1,6 @@
-// Memory and semaphores that graphics APIs have exported and this instance has imported. The driver forgets what was
-// made of an import: addresses and arrays must be freed one by one. This class frees them with their import, and arrays
-// also alone.
+// Memory and semaphores that graphics APIs have exported and this instance has imported. The driver does not track
+// which addresses and arrays were created from an import, so each must be freed individually. This class frees them
+// together with their import. Arrays can also be freed alone.
 #pragma once
 
 #include <atomic>
@@ -19,44 +19,45 @@ public:
                      const allocator &memory) noexcept
         : cu_(cu), contexts_(contexts), arrays_(arrays), memories_(memory), images_(memory), semaphores_(memory) {}
 
-    // The device exists. On success the driver owns a file descriptor.
+    // The device must exist. On success, the driver owns a file descriptor.
     error import_memory(const ferry_external_memory_desc &desc, CUexternalMemory &memory) noexcept;
     error get_address(CUexternalMemory memory, std::uint64_t offset, std::uint64_t size,
                       std::uint64_t &address) noexcept;
     error get_array(CUexternalMemory memory, std::uint64_t offset, const ferry_array_desc &desc, std::uint32_t levels,
                     CUmipmappedArray &array) noexcept;
-    // Waits for running work on the device. After an error some parts may be gone, and only this call may follow.
+    // Waits for running work on the device. After an error some parts may be destroyed, and only this function may be
+    // called again.
     error release_memory(CUexternalMemory memory) noexcept;
     struct made_memory {
         CUexternalMemory handle;
         context_name made_in;
         int device;
         std::uint64_t size;
-        std::uint64_t address; // of all of it; 0: a resource that has none
+        std::uint64_t address; // of the whole memory; 0: a resource without an address
         bool is_ending;        // being released: another import may already have the handle
     };
     bool find(CUexternalMemory memory, made_memory &found) noexcept;
-    // Whether it ends with an import.
+    // Whether the object ends with an import.
     bool is_part(std::uint64_t address) noexcept;
     bool is_part(CUmipmappedArray array) noexcept;
 
-    // The texels of an image. They end by themselves or with their import, whichever comes first.
+    // The texels of an image. They are destroyed individually or with their import, whichever happens first.
     struct made_image {
         CUmipmappedArray handle;
         CUexternalMemory of;
         context_name made_in;
         int device;
         std::uint64_t size;
-        std::uint64_t number; // the driver may give the handle again, never this
+        std::uint64_t number; // unique, whereas the driver may reuse the handle
         bool is_given_up;
         bool is_ending;
     };
-    // Waits for running work. Returns FERRY_ERROR_INVALID_ARGUMENT for an array that was given up.
+    // Waits for running work. Returns FERRY_ERROR_INVALID_ARGUMENT for an array that was already freed.
     error release_array(CUmipmappedArray array) noexcept;
-    // Claims an array that will be released later. False if it was given up already.
+    // Claims an array for a deferred free. False if it was already freed.
     bool give_up_array(CUmipmappedArray array, made_image &given) noexcept;
     void take_back_array(const made_image &given) noexcept;
-    // Does nothing if the array has ended with its import.
+    // Does nothing if the array was destroyed with its import.
     error release_given_up(const made_image &given) noexcept;
 
     error import_semaphore(const ferry_external_semaphore_desc &desc, CUexternalSemaphore &semaphore) noexcept;
@@ -72,13 +73,14 @@ public:
     };
     bool find(CUexternalSemaphore semaphore, made_semaphore &found) noexcept;
 
-    // Forgets what was imported in a context, because it ends with the context.
+    // Drops the records of everything imported in a context, because it ends with the context.
     void forget(CUcontext context) noexcept;
 
 private:
     using lock_guard = std::lock_guard<std::mutex>;
-    // No driver call runs under the mutex: it may wait for work that needs a thread which waits for the mutex. So room for
-    // a record is reserved before the call that makes it. `in_flight` counts such records of all threads.
+    // No driver call runs with the mutex locked: the call may wait for work that needs a thread which waits for the
+    // mutex. So space for a record is reserved before the driver call that creates the object. `in_flight` counts these
+    // reservations of all threads.
     template <class Record> struct records {
         explicit records(const allocator &memory) noexcept : all(memory) {}
         growing<Record> all;
@@ -88,7 +90,7 @@ private:
     template <class Record> void cancel(records<Record> &of) noexcept;
     template <class Record> void keep(records<Record> &of, const Record &made) noexcept;
     template <class Record, class Handle> bool find(records<Record> &of, Handle handle, Record &found) noexcept;
-    // Marks a record as ending; false if there is none. After that it ends, or stays.
+    // Marks a record as ending; false if there is none. Afterwards, end() removes or restores it.
     template <class Record, class Is> bool begin_end(records<Record> &of, const Is &is, Record &found) noexcept;
     template <class Record> void end(records<Record> &of, const Record &ended, bool is_gone) noexcept;
 
@@ -104,9 +106,9 @@ private:
     device_contexts &contexts_;
     array_surfaces &arrays_;
     std::mutex mutex_;
-    std::condition_variable image_ended_; // or stays after all
+    std::condition_variable image_ended_; // or was restored
     std::uint64_t last_number_ = 0;
-    std::atomic<bool> has_memory_ = false; // was ever imported: until then frees do not lock the mutex
+    std::atomic<bool> has_memory_ = false; // set by the first import: before that, frees do not lock the mutex
     records<made_memory> memories_;
     records<made_image> images_;
     records<made_semaphore> semaphores_;

@@ -8,11 +8,11 @@ namespace ferry {
 
 std::uint64_t host_registration::end_of_piece(std::uint64_t inside) const noexcept {
     const std::uint64_t base = address / page_size() * page_size(), end = address + size;
-    const std::uint64_t into = (inside - base) / piece * piece + piece; // may exceed the end by less than a piece
+    const std::uint64_t into = (inside - base) / piece * piece + piece; // can be past the end by less than a piece
     return end - base <= into ? end : base + into;
 }
 
-// ---- Ranges that do not overlap, sorted by address
+// ---- Disjoint ranges, sorted by address
 
 template <class Range>
 std::size_t host_ranges::sorted_ranges<Range>::lower_bound(std::uint64_t address) const noexcept {
@@ -97,7 +97,7 @@ bool host_ranges::begin_freeing(std::uint64_t address, host_owner owner, host_bl
 void host_ranges::end_freeing(std::uint64_t address, bool is_gone) noexcept {
     const std::lock_guard lock(mutex_);
     host_block *const found = blocks_.find(address);
-    if (!found || !found->is_leaving) return; // another block has the address already
+    if (!found || !found->is_leaving) return; // another block already has the address
     found->is_leaving = false;
     if (is_gone) blocks_.remove(*found);
 }

@@ -1,5 +1,5 @@
 // Records what the driver does not report about host memory: the blocks that ferry allocated, and the pieces in which
-// the caller's memory was registered. The driver refuses a copy that begins in one piece and leaves that piece.
+// the caller's memory was registered. The driver rejects a copy that starts in one piece and extends past its end.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,23 @@ namespace ferry {
 
 enum class host_owner : std::uint8_t { caller, pool };
 
-// Memory from ferry_host_alloc or of a pinned pool.
+// Memory from ferry_host_alloc or a pinned pool.
 struct host_block {
     std::uint64_t address;
     std::uint64_t size;
     std::int32_t origin; // FERRY_HOST_FROM_*
     host_owner owner;
-    bool is_leaving = false; // being freed, or given up; stays with the owner if that fails
+    bool is_leaving = false; // being freed; restored if that fails
 };
 
 // Memory that the caller registered, in pieces of `piece` bytes. The first piece begins at the start of the page that
-// holds `address`.
+// contains `address`.
 struct host_registration {
     std::uint64_t address;
     std::uint64_t size;
     std::uint64_t piece;
 
-    // Returns the first address beyond the piece that holds `inside`.
+    // Returns the first address past the piece that contains `inside`.
     std::uint64_t end_of_piece(std::uint64_t inside) const noexcept;
 };
 
@@ -35,33 +35,34 @@ class host_ranges {
 public:
     explicit host_ranges(const allocator &memory) noexcept : blocks_(memory), registrations_(memory) {}
 
-    // Adds a record, or returns false if there is no memory for the record. Forgets older records that overlap: their
-    // memory is gone from the driver, with its context or without ferry's knowledge.
+    // Adds a record, or returns false if there is no memory for it. Drops older records that overlap: the driver no
+    // longer knows their memory, because its context ended or another library freed it.
     [[nodiscard]] bool add(const host_block &block) noexcept;
     [[nodiscard]] bool add(const host_registration &registration) noexcept;
 
-    // Forgets the records of a range, because the driver has reused the addresses.
+    // Drops the records of a range, because the driver has reused the addresses.
     void forget(std::uint64_t address, std::uint64_t size) noexcept;
 
     // Finds the block that contains `address`.
     bool find_block(std::uint64_t address, host_block &block) const noexcept;
-    // Claims the block of `owner` that begins at `address`, so that no second thread frees the block.
+    // Claims the block of `owner` that starts at `address`, so that no other thread frees it.
     bool begin_freeing(std::uint64_t address, host_owner owner, host_block &block) noexcept;
     void end_freeing(std::uint64_t address, bool is_gone) noexcept;
-    // Adds the record of a block that is being freed. False if a record contains its address, or without memory for it.
+    // Adds the record of a block that is being freed. False if a record contains its address, or if there is no memory
+    // for the record.
     [[nodiscard]] bool add_leaving(const host_block &block) noexcept;
 
     bool find_registration(std::uint64_t address, host_registration &registration) const noexcept;
-    // Removes the registration that begins at `address`.
+    // Removes the registration that starts at `address`.
     bool remove_registration(std::uint64_t address, host_registration &registration) noexcept;
 
-    // Returns the first address beyond the registered piece that contains `address`; 0 if `address` is not registered
+    // Returns the first address past the registered piece that contains `address`; 0 if `address` was not registered
     // through this instance.
     std::uint64_t end_of_piece(std::uint64_t address) const noexcept;
-    // Returns the start of the first registration that begins at or after `address`; UINT64_MAX for none.
+    // Returns the start of the first registration at or after `address`; UINT64_MAX if there is none.
     std::uint64_t next_registration(std::uint64_t address) const noexcept;
-    // Cuts [first, end), which holds `address`, to the part around `address` that no record overlaps; to nothing if a
-    // record contains `address`.
+    // Reduces [first, end), which contains `address`, to the part around `address` that no record overlaps; to an empty
+    // range if a record contains `address`.
     void leave_out_records(std::uint64_t address, std::uint64_t &first, std::uint64_t &end) const noexcept;
 
 private:
@@ -70,7 +71,7 @@ private:
         explicit sorted_ranges(const allocator &memory) noexcept : ranges_(memory) {}
         [[nodiscard]] bool add(const Range &range) noexcept;
         void forget_overlapping(std::uint64_t address, std::uint64_t size) noexcept;
-        // Returns the range that contains an address; null for none.
+        // Returns the range that contains an address; null if there is none.
         Range *find(std::uint64_t address) noexcept;
         const Range *find(std::uint64_t address) const noexcept {
             return const_cast<sorted_ranges *>(this)->find(address);
@@ -80,7 +81,7 @@ private:
         void remove(Range &range) noexcept { ranges_.remove(static_cast<std::size_t>(&range - ranges_.begin())); }
 
     private:
-        // Returns the index of the first range that begins at or after `address`.
+        // Returns the index of the first range that starts at or after `address`.
         std::size_t lower_bound(std::uint64_t address) const noexcept;
         growing<Range> ranges_;
     };

@@ -1,4 +1,4 @@
-// Tracks the interprocess events that this instance has created, exported to other processes and imported from them.
+// Tracks the interprocess events that this instance has created, exported to other processes or imported from them.
 #pragma once
 
 #include <mutex>
@@ -15,16 +15,16 @@ public:
         : cu_(cu), process_(process), contexts_(contexts), events_(memory), imported_events_(memory) {}
 
     // Creates an event in the context of `device`, which must be current. Records the device of an interprocess event,
-    // which cannot be queried later.
+    // because the driver cannot report it later.
     error create_event(int device, std::uint32_t flags, CUevent &event) noexcept;
-    // Destroys an event, shared or not. Refuses an event of another process.
+    // Destroys an event, shared or not. Rejects an event of another process.
     error destroy_event(CUevent event) noexcept;
 
     error export_event(CUevent event, ferry_ipc_handle &handle) noexcept;
     error import_event(const ferry_ipc_handle &handle, CUevent &event) noexcept;
     error close_event(CUevent event) noexcept;
 
-    // Forgets the events of a context, because they end with the context.
+    // Drops the records of the events of a context, because they end with the context.
     void forget_context(CUcontext context) noexcept;
 
 private:
@@ -38,8 +38,8 @@ private:
     };
     struct imported_event {
         CUevent event;
-        CUcontext context;   // null: an event of this process
-        std::uint32_t count; // 1 for events of other processes, because each opening is another event
+        CUcontext context;   // null: created by this process
+        std::uint32_t count; // 1 for events of other processes, because each import creates another event
     };
 
     error note_event(CUevent event, int device) noexcept;
@@ -48,7 +48,7 @@ private:
     ipc_process &process_;
     device_contexts &contexts_;
 
-    std::mutex mutex_; // guards the next two
+    std::mutex mutex_; // guards the next two members
     growing<known_event> events_;
     growing<imported_event> imported_events_;
 };

@@ -16,7 +16,7 @@ std::uint64_t checksum_of(const handle_contents &contents) noexcept {
     return hash_of(&contents, offsetof(handle_contents, checksum));
 }
 
-// Checks the fields that later computations use, because a checksum does not prove that they are valid.
+// Checks the fields that later computations use, because a matching checksum does not prove that they are valid.
 bool makes_sense(const handle_contents &contents) noexcept {
     std::uint64_t end = 0;
     switch (contents.kind) {

@@ -1,4 +1,4 @@
-// The bytes of a handle, which travel from the exporting process to the importing process.
+// The bytes of a handle, which the exporting process sends to the importing process.
 #pragma once
 
 #include <bit>
@@ -15,17 +15,17 @@ struct handle_contents {
     char magic[8];
     std::uint32_t version;
     std::int32_t kind;             // FERRY_IPC_*
-    process_identity exporter;     // the process in which the numbers below are valid
+    process_identity exporter;     // the process in which the following numbers are valid
     std::uint8_t device_uuid[16];  // all zero: no device
     std::uint64_t offset;          // memory: from the start of the allocation
-    std::uint64_t size;            // memory: bytes from `offset` on
-    std::uint64_t allocation_size; // memory: of the whole allocation
-    std::uint64_t buffer_id;       // the driver's number for the allocation, never used twice in a process
+    std::uint64_t size;            // memory: bytes starting at `offset`
+    std::uint64_t allocation_size; // memory: size of the whole allocation
+    std::uint64_t buffer_id;       // the driver's number for the allocation, unique within a process
     std::uint64_t original;        // address of the allocation in the exporter
-    std::uint8_t key[16];          // random name of a pool, of the pool of pool memory, or of an event
+    std::uint8_t key[16];          // random name of a pool, of the pool that contains the memory, or of an event
     std::uint32_t handle_type;     // pool: FERRY_HANDLE_*
     std::int32_t location;         // pool: FERRY_LOCATION_*
-    std::int32_t index;            // pool in host memory: its node
+    std::int32_t index;            // pool in host memory: its NUMA node
     std::uint32_t reserved0;
     std::uint8_t payload[64]; // the driver's own handle, if it fits
     std::uint8_t reserved[40];
@@ -34,10 +34,10 @@ struct handle_contents {
 static_assert(sizeof(handle_contents) == FERRY_IPC_HANDLE_SIZE);
 static_assert(std::endian::native == std::endian::little, "the bytes of a handle are those of the struct");
 
-// Writes a handle: the contents with magic bytes, version and checksum.
+// Encodes a handle: the contents with magic bytes, version and checksum.
 void encode(handle_contents contents, ferry_ipc_handle &handle) noexcept;
 
-// Reads a handle. Refuses bytes that are not a handle, are damaged or have another version.
+// Decodes a handle. Rejects bytes that are not a handle, are damaged or have another version.
 error decode(const ferry_ipc_handle &handle, handle_contents &contents) noexcept;
 
 inline error bad_handle(std::int32_t status) noexcept { return refuse(status, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE); }

@@ -12,7 +12,7 @@ constexpr bool is_memory(std::int32_t kind) noexcept {
     return kind == FERRY_IPC_MEMORY || kind == FERRY_IPC_POOL_MEMORY;
 }
 
-// Looks up the driver's number for an allocation, which no other allocation gets. look_up_address does not query it.
+// Returns the driver's unique number for an allocation. look_up_address does not query it.
 error look_up_buffer(const driver_table &cu, std::uint64_t address, std::uint64_t &buffer_id) noexcept {
     unsigned long long found = 0;
     CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
@@ -22,8 +22,8 @@ error look_up_buffer(const driver_table &cu, std::uint64_t address, std::uint64_
     return to_error(result);
 }
 
-// Compares everything that may tell allocations apart. The numbers come from the exporter, who may state those of another
-// process's memory, so the driver's own handle must be the same too.
+// Compares everything that can distinguish allocations. The numbers are stated by the exporter, which may state the
+// numbers of another process's memory. So the driver's own handle must match too.
 bool names_same_allocation(const handle_contents &one, const handle_contents &other) noexcept {
     return one.kind == other.kind && one.original == other.original && one.buffer_id == other.buffer_id &&
            is_same(one.exporter, other.exporter) && std::memcmp(one.payload, other.payload, sizeof one.payload) == 0;
@@ -47,7 +47,7 @@ error ipc_memory::export_memory(std::uint64_t address, std::uint64_t size, ferry
     if ((facts.kind != memory_kind::device && !facts.pool) || facts.kind == memory_kind::managed ||
         is_imported(address))
         return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
-    if (!facts.range_size) // of a host pool that the current device cannot access: the start is unknown
+    if (!facts.range_size) // host pool that the current device cannot access: unknown start
         return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
     const std::uint64_t offset = address - facts.range_start, rest = facts.range_size - offset;
     if (size > rest)
@@ -107,7 +107,7 @@ error ipc_memory::import_memory(const ferry_ipc_handle &handle, std::uint64_t &a
     return {};
 }
 
-// Finds memory that was opened in `context` or imported through `pool`. Both null: memory of this process.
+// Finds memory that was opened in `context` or imported through `pool`. If both are null: memory of this process.
 ipc_memory::imported_memory *ipc_memory::find_import(const handle_contents &contents, CUcontext context,
                                                      CUmemoryPool pool) noexcept {
     for (imported_memory &known : imported_memory_)
@@ -117,7 +117,7 @@ ipc_memory::imported_memory *ipc_memory::find_import(const handle_contents &cont
     return nullptr;
 }
 
-// A later handle is trusted no more than the first: it must fit into the memory that is mapped.
+// A later handle is trusted no more than the first: it must fit in the memory that is mapped.
 error ipc_memory::import_again(imported_memory &known, const handle_contents &contents,
                                std::uint64_t &address) noexcept {
     if (contents.allocation_size > known.size) return bad_handle(FERRY_ERROR_HANDLE);
@@ -145,8 +145,8 @@ error ipc_memory::import_own(const handle_contents &contents, std::uint64_t &add
     return {};
 }
 
-// Finds how much memory the driver has mapped from `opened` on. The handle is not trusted: the allocation that it states
-// must fit, and so must its offset and size, which `decode` has compared with the allocation.
+// Finds how much memory the driver has mapped from `opened` on. The handle is not trusted. The allocation that it
+// states must fit. So do its offset and size, which `decode` has compared with the stated allocation.
 error ipc_memory::measure_opened(CUdeviceptr opened, const handle_contents &contents,
                                  std::uint64_t &size) const noexcept {
     address_facts facts;
@@ -156,7 +156,7 @@ error ipc_memory::measure_opened(CUdeviceptr opened, const handle_contents &cont
 }
 
 error ipc_memory::open_memory(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
-    if (device < 0) return bad_handle(FERRY_ERROR_HANDLE); // anyone can forge such a handle
+    if (device < 0) return bad_handle(FERRY_ERROR_HANDLE); // such a handle is easily forged
     context_scope scope(cu_);
     CUcontext context = nullptr;
     if (error failed = process_.enter(device, scope, context)) return failed;
@@ -183,7 +183,7 @@ error ipc_memory::open_memory(const handle_contents &contents, int device, std::
     return {};
 }
 
-// The driver returns the same address for every import of an allocation, and the first free ends the mapping.
+// The driver returns the same address for every import of an allocation, and the first free unmaps it.
 error ipc_memory::import_from_pool(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
     context_scope scope(cu_);
     CUcontext context = nullptr;
@@ -210,7 +210,7 @@ error ipc_memory::import_from_pool(const handle_contents &contents, int device, 
         return failed;
     }
     imported_memory imported = {contents, opened, size, device, nullptr, pool, 1, false};
-    // A match means that the exporter has freed an allocation that is still open here, and reused its address.
+    // A match means that the exporter has freed an allocation that is still open here, and has reused its address.
     for (imported_memory &known : imported_memory_)
         if (known.pool == pool && known.address == opened) {
             imported.count += known.count;
@@ -223,8 +223,9 @@ error ipc_memory::import_from_pool(const handle_contents &contents, int device, 
     return {};
 }
 
-// Ends the import of a refused handle. The driver does not count imports, so an import that has a record must stay. The
-// pool can be closed once a stream has passed the free, and the caller has no stream for that: this one is empty.
+// Frees the memory of a rejected handle. The driver does not count imports, so memory that has a record must stay
+// imported. A pool can be closed only after a stream has completed the free. The caller has no stream for that, so an
+// empty stream is used.
 void ipc_memory::free_unless_known(CUmemoryPool pool, CUdeviceptr opened) noexcept {
     for (const imported_memory &known : imported_memory_)
         if (known.pool == pool && known.address == opened) return;
@@ -235,8 +236,8 @@ void ipc_memory::free_unless_known(CUmemoryPool pool, CUdeviceptr opened) noexce
 }
 
 ipc_memory::imported_memory *ipc_memory::find_address(std::uint64_t address) noexcept {
-    // Records overlap where an exporter has reused freed memory in pieces. The closest piece that begins at or before
-    // the address is the right one.
+    // Records overlap if an exporter has reused parts of freed memory. The correct record is the last one that starts
+    // at or before the address.
     imported_memory *nearest = nullptr;
     for (imported_memory &known : imported_memory_)
         if (lies_within(address, known.address, known.size) && !known.is_closing &&
@@ -262,7 +263,7 @@ error ipc_memory::close_memory(std::uint64_t address, CUstream stream) noexcept 
             context_scope scope(cu_);
             if (error failed = choose_context_on(cu_, contexts_, stream, known->device, choice)) return failed;
             if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
-            if (error failed = refuse_captured(cu_, stream)) return failed; // every launch would close it again
+            if (error failed = refuse_captured(cu_, stream)) return failed; // otherwise each launch would close it
             if (const std::int32_t status = call_relaxed(cu_, cu_.cuMemFreeAsync, CUdeviceptr{known->address}, stream))
                 return {.status = status};
         }
@@ -275,7 +276,8 @@ error ipc_memory::close_memory(std::uint64_t address, CUstream stream) noexcept 
         opened = known->address;
     }
     // Calls the driver without the lock: the driver waits for running work, which may wait for an import by another
-    // thread. An import in the meantime opens the memory again, and the driver counts these openings.
+    // thread. If another thread imports the memory in the meantime, it opens the memory again, and the driver counts
+    // these openings.
     context_scope scope(cu_);
     std::int32_t status = scope.enter(opened_in).status;
     if (!status) status = call_relaxed(cu_, cu_.cuIpcCloseMemHandle, opened);

@@ -1,6 +1,6 @@
-// Tracks the memory and the pools that this instance has exported to other processes and imported from them. The driver
-// counts only some imports, and making a mapping takes tens of microseconds each time. This class counts every import
-// and opens it once.
+// Tracks the memory and the pools that this instance has exported to other processes or imported from them. The driver
+// counts only some kinds of imports, and each new mapping takes tens of microseconds. This class counts every import
+// and maps it once.
 #pragma once
 
 #include <atomic>
@@ -28,17 +28,18 @@ public:
     error import_pool(const ferry_ipc_handle &handle, std::int64_t os_handle, CUmemoryPool &pool) noexcept;
     error close_pool(CUmemoryPool pool) noexcept;
 
-    // Returns whether an address lies in memory of another process.
+    // Returns whether an address is in memory of another process.
     bool is_imported(std::uint64_t address) noexcept;
-    // Returns whether a pool belongs to another process, and where the pool lies.
+    // Returns whether a pool belongs to another process, and the location of the pool.
     bool is_imported(CUmemoryPool pool, pool_location &where) noexcept;
 
-    // Destroys a pool of this process. The current context and the capture mode must be as memory_pools requires.
+    // Destroys a pool of this process. The current context and the capture mode must satisfy the requirements of
+    // memory_pools.
     error destroy_pool(CUmemoryPool pool) noexcept;
-    // Forgets an exported pool. A new pool may get the handle of an exported pool that the program destroyed directly
-    // through the driver.
+    // Drops the record of an exported pool. If the program destroys an exported pool directly through the driver, a new
+    // pool may get its handle.
     void forget_pool(CUmemoryPool pool) noexcept;
-    // Forgets memory that was opened in a context, because it ends with the context.
+    // Drops the records of memory that was opened in a context, because it ends with the context.
     void forget_context(CUcontext context) noexcept;
 
 private:
@@ -53,17 +54,17 @@ private:
         ipc_key name;
         int device; // -1: host memory
         pool_location where;
-        std::uint32_t count; // 0: a second name of a pool that another record counts
+        std::uint32_t count; // 0: another name of a pool that a different record counts
         bool is_own;         // exported by this instance
         bool is_closing;
     };
     struct imported_memory {
         handle_contents handle; // identifies the allocation
-        std::uint64_t address;  // of the whole allocation, in this process
-        std::uint64_t size;     // mapped from `address` on, as this process's driver reports it
+        std::uint64_t address;  // start of the whole allocation in this process
+        std::uint64_t size;     // mapped size from `address` on, as reported by this process's driver
         int device;
-        CUcontext context; // of cuIpcOpenMemHandle; null: not opened by that call
-        CUmemoryPool pool; // through which it was imported; pool and context both null: memory of this process
+        CUcontext context; // for cuIpcOpenMemHandle; null: not opened by that call
+        CUmemoryPool pool; // the pool it was imported through; pool and context both null: memory of this process
         std::uint32_t count;
         bool is_closing;
     };
@@ -89,8 +90,8 @@ private:
     device_contexts &contexts_;
     memory_pools &pools_;
 
-    std::atomic<bool> has_imported_ = false; // ever, memory or a pool of another process
-    std::mutex mutex_;                       // guards the next three
+    std::atomic<bool> has_imported_ = false; // whether memory or a pool of another process was ever imported
+    std::mutex mutex_;                       // guards the next three members
     growing<exported_pool> exported_pools_;
     growing<imported_pool> imported_pools_;
     growing<imported_memory> imported_memory_;

@@ -1,4 +1,4 @@
-// The pools of ipc_memory: exports and imports of whole pools.
+// The part of ipc_memory that exports and imports whole pools.
 #include "memory/ipc_memory.h"
 
 #include <cstring>
@@ -11,7 +11,7 @@ constexpr bool is_pool(std::int32_t kind) noexcept { return kind == FERRY_IPC_PO
 
 } // namespace
 
-// Finds where a pool lies. Refuses a pool of another process.
+// Finds the location of a pool. Rejects a pool of another process.
 error ipc_memory::locate_shareable(CUmemoryPool pool, pool_location &where) noexcept {
     context_scope scope(cu_);
     CUcontext context = nullptr;
@@ -104,7 +104,7 @@ error ipc_memory::import_pool(const ferry_ipc_handle &handle, std::int64_t os_ha
         has_imported_ = true;
         if (error failed = open_pool(contents, os_handle, imported.pool)) return failed;
     }
-    if (imported_pool *const known = find_pool(imported.pool)) { // two instances of its process exported it
+    if (imported_pool *const known = find_pool(imported.pool)) { // two instances of its process have exported it
         ++known->count;
         imported.count = 0;
     }
@@ -130,7 +130,7 @@ error ipc_memory::open_pool(const handle_contents &contents, std::int64_t os_han
                                              static_cast<CUmemAllocationHandleType>(contents.handle_type), 0ull);
     if (!status) return {};
     error failed = import_failure(status);
-    if (status == to_status(CUDA_ERROR_UNKNOWN)) failed = bad_handle(FERRY_ERROR_HANDLE); // no descriptor of a pool
+    if (status == to_status(CUDA_ERROR_UNKNOWN)) failed = bad_handle(FERRY_ERROR_HANDLE); // not a descriptor of a pool
     if (failed.status == FERRY_ERROR_HANDLE && !is_inside) failed.field = FERRY_FIELD_OS_HANDLE;
     return failed;
 }
@@ -158,7 +158,7 @@ error ipc_memory::close_pool(CUmemoryPool pool) noexcept {
         device = known->device;
         for_each_name([&](std::size_t i) noexcept { imported_pools_[i].is_closing = true; });
     }
-    // Calls the driver without the lock, as in close_memory.
+    // Calls the driver without the lock, for the same reason as close_memory.
     if (!is_own) {
         context_scope scope(cu_);
         CUcontext context = nullptr;
@@ -171,7 +171,7 @@ error ipc_memory::close_pool(CUmemoryPool pool) noexcept {
         imported_pools_[i].is_closing = false;
         if (!status) imported_pools_.remove(i);
     });
-    if (status == to_status(CUDA_ERROR_INVALID_VALUE)) // seen while any instance has memory of the pool imported
+    if (status == to_status(CUDA_ERROR_INVALID_VALUE)) // seen while any instance has imported memory of the pool
         return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
     return {.status = status};
 }
@@ -188,8 +188,8 @@ bool ipc_memory::is_imported(CUmemoryPool pool, pool_location &where) noexcept {
 }
 
 // Removes the name first: once the driver has destroyed the pool, another pool may get its handle. Calls the driver
-// without the lock, because the driver may wait for work that waits for another thread's call. If the driver fails, the
-// next export creates another name.
+// without the lock, because the driver may wait for work that waits for a call of another thread. If the driver fails,
+// the next export creates a new name.
 error ipc_memory::destroy_pool(CUmemoryPool pool) noexcept {
     forget_pool(pool);
     return pools_.destroy(pool);

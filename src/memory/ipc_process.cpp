@@ -13,7 +13,7 @@ error export_failure(std::int32_t status, std::int32_t field) noexcept {
 
 error import_failure(std::int32_t status) noexcept {
     if (status == to_status(CUDA_ERROR_NOT_SUPPORTED)) return bad_handle(FERRY_ERROR_UNSUPPORTED);
-    // The first was seen for memory, the others for events.
+    // The first result was seen for memory, the others for events.
     const bool is_refusal = status == to_status(CUDA_ERROR_INVALID_VALUE) ||
                             status == to_status(CUDA_ERROR_MAP_FAILED) ||
                             status == to_status(CUDA_ERROR_INVALID_HANDLE);

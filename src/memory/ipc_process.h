@@ -1,5 +1,5 @@
-// This process as one side of sharing with other processes: the checks that every import begins with, the start of
-// every handle, and the calls of the driver for both.
+// This process as one side of sharing with other processes: the checks at the start of every import, the common fields
+// of every handle, and the driver calls for both.
 #pragma once
 
 #include "device/capture_mode.h"
@@ -9,7 +9,7 @@
 
 namespace ferry {
 
-// Names a pool or an event that this process has exported.
+// A random name for a pool or an event that this process has exported.
 struct ipc_key {
     std::uint8_t bytes[16];
     bool operator==(const ipc_key &other) const noexcept;
@@ -23,7 +23,7 @@ public:
     const process_identity &own() const noexcept { return own_; }
     error describe(const ferry_ipc_handle &handle, ferry_ipc_info &info) const noexcept;
 
-    // Fails in the child of a fork, which has no driver and may have inherited a locked mutex. Call this before
+    // Fails in a forked child, which has no driver and may have inherited a locked mutex. Must be called before
     // locking.
     error check_driver() const noexcept;
     // The first step of every import: decodes the handle and checks whether this process can use it. `device` is -1 for
@@ -31,7 +31,7 @@ public:
     error check_handle(const ferry_ipc_handle &handle, bool is_expected(std::int32_t), handle_contents &contents,
                        int &device) const noexcept;
     void begin_handle(std::int32_t kind, int device, handle_contents &contents) const noexcept;
-    // Makes a context of `device` current. -1: any context will do.
+    // Makes a context of `device` current. -1: any context.
     error enter(int device, context_scope &scope, CUcontext &context) noexcept;
 
 private:
@@ -43,14 +43,14 @@ private:
     const process_identity own_ = own_process();
 };
 
-// Calls an entry point that a global-mode capture on any thread would forbid, and that this driver may lack.
+// Calls an entry point that the driver may lack and that a global-mode capture of any thread would forbid.
 template <class Function, class... Arguments>
 std::int32_t call_relaxed(const driver_table &cu, Function *entry, Arguments... arguments) noexcept {
     const relaxed_capture_mode relaxed(cu);
     return relaxed.entered() ? call_optional(entry, arguments...) : relaxed.why().status;
 }
 
-// Translates the driver's status for an object that it cannot export.
+// Translates the driver's status for an object that cannot be exported.
 error export_failure(std::int32_t status, std::int32_t field) noexcept;
 // Translates the driver's status for an object that no longer exists.
 error import_failure(std::int32_t status) noexcept;

@@ -43,7 +43,8 @@ void known_ranges::set_stretch(int bits) noexcept {
     std::memset(memo_, 0, sizeof memo_);
 }
 
-// Fills the slots of the first stretches_of_range stretches. A larger range gets further slots when they are searched.
+// Fills the slots of the first stretches_of_range stretches. Further slots of a larger range are filled when they are
+// searched.
 void known_ranges::remember_all(const known_range &range, std::uint32_t index) noexcept {
     const int bits = std::max(min_stretch_bits_, static_cast<int>(std::bit_width(range.size / stretches_of_range)));
     if (bits < stretch_bits_) set_stretch(bits);
@@ -61,7 +62,7 @@ bool known_ranges::search(std::uint64_t address, std::uint32_t &index) const noe
     std::size_t left = sorted_.size();
     if (left == 0) return false;
     const place *at = sorted_.begin();
-    while (left > 1) { // without branches, which would be unpredictable
+    while (left > 1) { // branchless, because the branches would be unpredictable
         const std::size_t half = left / 2;
         at += half & -static_cast<std::size_t>(at[half].first <= address);
         left -= half;
@@ -111,7 +112,7 @@ error known_ranges::check_assumption(std::uint64_t address, std::uint32_t index,
 
 error known_ranges::query(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range,
                           address_facts &facts) noexcept {
-    // After some pageable pieces the next piece is likely pageable too, and its kind is all there is to know.
+    // After several pageable pieces, the next piece is likely pageable too, and only the kind must be queried.
     constexpr unsigned some = 4;
     if (pageable_in_a_row_ >= some)
         if (error failed = look_up_address(*cu_, address, address_query::kind_only, facts)) return failed;

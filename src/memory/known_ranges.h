@@ -1,5 +1,5 @@
-// Caches the kind of memory behind the addresses of many copies. The driver is asked once per allocation. The cache
-// lasts for one call, because nothing reports when an allocation ends.
+// Caches the kind of memory at the addresses of many copies, so that the driver is queried once per allocation. The
+// cache lasts for one call, because nothing reports when an allocation is freed.
 #pragma once
 
 #include "base/growing.h"
@@ -9,19 +9,20 @@
 
 namespace ferry {
 
-// How kernels of the context see a range. The uses of source and destination decide which way a piece can go.
+// How kernels of the context can use a range. The uses of source and destination determine which routes can serve a
+// piece.
 enum class range_use : std::uint8_t { none, pinned, of_device, of_peer, managed, pageable };
 constexpr int range_uses = 6;
 
 struct known_range {
     std::uint64_t first = 0;
-    std::uint64_t size = 0;  // 0: the single range for memory that the driver does not know
-    std::uint64_t alias = 0; // added to an address for kernels of the context (trap 15); wraps around
+    std::uint64_t size = 0;  // 0: the range that stands for all memory that the driver does not know
+    std::uint64_t alias = 0; // device address minus host address, for kernels of the context (trap 15); wraps around
     memory_kind kind = memory_kind::pageable;
     bool is_reached = false;       // kernels of the context can access the range
-    bool has_known_extent = false; // reported by the driver; if not, the range covers the requested bytes so far
+    bool has_known_extent = false; // reported by the driver; otherwise only the requested bytes are covered
     range_use as_source = range_use::none, as_destination = range_use::none;
-    int device = -1; // of device memory
+    int device = -1; // device memory only
 
     bool holds(std::uint64_t address, std::uint64_t bytes) const noexcept {
         const std::uint64_t into = address - first;
@@ -30,7 +31,7 @@ struct known_range {
     std::uint64_t room_from(std::uint64_t address) const noexcept { return size - (address - first); }
 };
 
-// What tells pageable memory from other memory without the driver. Empty: nothing does.
+// What distinguishes pageable memory from other memory without driver calls. Empty: nothing.
 struct host_knowledge {
     const address_space *mappings = nullptr;
     const host_ranges *pinned = nullptr;
@@ -40,12 +41,12 @@ class known_ranges {
 public:
     explicit known_ranges(const allocator &memory) noexcept : ranges_(memory), facts_(memory), sorted_(memory) {}
 
-    static constexpr std::uint32_t unknown = 0; // index of the range for memory the driver does not know
+    static constexpr std::uint32_t unknown = 0; // index of the range for memory that the driver does not know
 
-    // Clears the cache for a call that copies about `bytes` in `context`, which is current from now on. Unless `host` is empty,
-    // after some pageable addresses in a private mapping, all of that mapping is assumed to be pageable, but for what
-    // `host` knows to be pinned. Memory that others registered there is then mistaken for pageable, see
-    // check_assumption. May fail with FERRY_ERROR_OUT_OF_MEMORY.
+    // Clears the cache for a call that copies about `bytes` in `context`, which must stay current. If `host` is not
+    // empty, then after several pageable addresses in a private mapping, the rest of that mapping is assumed to be
+    // pageable, except for memory that `host` knows to be pinned. Memory that other code has registered there is then
+    // mistaken for pageable memory: see check_assumption. May fail with FERRY_ERROR_OUT_OF_MEMORY.
     error begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream, std::uint64_t bytes,
                 const host_knowledge &host) noexcept;
 
@@ -60,18 +61,19 @@ public:
         return facts.kind != memory_kind::pageable;
     }
 
-    // Asks the driver about an address in the range, if that is assumed to be pageable. Returns false if it is not.
+    // Queries the driver for an address in a range that is assumed to be pageable. `is_right` is false if it is not
+    // pageable.
     error check_assumption(std::uint64_t address, std::uint32_t index, bool &is_right) const noexcept;
 
-    // Returns the range that holds these bytes if it is known already, else `unknown`.
+    // Returns the range that contains these bytes if it is already known, otherwise `unknown`.
     [[gnu::always_inline]] std::uint32_t find_known(std::uint64_t address, std::uint64_t bytes) noexcept {
         const std::uint32_t index = memo_[slot_of(address)];
         return ranges_[index].holds(address, bytes) ? index : search_and_remember(address, bytes);
     }
 
-    // Finds the range that holds `address`, and asks the driver if need be. If the driver does not report the extent,
-    // the range covers `bytes`. If the driver does not know the memory because a capture allocated it, a
-    // `stated_device` that is not negative is believed.
+    // Finds the range that contains `address`, and queries the driver if necessary. If the driver does not report the
+    // extent, the range covers `bytes`. If the driver does not know the memory because it was allocated during a
+    // capture, `stated_device` is trusted unless it is negative.
     error find(std::uint64_t address, std::uint64_t bytes, int stated_device, std::uint32_t &index) noexcept;
 
 private:
@@ -80,9 +82,9 @@ private:
         std::uint32_t index;
     };
 
-    // Returns the slot of the stretch (an aligned power of two of bytes) in which an address lies. Two stretches that
-    // share a slot, or two ranges that share a stretch, cost searches. The multiplication scatters allocations, which
-    // drivers begin at multiples of 2 MiB.
+    // Returns the slot of the stretch (an aligned power of two of bytes) that contains an address. Two stretches that
+    // share a slot, or two ranges that share a stretch, cost searches. The multiplication spreads allocations, which
+    // drivers align to 2 MiB.
     std::uint32_t slot_of(std::uint64_t address) const noexcept {
         constexpr std::uint64_t golden = 0x9e37'79b9'7f4a'7c15;
         return static_cast<std::uint32_t>(((address >> stretch_bits_) * golden) >> (64 - slot_bits));
@@ -95,32 +97,32 @@ private:
         if (index <= UINT16_MAX) memo_[slot_of(address)] = static_cast<std::uint16_t>(index);
     }
     void remember_all(const known_range &range, std::uint32_t index) noexcept;
-    // Finds the largest range around `address`, which is pageable, that may be assumed to be pageable.
+    // Finds the largest range around a pageable `address` that may be assumed to be pageable.
     bool assume_pageable(std::uint64_t address, known_range &range) noexcept;
     error query(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range,
                 address_facts &facts) noexcept;
 
     static constexpr int slot_bits = 12;
-    static constexpr int min_stretch_bits = 12; // distinguishes allocations of one page
+    static constexpr int min_stretch_bits = 12; // separates allocations of one page
     static constexpr int max_stretch_bits = 63;
-    // The smallest range fills at most this many stretches, and at least half as many if min_stretch_bits_ permits.
+    // The smallest range fills at most this many stretches, and at least half as many if min_stretch_bits_ permits it.
     static constexpr std::uint64_t stretches_of_range = 32;
-    static constexpr std::uint64_t max_stretches = 256; // filled by all bytes that a call copies
+    static constexpr std::uint64_t max_stretches = 256; // filled by all bytes of a call
 
     const driver_table *cu_ = nullptr;
     CUcontext context_ = nullptr;
     int context_device_ = -1;
     CUstream stream_ = nullptr;
     host_knowledge host_;
-    unsigned pageable_in_a_row_ = 0; // the driver's last answers
+    unsigned pageable_in_a_row_ = 0; // most recent driver results in a row
     unsigned not_assumed_ = 0;       // how often no private mapping was found
-    host_mapping not_private_;       // the mapping that was found instead, the last time
+    host_mapping not_private_;       // the last mapping found that was not private
     growing<known_range> ranges_;
-    growing<address_facts> facts_;            // the driver's answers, parallel to ranges_, which loops over pieces read
-    growing<place> sorted_;                   // all ranges but the unknown one, by address
-    int min_stretch_bits_ = min_stretch_bits; // for the number of bytes that this call copies
+    growing<address_facts> facts_;            // parallel to ranges_, which loops over pieces read
+    growing<place> sorted_;                   // all ranges except `unknown`, by address
+    int min_stretch_bits_ = min_stretch_bits; // adjusted to the number of bytes of this call
     int stretch_bits_ = max_stretch_bits;
-    std::uint16_t memo_[1 << slot_bits] = {}; // slots refer to the first 65536 ranges
+    std::uint16_t memo_[1 << slot_bits] = {}; // slots can refer to the first 65536 ranges
 };
 
 } // namespace ferry

@@ -31,7 +31,7 @@ std::uint64_t address_of(const void *pointer) noexcept { return reinterpret_cast
 } // namespace
 
 void pinned_memory::set_up(const device_facts *devices, int device_count, std::uint64_t register_chunk) noexcept {
-    constexpr std::uint64_t default_chunk = std::uint64_t{256} << 30; // recent drivers refuse 512 GiB
+    constexpr std::uint64_t default_chunk = std::uint64_t{256} << 30; // recent drivers fail for 512 GiB
     devices_ = devices;
     device_count_ = device_count;
     register_chunk_ = register_chunk ? register_chunk : default_chunk;
@@ -69,7 +69,7 @@ error pinned_memory::allocate(const host_request &request, host_block &block) no
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
     if (error failed = find_memory(request, block)) return failed;
-    // The driver knows its own allocations, but not which of them belong to a pool.
+    // The driver keeps no record of which of its allocations belong to a pool.
     if (block.origin == FERRY_HOST_FROM_DRIVER && block.owner == host_owner::caller) {
         ranges_.forget(block.address, block.size);
         return {};
@@ -79,7 +79,8 @@ error pinned_memory::allocate(const host_request &request, host_block &block) no
     return no_memory;
 }
 
-// If every attempt fails, returns the driver's error for the full size. A status of a dead context is returned at once.
+// If every attempt fails, returns the driver's error for the full size. A status that reports a dead context is
+// returned at once.
 error pinned_memory::find_memory(const host_request &request, host_block &block) noexcept {
     const error refused = allocate_pinned(request, request.size, block);
     if (!refused || means_dead_context(refused.status)) return refused;
@@ -124,7 +125,7 @@ error pinned_memory::map_and_register(const host_request &request, std::uint64_t
 bool pinned_memory::map_pageable(const host_request &request, host_block &block) noexcept {
     void *const pages = map_pages(request.size, request.node, inheritance_of(request.flags));
     if (!pages) return false;
-    touch_pages(pages, 1, inheritance::none, 1); // backs the first page; the system backs the others on first use
+    touch_pages(pages, 1, inheritance::none, 1); // backs the first page; the system backs the other pages on first use
     block = {address_of(pages), request.size, FERRY_HOST_FROM_SYSTEM, request.owner};
     return true;
 }
@@ -132,8 +133,8 @@ bool pinned_memory::map_pageable(const host_request &request, host_block &block)
 // ---- Release
 
 error pinned_memory::free(std::uint64_t address, host_owner owner) noexcept {
-    const relaxed_capture_mode relaxed(cu_); // frees even if this fails: memory that is not freed now is lost
-    host_registration registration;          // possibly of a pageable block: devices may be using it
+    const relaxed_capture_mode relaxed(cu_); // frees even if this fails: otherwise the memory would leak
+    host_registration registration;          // possibly registered pageable memory: devices may be using it
     if (ranges_.find_registration(address, registration)) return {.status = FERRY_ERROR_ADDRESS};
     host_block block;
     if (ranges_.begin_freeing(address, owner, block)) return to_error(release(block));
@@ -150,14 +151,14 @@ error pinned_memory::free_lost(std::uint64_t address, host_owner owner) noexcept
     return {};
 }
 
-// Removes the record before it unmaps the memory, because another block may get the address at once. For memory of the
-// driver, whose free comes first, end_freeing recognises that case.
+// Removes the record before it unmaps the memory, because another block may get the address at once. For the driver's
+// own memory, the driver frees first, and end_freeing detects a reused address.
 CUresult pinned_memory::release(const host_block &block, bool stays_claimed) noexcept {
     CUresult result = CUDA_SUCCESS;
     bool is_gone = true;
     if (block.origin == FERRY_HOST_FROM_DRIVER) {
         result = cu_.cuMemFreeHost(pointer(block.address));
-        is_gone = result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE; // the memory ended with its context
+        is_gone = result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE; // the memory was freed with its context
     } else if (block.origin == FERRY_HOST_FROM_MAPPING) {
         result = cu_.cuMemHostUnregister(pointer(block.address));
         // The registration ended with its context, but the memory did not.
@@ -170,11 +171,12 @@ CUresult pinned_memory::release(const host_block &block, bool stays_claimed) noe
     return result;
 }
 
-// The driver knows a block of its own only by its address. The claim is then the block's first record.
+// For a block that the driver allocated, the driver only knows the address. The claim then adds the first record of the
+// block.
 error pinned_memory::claim(std::uint64_t address, host_block &block, CUcontext &owner) noexcept {
     constexpr error no_block = {.status = FERRY_ERROR_ADDRESS};
     owner = nullptr;
-    host_registration registration; // of a pageable block
+    host_registration registration; // of pageable memory
     if (ranges_.find_registration(address, registration)) return no_block;
     address_facts facts;
     if (error failed = look_up_address(cu_, address, address_query::everything_and_access, facts)) return failed;
@@ -194,7 +196,7 @@ void pinned_memory::cancel_claim(const host_block &block) noexcept {
 error pinned_memory::free_claimed(const host_block &block) noexcept {
     const relaxed_capture_mode relaxed(cu_);
     const CUresult result = release(block, true);
-    return result == CUDA_ERROR_INVALID_VALUE ? ok : to_error(result); // gone already: freed by the driver's own call
+    return result == CUDA_ERROR_INVALID_VALUE ? ok : to_error(result); // already freed directly through the driver
 }
 
 // ---- Registration

@@ -1,6 +1,6 @@
 // Allocates and registers pinned host memory. The driver's allocator obtains and pins memory page by page. ferry maps
 // huge pages itself, touches them with several threads and registers them, which is several times as fast
-// (docs/driver.md). Where that fails, the driver allocates.
+// (docs/driver.md). If that fails, the driver allocates.
 #pragma once
 
 #include "device/facts.h"
@@ -11,7 +11,7 @@ namespace ferry {
 
 inline constexpr std::uint32_t max_touching_threads = 64; // the limit stated in ferry.h
 
-// Flags that every way of allocating accepts.
+// Flags that all allocation functions accept.
 inline constexpr std::uint32_t common_host_flags =
     FERRY_HOST_WRITE_COMBINED | FERRY_HOST_BY_DRIVER | FERRY_HOST_NOT_PORTABLE | FERRY_HOST_NOT_MAPPED;
 
@@ -19,7 +19,7 @@ struct host_request {
     std::uint64_t size = 0;     // bytes, at least 1
     std::uint64_t min_size = 0; // for FERRY_HOST_ALLOW_SMALLER
     std::uint32_t flags = 0;    // FERRY_HOST_*
-    std::uint32_t threads = 0;  // that touch the pages; 0: as many as help
+    std::uint32_t threads = 0;  // number of threads that touch the pages; 0: the fastest number
     int node = any_node;
     host_owner owner = host_owner::caller;
 };
@@ -31,29 +31,29 @@ public:
     // Must be called first, once the devices are known.
     void set_up(const device_facts *devices, int device_count, std::uint64_t register_chunk) noexcept;
 
-    // All functions but find_node work in the current context and do not disturb a capture elsewhere.
+    // All functions except find_node work in the current context and do not disturb captures of other threads.
     error allocate(const host_request &request, host_block &block) noexcept;
-    // Frees a block. An address without a record goes to cuMemFreeHost.
+    // Frees a block. For an address without a record, calls cuMemFreeHost.
     error free(std::uint64_t address, host_owner owner) noexcept;
-    // Frees what remains of a block whose context has ended. Memory from the driver ended with the context, and its
+    // Frees the remains of a block whose context has ended. The driver's own memory ended with the context, and its
     // address may belong to another allocation.
     error free_lost(std::uint64_t address, host_owner owner) noexcept;
 
-    // A free in two steps: claim a block of the caller's, so that every other free of it is refused, then free it.
-    // `owner` is the context with which the memory, or its registration, ends; null: none. FERRY_ERROR_ADDRESS if no
-    // block begins there, or it is claimed already.
+    // A free in two steps: claim a block of the caller, so that any other free of it is rejected, then free it. `owner`
+    // is the context with which the memory or its registration ends; null: none. Returns FERRY_ERROR_ADDRESS if no
+    // block starts at the address or it is already claimed.
     error claim(std::uint64_t address, host_block &block, CUcontext &owner) noexcept;
     void cancel_claim(const host_block &block) noexcept;
-    // A block that the driver does not free stays claimed.
+    // If the driver fails to free the block, the block stays claimed.
     error free_claimed(const host_block &block) noexcept;
-    // The driver's memory has ended with its context. Makes no driver call.
+    // For memory of the driver that ended with its context. Makes no driver call.
     void forget_claimed(const host_block &block) noexcept { ranges_.end_freeing(block.address, true); }
 
     // Registers all pieces or none.
     error register_range(std::uint64_t address, std::uint64_t size, std::uint32_t flags) noexcept;
     error unregister_range(std::uint64_t address) noexcept;
 
-    // Finds the node that FERRY_NUMA_* selects. Refuses a device or node that does not exist, and names the field.
+    // Finds the node that FERRY_NUMA_* selects. Rejects a device or node that does not exist, and names the field.
     error find_node(std::int32_t numa, std::int32_t device, std::int32_t numa_node, int &node) const noexcept;
 
     const host_ranges &ranges() const noexcept { return ranges_; }

@@ -29,11 +29,11 @@ error pinned_pool::make_room(int block_class, pool_lock &held, pinned_block *&fo
     if (needed <= slabs_.room()) return {};
     waits_.collect(held);
     if ((found = slabs_.take_ready(block_class))) return {};
-    const std::uint64_t left = slabs_.room(); // other threads may have changed it
+    const std::uint64_t left = slabs_.room(); // may differ from an earlier value because of other threads
     if (needed <= left) return {};
     if (needed - left > slabs_.ready_bytes()) return at_limit;
     if (error failed = slabs_.release(needed - left, held)) return failed;
-    return needed <= slabs_.room() ? ok : at_limit; // other threads may have been faster
+    return needed <= slabs_.room() ? ok : at_limit; // other threads may have used the space first
 }
 
 error pinned_pool::find_or_grow(int block_class, pool_lock &held, pinned_block *&found) noexcept {
@@ -57,7 +57,7 @@ error pinned_pool::allocate_for(const stream_use *use, std::uint64_t size, void 
             static_cast<void>(waits_.take_behind(*same, use->stream, held, found));
         if (found) return address = hand_out(*found), ok;
     }
-    const relaxed_capture_mode relaxed(cu_); // queries and growth would break a capture on another thread
+    const relaxed_capture_mode relaxed(cu_); // queries and growth would break a capture of another thread
     if (!relaxed.entered()) return relaxed.why();
     pool_lock held(mutex_);
     pinned_block *found = nullptr;
@@ -84,8 +84,8 @@ error pinned_pool::free(void *address) noexcept {
     pinned_block *const freed = slabs_.find_allocated(address);
     if (!freed) return not_a_block;
     --allocated_count_;
-    // The stream may not have reached the allocation yet, even if nothing was enqueued there since. Until then earlier
-    // work may use the block.
+    // Work on the allocating stream may not have started yet, even if nothing was enqueued there since. Until the
+    // stream reaches the allocation, earlier work may use the block.
     if (freed->behind)
         waits_.enqueue(*freed, *freed->behind);
     else
@@ -109,7 +109,7 @@ error pinned_pool::free_on(CUstream stream, void *address) noexcept {
     return {};
 }
 
-// ---- The pool as a whole
+// ---- Operations on the whole pool
 
 error pinned_pool::collect(pool_lock &held) noexcept {
     const relaxed_capture_mode relaxed(cu_);
@@ -143,7 +143,7 @@ error pinned_pool::reset_stats() noexcept {
 
 error pinned_pool::close() noexcept {
     if (allocated_count_ && use_ == use::of_program) return {.status = FERRY_ERROR_IN_USE};
-    const relaxed_capture_mode relaxed(cu_); // fails only if the driver is gone
+    const relaxed_capture_mode relaxed(cu_); // fails only if the driver is unloaded
     const error not_passed = waits_.close();
     pool_lock held(mutex_);
     const error not_released = slabs_.close(held);

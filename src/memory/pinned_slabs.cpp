@@ -9,9 +9,9 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint64_t slab_unit = 4096; // granularity of slabs, on every system
-// A class grows by as much as it holds, within these limits. Allocating less than 64 KiB costs as much as 64 KiB, and
-// 2 MiB is a huge page.
+constexpr std::uint64_t slab_unit = 4096; // granularity of slabs on every system
+// A class grows by as much as it has, within these limits. Allocating less than 64 KiB costs as much as 64 KiB, and 2
+// MiB is a huge page.
 constexpr std::uint64_t min_slab = 64 << 10, largest_shared_slab = 2 << 20;
 
 constexpr std::uint64_t to_units(std::uint64_t size) noexcept { return round_up(size, slab_unit); }
@@ -48,7 +48,7 @@ error pinned_slabs::free_memory(const pinned_slab &gone) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(gone.base);
     if (!may_live(cu_, gone.made_in)) return pinned_.free_lost(address, host_owner::pool);
     const error failed = pinned_.free(address, host_owner::pool);
-    // The driver refuses an address whose memory ended with its context.
+    // The driver rejects an address whose memory ended with its context.
     return failed.status == to_status(CUDA_ERROR_INVALID_VALUE) ? ok : failed;
 }
 
@@ -72,7 +72,7 @@ void pinned_slabs::insert(pinned_slab &made) noexcept {
     const slab_place place = {reinterpret_cast<std::uintptr_t>(made.base), &made};
     const slab_place *const after = find_place_after(place.base);
     [[maybe_unused]] const bool inserted = slabs_.insert(static_cast<std::size_t>(after - slabs_.begin()), place);
-    --unlisted_slabs_; // slabs_ always has room for the unlisted slabs
+    --unlisted_slabs_; // slabs_ always has space for the unlisted slabs
     class_slabs &of = classes_[made.block_class];
     of.available.push_front(made);
     of.held += made.size;
@@ -147,7 +147,7 @@ error pinned_slabs::release(std::uint64_t bytes, pool_lock &held) noexcept {
 error pinned_slabs::close(pool_lock &held) noexcept {
     const error failed = release(UINT64_MAX, held);
     for (const slab_place &place : slabs_) { // slabs that could not be released
-        // Tries again in whatever context is current, because afterwards there is no record of the slab.
+        // Retries in the current context, because afterwards there is no record of the slab.
         static_cast<void>(pinned_.free(place.base, host_owner::pool));
         memory_.deallocate(place.there, record_size(place.there->count));
     }

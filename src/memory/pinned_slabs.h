@@ -1,6 +1,6 @@
-// The slabs of a pinned pool: pinned memory that is cut into blocks of one class, with a free list for each slab.
+// The slabs of a pinned pool: pinned memory that is divided into blocks of one class, with a free list per slab.
 //
-// The pool's mutex guards everything here. A function with a `held` lock releases it around calls of the driver.
+// The pool's mutex guards everything here. A function with a `held` lock unlocks it during driver calls.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct block_wait;
 
 enum class block_state : std::uint8_t {
     ready,     // in the free list of its slab
-    allocated, // held by the program
+    allocated, // used by the program
     leaving,   // being freed on a stream; allocated again if that fails
     waiting,   // for the event of `behind`
 };
@@ -30,7 +30,7 @@ enum class block_state : std::uint8_t {
 struct pinned_block {
     pinned_slab *home;
     pinned_block *next_ready;
-    block_wait *behind; // work that may still use the block; also set on a block that take_behind allocated
+    block_wait *behind; // work that may still use the block; also set for a block that take_behind has allocated
     block_state state;
 };
 
@@ -42,39 +42,39 @@ struct pinned_slab {
     int block_class;
     std::uint32_t count, ready_count;
     pinned_block *first_ready;
-    pinned_slab *previous, *next;  // in the list of slabs of its class with ready blocks
-    std::uint64_t context_changes; // device_contexts::changes() before the allocation
-    bool is_set_aside;             // the contexts have changed since: its ready blocks are not handed out
+    pinned_slab *previous, *next;  // in the list of slabs of this class that have ready blocks
+    std::uint64_t context_changes; // value of device_contexts::changes() before the allocation
+    bool is_set_aside;             // the contexts have changed since: its ready blocks are not used again
     pinned_block *blocks() noexcept { return reinterpret_cast<pinned_block *>(this + 1); }
 };
 
 class pinned_slabs {
 public:
-    // Slabs are allocated as `request` says, in the context in use for `device`. A limit of 0 means no limit. With
-    // `follows_contexts` no block is taken from a slab that was allocated before the contexts in use changed.
+    // Slabs are allocated according to `request`, in the context in use for `device`. A limit of 0 means no limit. With
+    // `follows_contexts`, no block is taken from a slab that is older than the last change of the contexts in use.
     pinned_slabs(const driver_table &cu, device_contexts &contexts, pinned_memory &pinned, const allocator &memory,
                  const host_request &request, int device, std::uint64_t limit, bool follows_contexts) noexcept
         : cu_(cu), contexts_(contexts), pinned_(pinned), memory_(memory), request_(request), device_(device),
           limit_(limit), follows_contexts_(follows_contexts), slabs_(memory) {}
 
-    pinned_block *take_ready(int block_class) noexcept; // null: no block is ready
+    pinned_block *take_ready(int block_class) noexcept; // null if no block is ready
     void make_ready(pinned_block &one) noexcept;
     bool is_outdated(const pinned_slab &one) const noexcept {
         return follows_contexts_ && one.context_changes != contexts_.changes();
     }
 
     static void *address_of(const pinned_block &one) noexcept;
-    pinned_block *find_allocated(const void *address) noexcept; // null: no block begins there, or it is not allocated
+    pinned_block *find_allocated(const void *address) noexcept; // null if no allocated block starts there
 
-    // The bytes of the smallest slab that has a block of this class.
+    // The size in bytes of the smallest slab that contains a block of this class.
     static std::uint64_t min_size(int block_class) noexcept;
     std::uint64_t room() const noexcept;        // bytes up to the limit
-    std::uint64_t ready_bytes() const noexcept; // of slabs in which every block is ready
-    // Allocates a slab and takes a block of it. There must be room for one block.
+    std::uint64_t ready_bytes() const noexcept; // in slabs in which every block is ready
+    // Allocates a slab and takes a block of it. The limit must leave space for one block.
     error grow(int block_class, pool_lock &held, pinned_block *&taken) noexcept;
-    // Releases slabs in which every block is ready, until `bytes` are released or no such slab is left.
+    // Releases slabs in which every block is ready, until `bytes` are released or there is no such slab left.
     error release(std::uint64_t bytes, pool_lock &held) noexcept;
-    // Releases all slabs, even those whose blocks are allocated.
+    // Releases all slabs, including slabs with allocated blocks.
     error close(pool_lock &held) noexcept;
 
     std::uint64_t reserved() const noexcept { return reserved_; }
@@ -88,7 +88,7 @@ private:
     };
     struct class_slabs {
         chain<pinned_slab> available;
-        std::uint64_t held = 0; // bytes of its slabs that are not set aside
+        std::uint64_t held = 0; // bytes in its slabs, except slabs that are set aside
     };
 
     error allocate_memory(std::uint64_t size, pinned_slab &made) noexcept;
@@ -115,7 +115,7 @@ private:
     std::uint64_t reserved_ = 0, reserved_high_ = 0, used_ = 0, used_high_ = 0;
 };
 
-// ---- The hot path: a block is allocated and freed.
+// ---- The hot path: allocating and freeing a block.
 
 inline pinned_block *pinned_slabs::take_from(pinned_slab &home) noexcept {
     pinned_block *const taken = home.first_ready;

@@ -10,12 +10,12 @@ namespace ferry {
 
 namespace {
 
-// While a device has other work, the query of a completed event takes a microsecond, that of an incomplete one a tenth
-// (H200, CUDA 13.0). So one query should serve many blocks. It covers at most this many.
+// While a device has other work, querying a completed event takes a microsecond, and querying an incomplete event takes
+// a tenth of that (H200, CUDA 13.0). So one query should serve many blocks: up to this many.
 constexpr std::size_t max_covered = 64;
 
-// Returns whether the status of an event means that the work is complete. An event that ended with its context has
-// nothing left to wait for. Any other failure proves nothing, and the block keeps waiting.
+// Returns whether the status of an event means that the work is complete. If the event was destroyed with its context,
+// there is nothing left to wait for. Any other failure proves nothing, and the block keeps waiting.
 bool is_over(std::int32_t status) noexcept {
     if (status == FERRY_SUCCESS || status == invalid_handle) return true;
     return status != to_status(CUDA_ERROR_NOT_READY) && means_dead_context(status);
@@ -120,7 +120,7 @@ void pinned_waits::keep_spare(block_wait &done) noexcept { find_events(done.on.c
 
 void pinned_waits::drop(block_wait &dead) noexcept { memory_.deallocate(&dead, sizeof(block_wait)); }
 
-// Drops events that have ended with their context, without a driver call: other objects may have their handles.
+// Drops events that were destroyed with their context, without a driver call: their handles may refer to other objects.
 void pinned_waits::forget_events(const context_name &dead) noexcept {
     while (block_wait *const spare = find_events(dead)->spare.pop())
         drop(*spare);
@@ -177,11 +177,11 @@ error pinned_waits::record(pinned_block &leaving, const stream_use &use, pool_lo
         if (status == FERRY_SUCCESS) {
             if (!is_own && leaving.behind) keep_spare(*leaving.behind);
             behind->on = use.key;
-            behind->began = began; // only on success: otherwise the event still stands for its earlier record
+            behind->began = began; // set only on success: otherwise the event still represents its earlier record
             enqueue(leaving, *behind);
             return {};
         }
-        // A reused event may have ended with its context, and another context may have the context's handle now. For a
+        // A reused event may have been destroyed with its context, and a new context may have the same handle. For a
         // new event the error is real.
         if (status != invalid_handle || is_new) {
             if (!is_own) keep_spare(*behind);
@@ -216,7 +216,7 @@ void pinned_waits::release_before(const block_wait &done, stream_queue &queue) n
     for (block_wait *next = queue.waits.first(); next;) {
         block_wait &one = *next;
         next = one.next;
-        if (one.number >= done.began) return; // recorded later or concurrently, as are all after it
+        if (one.number >= done.began) return; // recorded later or concurrently, as are all waits after it
         if (one.is_queried) continue;
         pinned_block &passed = *one.held;
         dequeue(one);
@@ -280,7 +280,7 @@ error pinned_waits::close() noexcept {
             if (!is_over(status) && !first_failed) first_failed = {.status = status};
             dequeue(passed);
             slabs_.make_ready(*passed.held);
-            if (status == invalid_handle) // the event ended with its context
+            if (status == invalid_handle) // the event was destroyed with its context
                 drop(passed);
             else
                 keep_spare(passed);

@@ -33,7 +33,7 @@ CUmemLocation lower(const pool_location &where, const device_facts *devices) noe
     }
 }
 
-// Translates the driver's status for a location without pools and for a node that does not exist.
+// Translates the driver's status for a location that has no pools and for a node that does not exist.
 error location_failure(std::int32_t status, const pool_location &where) noexcept {
     if (status == to_status(CUDA_ERROR_NOT_SUPPORTED))
         return {FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_LOCATION};
@@ -92,7 +92,7 @@ bool memory_pools::is_any_default(CUmemoryPool pool) const noexcept {
     return !get_default({FERRY_LOCATION_HOST, 0}, standard) && standard == pool;
 }
 
-// A stream that has yet to pass a free may belong to any device, or to the current context.
+// A free may still be pending on a stream of any device, or of the current context.
 error memory_pools::synchronise_all() noexcept {
     if (error failed = contexts_.synchronise_current()) return failed;
     const auto synchronise = [&](CUcontext context) noexcept -> error {
@@ -119,8 +119,8 @@ error memory_pools::synchronise_all() noexcept {
 
 error memory_pools::wait_until_unused(CUmemoryPool pool) noexcept {
     if (is_any_default(pool)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
-    // used_current says little: it still counts memory that cuMemFree has freed (CUDA 13.0). Trimming a pool without
-    // live memory releases everything but memory shared with other processes.
+    // used_current is unreliable: it still counts memory that cuMemFree has freed (CUDA 13.0). Trimming a pool without
+    // live memory releases everything except memory shared with other processes.
     ferry_pool_stats stats = {};
     const auto trim = [&]() noexcept -> error {
         if (const std::int32_t status = call_optional(cu_.cuMemPoolTrimTo, pool, std::size_t{0}))
@@ -130,7 +130,7 @@ error memory_pools::wait_until_unused(CUmemoryPool pool) noexcept {
     if (error failed = trim()) return failed;
     if (!stats.reserved_current) return {};
     const bool may_be_in_use = stats.used_current != 0;
-    if (error failed = synchronise_all()) return failed; // streams may have yet to pass a free
+    if (error failed = synchronise_all()) return failed; // frees may be pending on streams
     if (!may_be_in_use) return {};
     if (error failed = trim()) return failed;
     return stats.used_current && stats.reserved_current ? error{.status = FERRY_ERROR_IN_USE} : ok;
@@ -186,8 +186,8 @@ error memory_pools::locate(CUmemoryPool pool, pool_location &where) noexcept {
     return locate_by_allocation(pool, where);
 }
 
-// Allocates a byte, because the driver reports where memory lies, but not where a pool lies. The driver does not
-// distinguish the nodes of the host.
+// Allocates one byte, because the driver reports the location of memory, but not of a pool. The driver does not
+// distinguish the host's NUMA nodes.
 error memory_pools::locate_by_allocation(CUmemoryPool pool, pool_location &where) noexcept {
     if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy || !cu_.cuMemAllocFromPoolAsync || !cu_.cuMemFreeAsync)
         return {.status = FERRY_ERROR_UNSUPPORTED};
@@ -211,7 +211,7 @@ error memory_pools::is_default(CUmemoryPool pool, const pool_location &where, bo
     CUmemoryPool standard = nullptr;
     const error failed = get_default(where, standard);
     is = !failed && standard == pool;
-    // A driver without a query for the default pool of a host location has no such pools.
+    // A driver without a query for the default pool of a host location does not support pools there.
     return failed.status == FERRY_ERROR_UNSUPPORTED ? ok : failed;
 }
 
@@ -278,7 +278,7 @@ bool memory_pools::access_is_proven(CUmemoryPool pool, int device) noexcept {
 
 namespace {
 
-// The driver's flags are ints, its numbers have 64 bits. The fields of the public structs have the same types.
+// The driver's flags are ints, and its numbers have 64 bits. The fields of the public structs have the same types.
 struct pool_field {
     CUmemPool_attribute attribute;
     std::size_t offset, size;

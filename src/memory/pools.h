@@ -1,6 +1,6 @@
-// Creates, queries and administers pools of stream-ordered memory. The driver does not report where a pool lies or how
-// it was created, so ferry records the pools it creates. All calls need a current context and, beside a capture, a
-// relaxed capture mode (device/capture_mode.h).
+// Creates, queries and manages pools of stream-ordered memory. The driver reports neither the location of a pool nor
+// how it was created, so ferry records the pools that it creates. All calls need a current context. If another thread
+// may be capturing, they also need a relaxed capture mode (device/capture_mode.h).
 #pragma once
 
 #include <mutex>
@@ -10,7 +10,7 @@
 
 namespace ferry {
 
-// Where a pool's memory lies, as in ferry_pool_desc.
+// The location of a pool's memory, as in ferry_pool_desc.
 struct pool_location {
     std::int32_t location = FERRY_LOCATION_DEVICE; // FERRY_LOCATION_*
     std::int32_t index = 0;
@@ -20,11 +20,11 @@ struct pool_location {
 
 struct pool_record {
     CUmemoryPool pool = nullptr;
-    pool_location where; // this and the next two: only for pools that ferry created
+    pool_location where; // this and the next two members: only for pools that ferry created
     std::uint32_t handle_types = 0;
     std::uint64_t max_size = 0;
-    bool is_made = false;            // by ferry_pool_create; false where only proven_access is known
-    std::uint64_t proven_access = 0; // one bit per device: data went through to and from that device
+    bool is_made = false;            // by ferry_pool_create; false if only proven_access is known
+    std::uint64_t proven_access = 0; // one bit per device: data was transferred to and from that device
 };
 
 class memory_pools {
@@ -35,15 +35,16 @@ public:
 
     // Creates a pool. The description must be valid.
     error create(const ferry_pool_desc &desc, CUmemoryPool &pool) noexcept;
-    // Checks that a pool may be destroyed. CUDA 13.0 crashes the process some time after a pool was destroyed while its
-    // memory was still allocated or a stream had yet to pass a free (H200). Waits for such frees, and trims the pool.
+    // Checks that a pool can be destroyed. CUDA 13.0 crashes the process some time after a pool was destroyed while its
+    // memory was still allocated or while a free was pending on a stream (H200). Waits for pending frees, and trims the
+    // pool.
     error wait_until_unused(CUmemoryPool pool) noexcept;
-    // Destroys an unused pool. Refuses a default pool.
+    // Destroys an unused pool. Rejects a default pool.
     error destroy(CUmemoryPool pool) noexcept;
 
     // Finds the record of a pool; false if there is none.
     bool find(CUmemoryPool pool, pool_record &found) noexcept;
-    // Finds where any pool of this process lies: from its record, else by trying indirect queries.
+    // Finds the location of any pool of this process: from its record, or else by indirect queries.
     error locate(CUmemoryPool pool, pool_location &where) noexcept;
     error is_default(CUmemoryPool pool, const pool_location &where, bool &is) const noexcept;
 
@@ -52,16 +53,17 @@ public:
     error get_current(const pool_location &of, CUmemoryPool &pool) const noexcept;
     error set_current(const pool_location &of, CUmemoryPool pool) const noexcept;
 
-    // Hold it while access changes, and until it is proven: a copy in flight that loses its access ends its context.
+    // Must be locked while access changes, until the access is proven: a copy in flight that loses its access kills its
+    // context.
     std::mutex access_mutex;
     error get_access(CUmemoryPool pool, int device, std::int32_t &access) const noexcept;
     error set_access(CUmemoryPool pool, int device, std::int32_t access) const noexcept;
-    // Records that data went through between the pool and the device.
+    // Records that data was transferred between the pool and the device.
     error note_proven_access(CUmemoryPool pool, int device) noexcept;
     bool access_is_proven(CUmemoryPool pool, int device) noexcept;
 
 private:
-    pool_record *find(CUmemoryPool pool) noexcept; // called with mutex_ held
+    pool_record *find(CUmemoryPool pool) noexcept; // requires mutex_
     bool is_of(CUmemoryPool pool, const pool_location &where) const noexcept;
     bool is_any_default(CUmemoryPool pool) const noexcept;
     error synchronise_all() noexcept;
@@ -70,13 +72,13 @@ private:
     const driver_table &cu_;
     const device_facts *devices_;
     device_contexts &contexts_;
-    std::mutex mutex_; // guards the records; never held during a driver call
+    std::mutex mutex_; // guards the records; unlocked during driver calls
     growing<pool_record> records_;
 };
 
-// For pools of this process. The driver refuses imported pools.
+// For pools of this process. The driver rejects imported pools.
 error get_pool_attributes(const driver_table &cu, CUmemoryPool pool, ferry_pool_attributes &attributes) noexcept;
-// Sets the attributes that lie within the first `known` bytes.
+// Sets the attributes within the first `known` bytes.
 error set_pool_attributes(const driver_table &cu, CUmemoryPool pool, const ferry_pool_attributes &attributes,
                           std::size_t known) noexcept;
 error get_pool_stats(const driver_table &cu, CUmemoryPool pool, ferry_pool_stats &stats) noexcept;

@@ -16,14 +16,14 @@ constexpr error wrong_address = {FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIE
 error check_access(const full_check &full, address_span left) noexcept {
     for (address_span barred; full.access.find_barred(left, full.use, barred); left.first = barred.last + 1) {
         if (full.rows.touches(barred)) return wrong_address;
-        if (barred.last == left.last) break; // between two rows
+        if (barred.last == left.last) break; // in the gap between two rows
     }
     return {};
 }
 
-// Checks that a copy may touch all of its rows. Their span may cross several registrations with pageable memory between
-// them; the instance knows its registrations. The driver knows nothing about pageable memory, but reports where its own
-// memory begins. The system reports what the process may use, which catches freed or mistyped addresses.
+// Checks that a copy may access all of its rows. The span may include several registrations with pageable memory in
+// between; the instance records its registrations. The driver does not know pageable memory, but reports where its own
+// memory begins. The system reports which memory the process may access, which detects freed and mistyped addresses.
 error check_host_span(const driver_table &cu, const address_span &span, const host_ranges &ranges,
                       const full_check &full, bool may_be_pageable) noexcept {
     const auto refuse_end = [&](std::uint64_t limit) noexcept {

@@ -1,4 +1,4 @@
-// Resolves a place of a copy descriptor to the kind of memory that lies there.
+// Resolves a place of a copy descriptor to the kind of memory at that place.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@
 namespace ferry {
 
 struct array_facts {
-    std::uint32_t element_size; // 0: no array, or a format without elements, whose extent in bytes is unknown
+    std::uint32_t element_size; // 0: not an array, or a format without elements, whose extent in bytes is unknown
     std::uint64_t width;        // bytes
     std::uint64_t height;       // rows
     std::uint64_t depth;        // slices or layers
-    bool is_layered;            // has layers or faces, which a copy sees as slices; filled for every array
-    bool has_rows;              // false for 1D arrays and for layered 1D arrays; filled for every array
-    int device = -1;            // -1: unknown, because ferry did not make the array
+    bool is_layered;            // has layers or faces, which copies treat as slices; set for every array
+    bool has_rows;              // false for 1D arrays and for layered 1D arrays; set for every array
+    int device = -1;            // -1: unknown, because ferry did not create the array
 };
 
 // Filled by resolve_place and look_up_array.
@@ -28,12 +28,13 @@ struct resolved_place {
     std::uint64_t range_start; // valid if range_size is not 0
     std::uint64_t range_size;  // 0: unknown
     array_facts array;         // for arrays; the extent is valid if element_size is not 0
-    // The driver's answer for linear memory, and how much it was asked: nothing where the caller's statement was enough.
+    // The driver's report for linear memory, and the extent of the query: `nothing` if the caller's statement was
+    // sufficient.
     address_query query = address_query::nothing;
     std::optional<address_facts> facts = {};
 };
 
-// What full checks need to know about an end of a copy.
+// What full checks need to know about one end of a copy.
 struct full_check {
     host_access &access;
     host_use use;
@@ -45,22 +46,23 @@ struct resolve_options {
     const full_check *full = nullptr;
     bool need_host_kind = false;   // distinguish pageable from pinned host memory
     bool need_reach = false;       // also detect memory that is pageable only to this context, see kind_to_context
-    bool query_everything = false; // if the driver is asked at all, also ask what kernels need to know
+    bool query_everything = false; // if the driver is queried, also query what kernels need
     bool needs_registered = false; // a span that begins in registered memory must be registered throughout
-    // The driver does not know memory that a capture of this stream has allocated. There the caller's statement counts.
+    // The driver does not know memory that was allocated during a capture of this stream. For such memory, the caller's
+    // statement is trusted.
     CUstream stream = nullptr;
 };
 
 // Checks the caller's statement about a linear place against the driver's report.
 [[gnu::hot]] error check_statement(const ferry_place &place, memory_kind kind, int device) noexcept;
 
-// The part of resolve_place that asks the driver.
+// The part of resolve_place that queries the driver.
 [[gnu::hot, gnu::noinline]] error query_driver(const driver_table &cu, const ferry_place &place,
                                                const address_span &span, const resolve_options &options,
                                                resolved_place &resolved) noexcept;
 
-// Resolves a place. Its kind must be valid and its device in range, which validate_fields of copy/shape.h checks. `span` is
-// read for linear places only.
+// Resolves a place. Its kind must be valid and its device in range, which validate_fields of copy/shape.h checks.
+// `span` is read only for linear places.
 inline error resolve_place(const driver_table &cu, const ferry_place &place, const address_span &span,
                            const resolve_options &options, resolved_place &resolved) noexcept {
     resolved.range_size = 0;
@@ -74,17 +76,17 @@ inline error resolve_place(const driver_table &cu, const ferry_place &place, con
     return {};
 }
 
-// The same with full checks.
+// Same as resolve_place, with full checks.
 [[gnu::noinline]] error resolve_checked(const driver_table &cu, const ferry_place &place, const row_layout &rows,
                                         host_use use, const address_span &span, const address_space &mappings,
                                         resolve_options options, resolved_place &resolved) noexcept;
 
 // Looks up the format, extent and device of an array. Unlike addresses, arrays can be queried only while a context is
-// current. The driver has no query for the device, so only arrays that ferry made have a known device.
+// current. The driver has no query for the device, so only arrays that ferry created have a known device.
 [[gnu::noinline]] error look_up_array(const driver_table &cu, const array_surfaces &made, const ferry_place &place,
                                       array_facts &facts) noexcept;
 
-// Checks the caller's statement about the device of an array, and finds the device: -1 if nobody knows it.
+// Checks the caller's statement about the device of an array, and finds the device: -1 if it is unknown.
 error resolve_array_device(const ferry_place &place, const array_facts &facts, int &device) noexcept;
 
 } // namespace ferry

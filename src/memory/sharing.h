@@ -1,4 +1,4 @@
-// Sharing with other processes, as an instance owns it: memory, pools and events.
+// The parts of an instance that share memory, pools and events with other processes.
 #pragma once
 
 #include "memory/ipc_events.h"

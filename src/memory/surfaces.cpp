@@ -13,7 +13,7 @@ namespace {
 
 using lock_guard = std::lock_guard<std::mutex>;
 
-// Returns whether an array was made for surfaces and has texels that kernels can read as bytes.
+// Returns whether an array was created for surfaces and has texels that kernels can read as bytes.
 bool can_have_surface(const ferry_array_desc &desc) noexcept {
     const array_format *const format = find_format(array_formats, static_cast<CUarray_format>(desc.format));
     return desc.flags & FERRY_ARRAY_SURFACE && format && format->side == 1 && !format->is_video;
@@ -51,7 +51,7 @@ void array_surfaces::add(const record &added) noexcept {
     record old = {};
     {
         const lock_guard lock(mutex_);
-        // An old record is of an array that the program destroyed directly through the driver.
+        // An old record belongs to an array that the program destroyed directly through the driver.
         if (record *const same = look_up(added.key())) {
             old = *same;
             *same = added;
@@ -73,7 +73,7 @@ void array_surfaces::note(CUmipmappedArray mipmapped, const made_array &as) noex
 bool array_surfaces::describe(const void *whole, made_array &found) const noexcept {
     const lock_guard lock(mutex_);
     const record *const known = const_cast<array_surfaces *>(this)->look_up(whole);
-    if (!known || (known->array && known->whole)) return false; // a level or plane belongs to its whole
+    if (!known || (known->array && known->whole)) return false; // a level or plane belongs to its whole array
     found = known->as;
     return true;
 }
@@ -131,7 +131,7 @@ bool array_surfaces::find(CUarray array, CUcontext context, array_surface &found
             return true;
         }
     }
-    cu_.cuSurfObjectDestroy(made); // another thread has made the surface first
+    cu_.cuSurfObjectDestroy(made); // another thread has created the surface first
     return look_up_made();
 }
 
@@ -154,12 +154,12 @@ template <class Destroy> error array_surfaces::destroy_with(const parts &gone, c
     for (std::size_t at = 0; at < gone.count; ++at)
         if (failed)
             add(gone.records[at]);
-        else if (!end_in_its_context(gone.records[at])) // the context lives, as the array did
+        else if (!end_in_its_context(gone.records[at])) // the context is alive, because the array was
             add({nullptr, nullptr, gone.records[at].as, false, gone.records[at].made});
     return failed;
 }
 
-// The mutex is not held during the driver call, which waits for the device.
+// The mutex is unlocked during the driver call, which waits for the device.
 error array_surfaces::destroy(CUarray array) noexcept {
     return destroy_with(take([&](const record &one) noexcept { return one.array == array || one.whole == array; }),
                         [&]() noexcept { return to_error(cu_.cuArrayDestroy(array)); });

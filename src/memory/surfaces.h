@@ -1,6 +1,7 @@
-// Records the arrays that ferry made, and the surfaces through which kernels access arrays with FERRY_ARRAY_SURFACE. A
-// surface is made when a kernel first needs it, and destroyed with its array. An array that the program made without
-// ferry has no surface: once that array is destroyed, the driver may reuse its handle, and nothing reports that.
+// Records the arrays that ferry created, and the surfaces through which kernels access arrays with FERRY_ARRAY_SURFACE.
+// A surface is created when a kernel first needs it, and destroyed with its array. An array that the program created
+// without ferry has no surface: after that array is destroyed, the driver may reuse its handle, and nothing reports
+// that.
 #pragma once
 
 #include <mutex>
@@ -10,12 +11,12 @@
 
 namespace ferry {
 
-// How an array was made. Arrays that were made equally are interchangeable.
+// How an array was created. Arrays that were created in the same way are interchangeable.
 struct made_array {
     CUcontext context;
     int device;
     bool is_mipmapped;
-    std::uint32_t levels; // as asked for
+    std::uint32_t levels; // as requested
     ferry_array_desc desc;
 };
 
@@ -32,14 +33,14 @@ public:
     array_surfaces(const array_surfaces &) = delete;
     array_surfaces &operator=(const array_surfaces &) = delete;
 
-    // Record a new array. Without memory for the record, kernels do not access the array, and it is not reused after it
-    // is given up.
+    // Record a new array. Without memory for the record, kernels do not access the array, and it is not reused after a
+    // deferred free.
     void note(CUarray array, const made_array &as) noexcept;
     void note(CUmipmappedArray mipmapped, const made_array &as) noexcept;
     // Record a level of a mipmapped array, or a plane of an array, if `whole` is recorded.
     void note_part(const void *whole, CUarray part) noexcept;
 
-    // Finds how a whole array or mipmapped array was made; false if it is not recorded.
+    // Finds how a whole array or mipmapped array was created; false if it is not recorded.
     bool describe(const void *whole, made_array &found) const noexcept;
 
     // Returns the device of an array, a level or a plane; -1 if it is not recorded.
@@ -47,26 +48,28 @@ public:
 
     // Returns whether an array may have a surface in this context.
     bool may_serve(CUarray array, CUcontext context) const noexcept;
-    // Finds the surface of an array, and makes it if need be; false if the array has none. The context must be current.
+    // Finds the surface of an array, and creates it if necessary; false if the array has none. The context must be
+    // current.
     bool find(CUarray array, CUcontext context, array_surface &found) noexcept;
 
-    // Destroy any array, recorded or not. The surface is destroyed after the array, when no running work reads it.
+    // Destroy any array, recorded or not. The surface is destroyed after the array, when no running work reads it any
+    // more.
     error destroy(CUarray array) noexcept;
     error destroy(CUmipmappedArray mipmapped) noexcept;
-    // Forgets what was made in a context, because it ends with the context.
+    // Drops the records of everything created in a context, because it ends with the context.
     void forget(CUcontext context) noexcept;
 
 private:
     struct record {
-        CUarray array;     // null: this is a whole mipmapped array
-        const void *whole; // of a level or plane; both null: the array is gone, but its surface is not destroyed yet
-        made_array as;     // for a level or plane: that of the whole
+        CUarray array;     // null: this record is of a whole mipmapped array
+        const void *whole; // of a level or plane; both null: the array is destroyed, but its surface is not yet
+        made_array as;     // for a level or plane: the description of the whole
         bool may_have_surface;
         array_surface made;
 
         const void *key() const noexcept { return array ? static_cast<const void *>(array) : whole; }
     };
-    // A mipmapped array and its levels: the largest side that CUDA can state has 32 bits.
+    // A mipmapped array and its levels: the largest side length that CUDA can express has 32 bits.
     static constexpr std::size_t max_parts = 1 + 32;
     struct parts {
         record records[max_parts];
@@ -78,7 +81,7 @@ private:
     record *look_up(const void *key) noexcept;
     template <class Is> parts take(const Is &is) noexcept;
     template <class Destroy> error destroy_with(const parts &gone, const Destroy &destroy) noexcept;
-    void end(const record &gone) noexcept;                              // only if its context is known to live
+    void end(const record &gone) noexcept;                              // only if its context is known to be alive
     [[nodiscard]] bool end_in_its_context(const record &gone) noexcept; // false if the context cannot be entered
 
     const driver_table &cu_;
