@@ -53,7 +53,7 @@ shared_bytes find_shared_bytes(growing<byte_span> &spans) noexcept {
     std::sort(spans.begin(), spans.end(), [&](const byte_span &one, const byte_span &other) noexcept {
         return std::tie(one.space, one.z, one.y, one.first) < std::tie(other.space, other.z, other.y, other.first);
     });
-    // The span so far that reaches furthest: of the sources [0] and of the destinations [1].
+    // The span so far with the highest end: among the sources [0] and among the destinations [1].
     const byte_span *furthest[2] = {};
     for (const byte_span &span : spans) {
         for (const bool is_destination : {false, true}) {

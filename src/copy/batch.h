@@ -1,5 +1,6 @@
-// A batch of copies as the library sees it: pieces, which are runs of bytes within one allocation at either end.
-// Neighbours are merged, and pieces are sorted by the routes that can serve them. Also finds copies that share bytes.
+// The library's representation of a batch of copies: pieces, which are runs of bytes within one allocation at either
+// end. Adjacent pieces are merged, and pieces are sorted by the routes that can serve them. Also finds copies that
+// share bytes.
 #pragma once
 
 #include "base/growing.h"
@@ -13,16 +14,16 @@ struct batch_piece {
     std::uint32_t to, from; // the indices of their known ranges
 };
 
-// Groups of pieces that can take the same ways.
+// Groups of pieces that the same routes can serve.
 enum class piece_group : std::uint8_t {
     up,            // pinned host memory to the context's device
     down,          // the context's device to pinned host memory
-    within,        // from and to memory of that device
-    between,       // an end is on a peer that kernels of the context reach
-    managed,       // an end is in managed memory, which may be anywhere
+    within,        // both ends in memory of the context's device
+    between,       // an end is on a peer that kernels of the context can access
+    managed,       // an end is in managed memory, which may reside anywhere
     pageable_up,   // pageable memory to the context's device
     pageable_down, // the context's device to pageable memory
-    apart,         // one driver call each: other pageable memory, host to host, devices without access to each other
+    apart,         // one driver call each: other pageable memory, host to host, devices without peer access
 };
 constexpr int piece_groups = 8;
 constexpr bool is_pageable(piece_group group) noexcept {
@@ -34,7 +35,7 @@ inline piece_group group_of(range_use from, range_use to) noexcept {
     constexpr auto within = piece_group::within, between = piece_group::between, managed = piece_group::managed;
     constexpr auto pageable_up = piece_group::pageable_up, pageable_down = piece_group::pageable_down;
     static constexpr piece_group groups[range_uses][range_uses] = {
-        // columns: to none, pinned, the device, a peer, managed, pageable; rows: from the same
+        // columns: destination none, pinned, device, peer, managed, pageable; rows: source, in the same order
         {apart, apart, apart, apart, apart, apart},
         {apart, apart, up, between, managed, apart},
         {apart, down, within, between, managed, pageable_down},
@@ -69,9 +70,9 @@ inline bool is_moved(const ferry_copy_desc &copy, const ferry_copy_desc &other) 
 }
 
 struct group_facts {
-    std::size_t begin = 0, count = 0; // the group's part of the sorted pieces
+    std::size_t begin = 0, count = 0; // the group's range of the sorted pieces
     std::uint64_t bytes = 0, largest = 0;
-    std::uint64_t misalignment = 0; // bits in which source and destination differ, OR-ed over all pieces
+    std::uint64_t misalignment = 0; // address bits in which source and destination differ, OR-ed over all pieces
 };
 
 // Pieces, in input order until sort() orders them by group.
@@ -87,8 +88,8 @@ public:
     std::size_t size() const noexcept { return pieces_.size(); }
     [[nodiscard]] bool reserve_more(std::size_t count) noexcept { return pieces_.reserve(pieces_.size() + count); }
 
-    // The caller has reserved the room. With `merges`, a piece that continues the last one at both ends becomes part of
-    // it.
+    // The caller must have reserved the space. With `merges`, a piece that continues the last piece at both ends is
+    // appended to it.
     [[gnu::always_inline]] void add(const batch_piece &added, piece_group of, bool merges) noexcept {
         group_facts &group = groups_[static_cast<int>(of)];
         group.bytes += added.size;
@@ -104,7 +105,7 @@ public:
         pieces_.append_reserved(added);
     }
 
-    // Sorts the pieces by group and keeps their order within a group. False where memory runs out.
+    // Sorts the pieces by group and keeps their order within a group. False if memory runs out.
     [[nodiscard]] bool sort(const known_ranges &ranges) noexcept;
 
     // In input order until sort().
@@ -136,17 +137,17 @@ struct byte_span {
     std::uint64_t space = 0; // an array; 0: memory
     std::uint64_t z = 0, y = 0;
     std::uint64_t first = 0, last = 0;
-    std::uint64_t index = 0; // of the copy that the span belongs to
+    std::uint64_t index = 0; // of the copy to which the span belongs
     bool is_destination = false;
 };
 
-// Appends the rows of both ends of a laid-out copy. False where memory runs out.
+// Appends the rows of both ends of a laid-out copy. False if memory runs out.
 [[nodiscard]] bool append_spans(const shape &shape, std::uint64_t index, growing<byte_span> &spans) noexcept;
 
-// Two copies that share bytes, which at least one of them writes.
+// Two copies that share bytes which at least one of them writes.
 struct shared_bytes {
     bool found = false;
-    std::uint64_t index = 0, other = 0; // the later and the earlier one
+    std::uint64_t index = 0, other = 0; // the later and the earlier copy
 };
 // Finds a destination that shares bytes with an end of another copy. Sorts the spans.
 shared_bytes find_shared_bytes(growing<byte_span> &spans) noexcept;

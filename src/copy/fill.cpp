@@ -19,8 +19,8 @@ error read_pattern(const ferry_fill_desc &fill, fill_shape &shape) noexcept {
     if (size == 0 || size > room || (size & (size - 1)) != 0)
         return bad_descriptor(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_PATTERN, room, size);
     std::memcpy(shape.pattern, fill.pattern, sizeof shape.pattern);
-    // A wide pattern that repeats a narrower one, such as all zeros, counts as the narrow one, which the driver can
-    // fill.
+    // A wide pattern that repeats a narrower pattern, such as all zeros, is treated as the narrower pattern, which the
+    // driver can fill.
     constexpr std::uint32_t narrow = widest_unit_of_driver;
     const bool is_narrow = size <= narrow || std::memcmp(shape.pattern, shape.pattern + narrow, size - narrow) == 0;
     shape.unit = is_narrow ? std::min(size, narrow) : size;
@@ -52,7 +52,7 @@ void fold(std::uint64_t max_pitch, fill_shape &shape) noexcept {
     const auto rows_are_one = [&] { return shape.height == 1 || end.row_pitch == shape.width; };
     if (shape.depth > 1 && rows_are_one()) {
         const std::uint64_t pitch = end.row_pitch * end.slice_height;
-        if (pitch > max_pitch) return; // the driver refuses such a pitch
+        if (pitch > max_pitch) return; // the driver rejects such a pitch
         end.row_pitch = pitch;
         shape.width *= shape.height;
         shape.height = shape.depth;

@@ -1,4 +1,4 @@
-// Whether source and destination share bytes.
+// Tests whether source and destination share bytes.
 #include "copy/shape.h"
 
 namespace ferry {
@@ -9,9 +9,9 @@ bool ranges_meet(std::uint64_t a, std::uint64_t b, std::uint64_t extent) noexcep
     return (a > b ? a - b : b - a) < extent;
 }
 
-// Two boxes of one grid, `distance` bytes apart, share a byte if the distance is dz slices, dy rows and dx bytes, each
-// difference below the extent. For dz and dy only the quotient and its successor leave a small enough remainder. The
-// box is symmetric, so only the magnitude of the remainder counts.
+// Two boxes with the same strides, `distance` bytes apart, share a byte if the distance equals dz slices plus dy rows
+// plus dx bytes, where each difference is smaller than the extent. For dz and dy, only the quotient and its successor
+// leave a sufficiently small remainder. The box is symmetric, so only the magnitude of the remainder matters.
 template <class Meets>
 bool meets_near_quotient(std::uint64_t distance, std::uint64_t pitch, std::uint64_t extent, Meets meets) noexcept {
     const std::uint64_t quotient = distance / pitch, rest = distance % pitch;
@@ -37,7 +37,7 @@ bool linear_ends_overlap(const shape &shape) noexcept {
     const std::uint64_t slice_pitch = a.row_pitch * a.slice_height;
     const bool same_rows = a.row_pitch == b.row_pitch || shape.height == 1;
     const bool same_slices = slice_pitch == b.row_pitch * b.slice_height || shape.depth == 1;
-    if (!same_rows || !same_slices) return false; // not proven
+    if (!same_rows || !same_slices) return false; // an overlap is not proven
     const std::uint64_t distance =
         a.span.first > b.span.first ? a.span.first - b.span.first : b.span.first - a.span.first;
     return lattices_meet(distance, shape, a.row_pitch, slice_pitch);

@@ -1,17 +1,17 @@
-// A copy as the library sees it: checked, in its simplest form, with the strides of both ends filled in and linear
-// origins folded into the address. Plans are made from it, and routes execute it.
+// The library's representation of a copy: validated, in its simplest form, with the strides of both ends filled in and
+// linear origins added to the address. Plans are computed from it, and routes execute it.
 #pragma once
 
 #include "memory/resolve.h"
 
 namespace ferry {
 
-// Not initialised: validate_fields and validate_bounds fill every field, and clearing them first would cost as much as
-// the checks.
+// Uninitialised: validate_fields and validate_bounds set every field, and clearing the fields first would cost as much
+// as the checks.
 struct shape_end {
     memory_kind kind;
     int device;                 // -1: host memory, or the context's device
-    CUarray array;              // null: linear
+    CUarray array;              // null: linear memory
     std::uint64_t x, y, z;      // array: the origin
     address_span span;          // linear: the first byte, origin included, and the last
     std::uint64_t row_pitch;    // linear: bytes
@@ -30,30 +30,30 @@ struct extent {
     std::uint64_t width, height, depth;
 };
 
-// The rows of a linear end.
+// Returns the rows of a linear end.
 inline row_layout rows_of(const shape_end &end, const extent &extent) noexcept {
     return {end.span.first, extent.width, extent.height, end.row_pitch, extent.depth, end.slice_height * end.row_pitch};
 }
 
 struct copy_limits {
     int device_count = 0;
-    std::uint64_t max_pitch = 0; // bytes; the minimum of all devices
+    std::uint64_t max_pitch = 0; // bytes; the minimum over all devices
 };
 
 // Whether all flags are FERRY_COPY_* flags and no two contradict each other.
 bool are_known_copy_flags(std::uint32_t flags) noexcept;
 
-// Whether a descriptor is one line of linear memory without origin or pitch, and valid as far as the descriptor alone
-// shows. Most copies are. Tests everything that could be wrong together, without a branch for each.
+// Whether a descriptor is a contiguous copy: linear memory at both ends without origin or pitch, and valid as far as
+// the descriptor alone shows. Most copies are contiguous. Tests all conditions together, without a branch for each.
 inline bool is_plain_line(const ferry_copy_desc &copy, const copy_limits &limits) noexcept {
-    // Zero for a place without strides, origin or set reserved fields.
+    // Returns zero for a place without strides, origin or non-zero reserved fields.
     const auto unusual = [](const ferry_place &place) noexcept {
         return place.row_pitch | place.slice_height | place.x | place.y | place.z | place.reserved[0] |
                place.reserved[1] | place.reserved[2] | place.reserved[3];
     };
     const auto is_known_memory = [&](const ferry_place &place) noexcept {
         static_assert(FERRY_KIND_ANY == 0 && FERRY_KIND_HOST < FERRY_KIND_DEVICE);
-        // Adding 1 turns FERRY_DEVICE_UNKNOWN, which is -1, into 0 and every other negative number into a large one.
+        // Adding 1 maps FERRY_DEVICE_UNKNOWN, which is -1, to 0 and every other negative number to a large number.
         const bool is_known_device =
             static_cast<unsigned>(place.device) + 1u <= static_cast<unsigned>(limits.device_count);
         return place.address && static_cast<unsigned>(place.kind) <= FERRY_KIND_DEVICE &&
@@ -65,28 +65,28 @@ inline bool is_plain_line(const ferry_copy_desc &copy, const copy_limits &limits
     return is_known_memory(copy.source) && is_known_memory(copy.destination);
 }
 
-// The first half of the checks: errors of the descriptor alone, whatever the memory is. An empty copy is valid,
-// whatever its addresses are.
+// The first half of the validation: errors of the descriptor alone, for any memory. An empty copy is valid with any
+// addresses.
 error validate_fields(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept;
 
 struct resolved_ends {
     resolved_place source, destination;
 };
 
-// The second half of the checks, against the memory. Then, where both ends are linear, folds tight 3D into 2D and tight
-// 2D into 1D.
+// The second half of the validation, against the memory. Afterwards, if both ends are linear, folds tight 3D into 2D
+// and tight 2D into 1D.
 error validate_bounds(const resolved_ends &resolved, const copy_limits &limits, shape &shape) noexcept;
 
 // The parts of both halves that fills share with copies. check_place checks kind, device and reserved fields.
-// validate_linear finds the strides and the span of a linear place. check_range checks the span against its allocation,
-// where that is known.
+// validate_linear computes the strides and the span of a linear place. check_range checks the span against its
+// allocation if the allocation is known.
 error check_place(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept;
 error validate_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const extent &extent,
                       shape_end &end) noexcept;
 error check_range(const shape_end &end, std::int32_t side, const resolved_place &resolved) noexcept;
 
-// Whether source and destination share bytes. Exact for two linear ends of equal strides (columns of one image may
-// interleave) and for boxes of one array. For unequal strides true only where the first bytes coincide.
+// Whether source and destination share bytes. Exact for two linear ends with equal strides (columns of one image may
+// interleave) and for boxes of one array. For unequal strides, true only if the first bytes coincide.
 bool ends_overlap(const shape &shape) noexcept;
 
 } // namespace ferry

@@ -34,8 +34,8 @@ shape part_of(const shape &whole, const origin &at, const extent &size) noexcept
     return box;
 }
 
-// Of `count` units that begin `stride` bytes apart and are `length` bytes long: how many end before the border, and how
-// many begin before it.
+// Counts, among `count` units that are `length` bytes long and start `stride` bytes apart, how many end before the
+// border and how many start before it.
 struct units {
     std::uint64_t before, begun;
 };

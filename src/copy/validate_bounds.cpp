@@ -1,4 +1,4 @@
-// The second half of the checks, against the memory, and the reduction of a copy to its simplest form.
+// The second half of the validation, against the memory, and the reduction of a copy to its simplest form.
 #include "base/checked.h"
 #include "copy/shape.h"
 
@@ -6,7 +6,7 @@ namespace ferry {
 
 namespace {
 
-// Not inlined: most copies are plain lines, which do not need it.
+// Not inlined: most copies are contiguous and do not need it.
 [[gnu::noinline]] error check_array(const shape_end &end, std::int32_t side, const shape &shape,
                                     const array_facts &array) noexcept {
     if (array.element_size == 0) return {}; // the driver checks formats without elements
@@ -53,9 +53,9 @@ error check_formats(const resolved_ends &ends) noexcept {
     return refuse(FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY, source, destination);
 }
 
-// In a copy between two layers of one array of 2D layers the driver reads the destination layer in place of the source
-// layer, and reports success (cuMemcpy3D, its peer, async and batch forms; CUDA 13.0, H200). ferry refuses such copies
-// until there is another way.
+// For a copy between two layers of one array of 2D layers, the driver reads the destination layer instead of the source
+// layer, and reports success (cuMemcpy3D, its peer, async and batch forms; CUDA 13.0, H200). ferry rejects such copies
+// until another route can serve them.
 [[gnu::noinline]] error check_layers(const shape &shape, const array_facts &array) noexcept {
     const shape_end &source = shape.source, &destination = shape.destination;
     if (source.array != destination.array || !array.is_layered || !array.has_rows || source.z == destination.z)
@@ -67,8 +67,8 @@ bool rows_are_tight(const shape_end &end, const shape &shape) noexcept {
     return shape.height == 1 || end.row_pitch == shape.width;
 }
 
-// Slices of one row are rows. At a linear end opposite layers of a 1D array the driver reads the pitch, not the slice
-// height (CUDA 13.0, H200), so the slice height goes into the pitch.
+// Turns slices of one row into rows. At a linear end opposite layers of a 1D array, the driver uses the pitch instead
+// of the slice height (CUDA 13.0, H200), so the slice height becomes the pitch.
 void fold_slices_of_one_row(const shape &shape, std::uint64_t max_pitch, shape_end &end) noexcept {
     if (end.array || shape.height > 1 || shape.depth == 1) return;
     std::uint64_t pitch = 0;
@@ -77,7 +77,7 @@ void fold_slices_of_one_row(const shape &shape, std::uint64_t max_pitch, shape_e
     end.slice_height = 1;
 }
 
-// Folds each dimension in which both ends are tight. The resulting pitch must be one that the driver takes.
+// Folds each dimension in which both ends are tight. The resulting pitch must be within the driver's limit.
 [[gnu::noinline]] void collapse(shape &shape, std::uint64_t max_pitch) noexcept {
     shape_end &source = shape.source, &destination = shape.destination;
     fold_slices_of_one_row(shape, max_pitch, source);
@@ -99,8 +99,8 @@ void fold_slices_of_one_row(const shape &shape, std::uint64_t max_pitch, shape_e
     shape.depth = 1;
 }
 
-// A tight end of a copy that did not collapse has its width as its pitch, which may be above the driver's maximum. So
-// may the slice pitch of a linear end opposite layers of a 1D array.
+// A tight end of a copy that was not folded has its width as its pitch, which may exceed the driver's maximum. The same
+// applies to the slice pitch of a linear end opposite layers of a 1D array.
 [[gnu::noinline]] error check_strides(const shape &shape, const resolved_ends &resolved,
                                       std::uint64_t max_pitch) noexcept {
     if (shape.is_line()) return {};

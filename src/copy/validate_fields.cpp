@@ -1,4 +1,4 @@
-// The first half of the checks, on the descriptor alone.
+// The first half of the validation, on the descriptor alone.
 #include <algorithm>
 
 #include "base/checked.h"
@@ -10,7 +10,7 @@ namespace {
 
 bool all_zero(const std::uint64_t (&words)[4]) noexcept { return (words[0] | words[1] | words[2] | words[3]) == 0; }
 
-// The offset of x, y, z from the first byte of a place. False where it does not fit 64 bits.
+// Computes the offset of x, y, z from the first byte of a place. False if it does not fit 64 bits.
 bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::uint64_t z,
                  std::uint64_t &offset) noexcept {
     offset = x;
@@ -19,7 +19,7 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
     return multiply_add(z, end.slice_height, y, rows) && multiply_add(rows, end.row_pitch, x, offset);
 }
 
-// Names the field that takes the last byte past 64 bits, and the largest value that does not.
+// Reports the field with which the last byte exceeds 64 bits, and the largest valid value of that field.
 [[gnu::cold, gnu::noinline]] error refuse_overflow(const ferry_place &place, std::int32_t side, const shape_end &end,
                                                    const extent &extent) noexcept {
     std::uint64_t slice_pitch = 0;
@@ -34,15 +34,15 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
                  {FERRY_SIDE_EXTENT, FERRY_FIELD_HEIGHT, extent.height, 1, end.row_pitch},
                  {FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, extent.depth, 1, slice_pitch}};
     std::uint64_t room = UINT64_MAX - place.address;
-    const std::uint64_t whole = room - std::min(room, place.x); // what is left after the origin in x
+    const std::uint64_t whole = room - std::min(room, place.x); // what remains after the origin in x
     for (const auto &step : steps) {
         const std::uint64_t count = step.value - step.first;
         if (count == 0) continue;
         if (step.stride == 0) break; // a single slice is already too large
         if (count > room / step.stride) {
             std::uint64_t limit = room / step.stride + step.first;
-            // Without a stated pitch the width is also the pitch, and without a slice height the height is also that. A
-            // larger extent then moves the origin further too.
+            // Without a stated pitch, the width is also the pitch, and without a slice height, the height is also the
+            // slice height. A larger extent then also moves the origin.
             if (step.field == FERRY_FIELD_WIDTH && !place.row_pitch)
                 limit = (whole + 1) / (place.z * end.slice_height + place.y + 1);
             if (step.field == FERRY_FIELD_HEIGHT && !place.slice_height)
@@ -82,7 +82,7 @@ error validate_linear(const ferry_place &place, std::int32_t side, const copy_li
     if (!add(place.x, extent.width, row_end) || !add(place.y, extent.height, slice_end))
         return refuse_overflow(place, side, end, extent);
 
-    // A default stride is checked only where it is used: the rows of a tight place have no room for an origin in x.
+    // A default stride is checked only if it is used: the rows of a tight place have no space for an origin in x.
     const bool has_slices = extent.depth > 1 || place.z > 0;
     const bool has_rows = has_slices || extent.height > 1 || place.y > 0;
     if (end.row_pitch < row_end && (has_rows || place.row_pitch))
@@ -129,8 +129,8 @@ bool fill_in_line(const ferry_place &place, std::uint64_t width, shape_end &end)
     return add(place.address, width - 1, end.span.last);
 }
 
-// A driver call evicts most of ferry from the caches, so the path of most copies is short. validate_any handles every
-// other descriptor and names what is wrong with it.
+// A driver call evicts most of ferry from the caches, so the path of most copies is short. validate_any handles all
+// other descriptors and reports what is wrong with them.
 bool fill_in_plain_line(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
     if (!is_plain_line(copy, limits)) return false;
     shape.width = copy.width;

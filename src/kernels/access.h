@@ -1,7 +1,7 @@
-// The machine as kernels see it: memory by address, surfaces, fences, and a thread's position in its launch. On a GPU
-// an address is a pointer. On the CPU the software driver looks up the memory behind an address, and ends the launch if
+// The machine as kernels see it: memory by address, surfaces, fences, and a thread's position in its launch. On a GPU,
+// an address is a pointer. On the CPU, the software driver looks up the memory at an address, and ends the launch if
 // there is none.
-// In most kernels threads share nothing and never wait, so the CPU can run them one after another. A kernel whose
+// In most kernels, threads share nothing and never wait, so the CPU can run them one after another. A kernel whose
 // threads share data and wait is written for a whole block.
 #pragma once
 
@@ -29,7 +29,7 @@ struct thread_index {
 
 // A block's position, for a kernel that is written for whole blocks.
 struct block_of_threads {
-    thread_index me; // the CPU runs a whole block in one call, and me.thread is 0 there
+    thread_index me; // the CPU runs a whole block in one call, where me.thread is 0
 };
 
 struct alignas(16) sixteen_bytes {
@@ -38,7 +38,7 @@ struct alignas(16) sixteen_bytes {
 
 #if defined(__CUDACC__)
 
-// Copied data is touched once, so these accesses are streaming (.cs: evict first).
+// Copied data is accessed only once, so these accesses are streaming (.cs: evict first).
 FERRY_KERNEL_CODE u8 load(u64 address, u8) { return __ldcs(reinterpret_cast<const unsigned char *>(address)); }
 FERRY_KERNEL_CODE u16 load(u64 address, u16) { return __ldcs(reinterpret_cast<const unsigned short *>(address)); }
 FERRY_KERNEL_CODE u32 load(u64 address, u32) { return __ldcs(reinterpret_cast<const unsigned *>(address)); }
@@ -57,7 +57,7 @@ FERRY_KERNEL_CODE void store(u64 address, sixteen_bytes word) {
     __stcs(reinterpret_cast<ulonglong2 *>(address), make_ulonglong2(word.low, word.high));
 }
 
-// Many threads read the same table, so these loads are cached as usual.
+// Many threads read the same table, so these loads use the caches normally.
 template <class Record> FERRY_KERNEL_CODE Record read_table(u64 table, u64 index) {
     return reinterpret_cast<const Record *>(table)[index];
 }
@@ -132,13 +132,14 @@ FERRY_KERNEL_CODE void write_surface(u64 surface, array_form form, u32 x, u32 y,
 
 FERRY_KERNEL_CODE u64 high_half_of_product(u64 a, u64 b) { return __umul64hi(a, b); }
 
-// Accesses to words that the host or another block uses concurrently. docs/kernels.md derives which fences they need.
+// Accesses to words that the host or another block accesses concurrently. docs/kernels.md derives the fences that they
+// need.
 FERRY_KERNEL_CODE u64 load_acquire(u64 address) {
     u64 word;
     asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(word) : "l"(address) : "memory");
     return word;
 }
-// Relaxed: orders nothing, and the thread waits for the word only when it uses the word.
+// Relaxed: provides no ordering, and the thread waits for the word only when it uses the word.
 FERRY_KERNEL_CODE u64 load_relaxed(u64 address) {
     u64 word;
     asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(word) : "l"(address) : "memory");
@@ -147,15 +148,16 @@ FERRY_KERNEL_CODE u64 load_relaxed(u64 address) {
 FERRY_KERNEL_CODE void store_relaxed(u64 address, u64 word) {
     asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(address), "l"(word) : "memory");
 }
-// Orders the accesses before the fence ahead of those after it, for the host too. The fence takes microseconds.
+// Orders all accesses before the fence before all accesses after it, including for the host. The fence takes
+// microseconds.
 FERRY_KERNEL_CODE void fence_for_host() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
-// Acquires and releases among blocks of the device only, not with the host.
+// Acquires and releases between blocks of the device, but not with the host.
 FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {
     u64 before;
     asm volatile("atom.acq_rel.gpu.exch.b64 %0, [%1], %2;" : "=l"(before) : "l"(address), "l"(word) : "memory");
     return before;
 }
-// Adds 1 and returns the number before. Atomic for all devices; orders nothing.
+// Adds 1 and returns the previous value. Atomic for all devices; provides no ordering.
 FERRY_KERNEL_CODE u64 count_up(u64 address) {
     u64 before;
     asm volatile("atom.relaxed.sys.add.u64 %0, [%1], 1;" : "=l"(before) : "l"(address) : "memory");
@@ -167,7 +169,7 @@ FERRY_KERNEL_CODE void trap() { __trap(); }
 
 FERRY_KERNEL_CODE bool is_first(const block_of_threads &all) { return all.me.thread == 0; }
 
-// Every thread of the block must make this call. Thread 0 runs `find`, and all threads return its result.
+// All threads of the block must make this call. Thread 0 runs `find`, and all threads return its result.
 template <class Find> FERRY_KERNEL_CODE auto once(const block_of_threads &all, const Find &find) {
     __shared__ decltype(find()) found;
     __syncthreads();
@@ -176,8 +178,8 @@ template <class Find> FERRY_KERNEL_CODE auto once(const block_of_threads &all, c
     return found;
 }
 template <class Do> FERRY_KERNEL_CODE void by_each(const block_of_threads &all, const Do &work) { work(all.me); }
-// Every thread of the block must make this call, and once() before the next such call. Returns a table of up to `room`
-// records, 16 bytes each, that all threads read often. It is valid until the next such call.
+// All threads of the block must make this call, and must call once() before the next such call. Returns a table of up
+// to `room` records, 16 bytes each, for data that all threads read often. The table is valid until the next such call.
 template <class Record, u32 room>
 FERRY_KERNEL_CODE const Record *share_table(const block_of_threads &all, u64 table, u32 count) {
     __shared__ sixteen_bytes records[room];
@@ -189,7 +191,7 @@ FERRY_KERNEL_CODE const Record *share_table(const block_of_threads &all, u64 tab
 
 #else
 
-// Defined by the software driver, for `size` bytes. An address must be aligned as on a GPU.
+// Implemented by the software driver, for `size` bytes. An address must be aligned as on a GPU.
 const void *memory_to_read(u64 address, u64 size, u64 alignment);
 void *memory_to_write(u64 address, u64 size, u64 alignment);
 void *find_in_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u64 size);
@@ -216,12 +218,12 @@ FERRY_KERNEL_CODE void write_surface(u64 surface, array_form form, u32 x, u32 y,
     std::memcpy(find_in_surface(surface, form, x, y, z, sizeof word), &word, sizeof word);
 }
 
-// Defined by the software driver: yields the processor for a while.
+// Implemented by the software driver: yields the processor for a short time.
 void pause();
 // Ends the launch and breaks its context.
 [[noreturn]] void trap();
 
-// Defined by the software driver.
+// Implemented by the software driver.
 u64 load_acquire(u64 address);
 void store_release(u64 address, u64 word);
 u64 exchange(u64 address, u64 word);
@@ -245,7 +247,7 @@ FERRY_KERNEL_CODE const Record *share_table(const block_of_threads &, u64 table,
 
 FERRY_KERNEL_CODE u64 high_half_of_product(u64 a, u64 b) {
 #if defined(_MSC_VER)
-    return __umulh(a, b); // of <intrin.h>
+    return __umulh(a, b); // from <intrin.h>
 #else
     __extension__ using wide = unsigned __int128;
     return static_cast<u64>(static_cast<wide>(a) * b >> 64);

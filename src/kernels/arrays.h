@@ -1,6 +1,6 @@
-// Copies boxes of arrays into linear memory, as raw bytes through surfaces: one box, or many in one launch. Arrays lie
-// in memory in tiles of a few words and rows, so the kernels walk them tile by tile. From linear memory to arrays the
-// driver's own copy is faster.
+// Copies boxes of arrays into linear memory, as raw bytes through surfaces: one box, or many boxes in one launch.
+// Arrays are stored in tiles of a few words and rows, so the kernels traverse them tile by tile. From linear memory to
+// arrays, the driver's own copy is faster.
 #pragma once
 
 #include "kernels/box_jobs.h"
@@ -20,7 +20,7 @@ FERRY_KERNEL_CODE Word read_word(const Box &of, array_form form, const place_in_
 
 // ---- One box ---------------------------------------------------------------------------------------------------
 
-// Each warp reads one tile after another. In every tile a thread reads two words of one row.
+// Each warp reads one tile after another. In each tile, a thread reads two words of one row.
 template <class Word, array_form form>
 FERRY_KERNEL_CODE void read_tiles(const array_parameters &of, const thread_index &me) {
     const u32 lane = me.thread % threads_per_tile, words_shift = of.tile_words_shift;
@@ -42,7 +42,7 @@ FERRY_KERNEL_CODE void read_tiles(const array_parameters &of, const thread_index
     }
 }
 
-// Selects the form before the loop, so that the loop has no branch on the form while loads are in flight.
+// Selects the form before the loop, so that the loop does not branch on the form while loads are in flight.
 template <class Word> FERRY_KERNEL_CODE void read_by_form(const array_parameters &of, const thread_index &me) {
     switch (of.form) {
     case array_form::one_d:

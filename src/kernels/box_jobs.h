@@ -1,4 +1,4 @@
-// Distributes many boxes, of linear memory or of arrays, over the teams of one launch. A team takes some of their
+// Distributes many boxes, of linear memory or of arrays, over the teams of one launch. Each team processes some of the
 // windows.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace ferry::gpu {
 
-// Smaller than in_flight, as a box takes many registers.
+// Less than in_flight, because a box occupies many registers.
 constexpr u32 box_in_flight = 2;
 
 template <class Box> FERRY_KERNEL_CODE position find_in_box(const Box &of, u32 window) {
@@ -36,8 +36,8 @@ FERRY_KERNEL_CODE void do_box_unit(const Box &of, u32 unit, u32 unit_shift, cons
     }
 }
 
-// Boxes in the kernel's parameters or in a table. A box is read again from there for each of its units: keeping it and
-// the next one would take more registers than there are.
+// Boxes in the kernel's parameters or in a table. A box is read again for each of its units: keeping the current and
+// the next box would need more registers than available.
 struct box_place {
     u32 index, first_unit;
 };

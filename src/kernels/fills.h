@@ -5,7 +5,7 @@
 
 namespace ferry::gpu {
 
-// Returns the part of the pattern that belongs at `address`, which is aligned to the word.
+// Returns the part of the pattern for `address`, which is aligned to the word.
 template <class Word> FERRY_KERNEL_CODE Word pattern_at(const fill_parameters &fill, u64 address) {
     const u64 half = address & 8 ? fill.pattern_high : fill.pattern_low;
     return static_cast<Word>(half >> address % 8 * 8);

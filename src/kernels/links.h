@@ -1,5 +1,5 @@
-// The device's half of a copy over the host links of several devices: see link_parameters in parameters.h. A block waits
-// only for chunks that running blocks have claimed.
+// The device's half of a copy over the host links of several devices: see link_parameters in parameters.h. A block
+// waits only for chunks that running blocks have claimed.
 #pragma once
 
 #include "kernels/pieces.h"
@@ -8,7 +8,7 @@
 namespace ferry::gpu {
 
 struct link_chunk {
-    u64 destination, source, size; // a size of 0: all chunks have been claimed
+    u64 destination, source, size; // size 0: all chunks are claimed
 };
 
 FERRY_KERNEL_CODE link_chunk chunk_at(const link_parameters &of, u64 index) {
@@ -22,7 +22,7 @@ FERRY_KERNEL_CODE link_chunk chunk_at(const link_parameters &of, u64 index) {
 
 FERRY_KERNEL_CODE u64 claim(const link_parameters &of) { return count_up(of.counters) - of.claimed; }
 
-// A block that fails to see progress for so long traps: a helper's context has died with a chunk in its hands, and the
+// A block that sees no progress for too long traps: the context of a helper has died after claiming a chunk, and the
 // stream must not report success.
 FERRY_KERNEL_CODE void wait_for_all(const link_parameters &of) {
     const u64 complete = of.counters + sizeof(u64);
@@ -41,14 +41,14 @@ FERRY_KERNEL_CODE void copy_over_links(const link_parameters &of, const block_of
     const u64 complete = of.counters + sizeof(u64);
     link_chunk chunk = once(all, [&] { return chunk_at(of, claim(of)); });
     while (chunk.size != 0) {
-        // The next claim is in flight during the copy: it is a round trip to the owner's device.
+        // The next claim is in flight during the copy, because it takes a round trip to the owner's device.
         const u64 next = is_first(all) ? claim(of) : 0;
         by_each(all, [&](const thread_index &me) {
             copy_run<sixteen_bytes, in_flight_to_host>(chunk.destination, chunk.source, static_cast<u32>(chunk.size),
                                                        {me.thread, me.threads});
         });
         chunk = once(all, [&] {
-            fence_for_host(); // releases what the block has written
+            fence_for_host(); // releases the block's writes
             count_up(complete);
             return chunk_at(of, next);
         });

@@ -1,4 +1,4 @@
-// Numbers the kernels for the host, and gives each entry point's name.
+// Numbers the kernels for the host, and provides the name of each entry point.
 #pragma once
 
 namespace ferry::gpu {

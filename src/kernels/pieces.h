@@ -5,15 +5,15 @@
 
 namespace ferry::gpu {
 
-// Copies the bytes at one end of a run, fewer than a word, byte by byte across the team.
+// Copies the bytes at one end of a run, fewer than a word, byte by byte. The team shares the work.
 FERRY_KERNEL_CODE void copy_bytes(u64 destination, u64 source, u32 size, const team_member &me) {
     FERRY_NOT_UNROLLED
     for (u32 i = me.thread; i < size; i += me.threads)
         move<u8>(destination + i, source + i);
 }
 
-// Copies up to `together` words that lie `stride` bytes apart, within the `left` bytes that remain. All loads are in
-// flight together.
+// Copies up to `together` words at a distance of `stride` bytes, within the `left` bytes that remain. All loads are in
+// flight at the same time.
 template <class Word, u32 together>
 FERRY_KERNEL_CODE void copy_words(u64 destination, u64 source, u32 left, u32 stride) {
     Word words[together];
@@ -41,7 +41,7 @@ FERRY_KERNEL_CODE void copy_run(u64 destination, u64 source, u32 size, const tea
     copy_bytes(destination + end_of_words, source + end_of_words, size - end_of_words, me);
 }
 
-// Copies one unit of a piece. Units begin where the destination is aligned to 16 bytes, so no word is split between two
+// Copies one unit of a piece. Units start where the destination is aligned to 16 bytes, so no word is split between two
 // units.
 FERRY_KERNEL_CODE void copy_unit(const piece &of, u32 unit, u32 unit_shift, const team_member &me) {
     const u64 begin = (of.destination & ~u64{15}) + (u64{unit} << unit_shift);
@@ -66,8 +66,8 @@ FERRY_KERNEL_CODE void copy_unit(const piece &of, u32 unit, u32 unit_shift, cons
 // Pieces in a table, with an index of first units in the parameters.
 template <class Table> struct indexed_pieces : Table { const piece_table_parameters &given; };
 
-// Finds the two neighbouring pieces of the index that enclose the unit, and guesses between them as if all pieces there
-// were of equal size.
+// Finds the two neighbouring index entries that enclose the unit, and interpolates between them as if all pieces had
+// the same size.
 template <class Table>
 FERRY_KERNEL_CODE u32 find_job(const indexed_pieces<Table> &pieces, const team_work &work, u32 unit) {
     const piece_table_parameters &given = pieces.given;

@@ -7,8 +7,7 @@
 
 namespace ferry::gpu {
 
-// Enough accesses in flight for each thread to fill the bus to the host from few blocks (H200: 8 blocks, 51 of 55
-// GB/s).
+// Enough accesses in flight per thread to saturate the bus to the host with few blocks (H200: 8 blocks, 51 of 55 GB/s).
 constexpr u32 in_flight_to_host = 8;
 
 FERRY_KERNEL_CODE u64 after_message(u64 seen) { return (seen & ~u64{0xffffffff}) | static_cast<u32>(seen + 1); }
@@ -32,8 +31,8 @@ FERRY_KERNEL_CODE bool has_come(const ring_message &read, u64 seen) {
     return (read.slot & 1) == mark && (read.first & 1) == mark && (read.count & 1) == mark;
 }
 
-// Waits for the next message and returns it with the slot's address. A count of 0 says that the run is over. `read` is
-// the message as the early read found it.
+// Waits for the next message and returns it with the slot's address. A count of 0 means that the run is over. `read` is
+// the result of the early read of the message.
 FERRY_KERNEL_CODE ring_message next_message(u64 record, u64 mailbox, u64 seen, ring_message read) {
     while (!has_come(read, seen)) {
         const u64 ended = load_relaxed(mailbox);
@@ -46,7 +45,7 @@ FERRY_KERNEL_CODE ring_message next_message(u64 record, u64 mailbox, u64 seen, r
             trap();
         }
         if (ended != seen >> 33) {
-            fence_for_host(); // orders the host threads' writes before the work behind this kernel
+            fence_for_host(); // orders the host threads' writes before the work after this kernel
             return {0, 0, 0};
         }
         pause();
@@ -62,7 +61,8 @@ FERRY_KERNEL_CODE void copy_rows(const ring_parameters &of, const ring_message &
     strided_parameters box = {of.to_device ? of.device : slot, of.to_device ? slot : of.device, of.width, of.over};
     box.over.count = (told.first + told.count) * of.over.per_row;
     const u64 window = told.first * of.over.per_row + thread;
-    // The bus is slower than the checks for parts of words, so only the most frequent word is spared them.
+    // The bus is slower than the checks for partial words, so only the most frequent word size has a variant without
+    // checks.
     switch (of.word_shift) {
     case 0:
         return copy_windows_from<u8, true>(box, window);
@@ -78,7 +78,7 @@ FERRY_KERNEL_CODE void copy_rows(const ring_parameters &of, const ring_message &
     }
 }
 
-// How the threads of a block copy a chunk: each thread by itself, or the block together.
+// How the threads of a block copy a chunk: each thread individually, or the block together.
 template <class Chunk> struct by_threads {
     static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &told,
                                        const block_of_threads &all) {
@@ -95,7 +95,8 @@ struct of_long_rows {
     static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &told, const thread_index &me) {
         const u64 destination = of.to_device ? told.first : told.slot;
         u64 source = of.to_device ? told.slot : told.first;
-        // A thread reads again what it has written itself: the same windows, as all addresses are equal modulo 16.
+        // A thread only reads back what it has written itself: the windows are the same, because all addresses are
+        // equal modulo 16.
         FERRY_NOT_UNROLLED
         for (u32 i = 0; i < of.copies; ++i) {
             copy_run<sixteen_bytes, in_flight_to_host>(destination + of.to[i], source, static_cast<u32>(told.count),
@@ -122,9 +123,9 @@ FERRY_KERNEL_CODE place_in_chunk find_in_chunk(const ring_parameters &of, const 
             told.slot + row * of.slot.row_pitch + x};
 }
 
-// The bus is slower than the array in both directions, so threads walk along rows and ignore the array's tiles. Words
-// that come over the bus are waited for together. Few suffice where words are only sent: loads of an array take less
-// time than the bus takes for them.
+// The bus is slower than the array in both directions, so threads traverse rows and ignore the array's tiles. Many
+// words that are read over the bus are in flight together. Few are sufficient if words are only written over the bus,
+// because loads from an array take less time than the bus needs to transfer them.
 template <class Word, bool to_array>
 FERRY_KERNEL_CODE void copy_array_words(const ring_parameters &of, const ring_message &told, const thread_index &me) {
     constexpr u32 together = to_array && sizeof(Word) <= 4 ? in_flight : 2;
@@ -170,7 +171,7 @@ template <bool to_array> struct of_an_array {
 
 // ---- Many pieces
 
-// Finds the record of a window, from record `first` on.
+// Finds the record of a window, starting at record `first`.
 FERRY_KERNEL_CODE u32 find_record(const staged_record *records, u32 first, u32 count, u32 window) {
     u32 low = first, high = count;
     FERRY_NOT_UNROLLED
@@ -199,8 +200,8 @@ FERRY_KERNEL_CODE piece_window window_of(const staged_record &of, u32 window) {
     return {address, begin, end};
 }
 
-// Copies the bytes of a window that belong to the piece, and accesses no others on the device. The slot is accessed
-// once: it lies behind the bus.
+// Copies the bytes of a window that belong to the piece, and accesses no other bytes on the device. The slot is
+// accessed once, because the access uses the bus.
 FERRY_KERNEL_CODE void copy_part(const piece_window &part, u64 slot, bool to_device) {
     const auto belongs = [&](u32 i) { return i >= part.begin && i < part.end; };
     sixteen_bytes word = {0, 0};
@@ -219,7 +220,8 @@ FERRY_KERNEL_CODE void copy_part(const piece_window &part, u64 slot, bool to_dev
     if (!to_device) store(slot, word);
 }
 
-// First whole windows, whose loads are in flight together; then the others, of which a piece has two at most.
+// Copies whole windows first, with their loads in flight together, and then the partial windows, of which a piece has
+// at most two.
 FERRY_KERNEL_CODE void copy_piece_windows(const staged_record *records, const ring_message &told, bool to_device,
                                           const thread_index &me) {
     const u32 count = static_cast<u32>(told.first), windows = static_cast<u32>(told.count);
@@ -229,7 +231,7 @@ FERRY_KERNEL_CODE void copy_piece_windows(const staged_record *records, const ri
     for (u32 first = me.thread; first < windows; first += in_flight_to_host * me.threads) {
         sixteen_bytes words[in_flight_to_host];
         u64 to[in_flight_to_host];
-        u32 parts = 0; // bit i: only a part of window i belongs to the piece
+        u32 parts = 0; // bit i: window i is only partly in the piece
         FERRY_UNROLLED
         for (u32 i = 0; i < in_flight_to_host; ++i) {
             const u32 window = first + i * me.threads;
@@ -274,7 +276,7 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
     const u64 lock = seen_at + sizeof(ring_record::seen);
     u64 seen = once(all, [&] {
         while (given.is_shared && exchange(lock, 1) != 0) {
-            if (load_relaxed(mailbox) == ring_aborted) trap(); // the lock's holder may have trapped
+            if (load_relaxed(mailbox) == ring_aborted) trap(); // the owner of the lock may have trapped
             pause();
         }
         const u64 entered = after_door(load_acquire(seen_at));
@@ -286,7 +288,7 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
     for (bool has_moved = false;; has_moved = true) {
         const ring_message told = once(all, [&] {
             if (has_moved) {
-                // Releases what the block has done at its slot, and acquires the message that was read early
+                // Releases the block's accesses to its slot, and acquires the message that was read early
                 // (docs/kernels.md).
                 fence_for_host();
                 store_relaxed(seen_at, seen);
@@ -295,7 +297,8 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
         });
         if (told.count == 0) break;
         seen = after_message(seen);
-        // The next message is usually there by now. Reading it during the copy saves a round trip over the bus.
+        // The next message has usually been published by now. Reading it during the copy saves a round trip over the
+        // bus.
         if (is_first(all)) next = read_early(mailbox, seen);
         Chunk::copy(given, told, all);
     }

@@ -1,4 +1,4 @@
-// Copies a box of linear memory: rows and slices at any pitch, of any width and alignment.
+// Copies a box of linear memory: rows and slices with any pitch, width and alignment.
 #pragma once
 
 #include "kernels/access.h"
@@ -11,7 +11,7 @@ struct span {
     u32 size; // 0: nothing
 };
 
-// Returns the part of the window that begins at destination `at` which lies within [first, end).
+// Returns the part of the window at destination `at` that is within [first, end).
 template <class Word> FERRY_KERNEL_CODE span clip(u64 at, u64 first, u64 end, u64 source_of_first) {
     const u64 from = at < first ? first : at;
     const u64 to = end - at < sizeof(Word) ? end : at + sizeof(Word);
@@ -19,7 +19,7 @@ template <class Word> FERRY_KERNEL_CODE span clip(u64 at, u64 first, u64 end, u6
     return {from, source_of_first + (from - first), static_cast<u32>(to - from)};
 }
 
-// Copies less than a word, by the widest accesses that its alignment and size allow.
+// Copies less than a word, with the widest accesses that its alignment and size permit.
 FERRY_KERNEL_CODE void copy_part(span part) {
     while (part.size != 0) {
         const u64 places = part.destination | part.source;
@@ -38,7 +38,7 @@ FERRY_KERNEL_CODE void copy_part(span part) {
     }
 }
 
-// Copies the spans that are whole words. All loads come before the first store, so that they are in flight together.
+// Copies the spans that are whole words. All loads precede the first store, so that they are in flight together.
 template <class Word, u32 count> FERRY_KERNEL_CODE void copy_whole(const span (&spans)[count]) {
     Word words[count];
     FERRY_UNROLLED
@@ -72,21 +72,21 @@ FERRY_KERNEL_CODE u64 row_at(const box_end &end, const position &at) {
     return end.address + at.z * end.slice_pitch + at.y * end.row_pitch;
 }
 
-// Returns window x of a row of `width` bytes that begins at `destination` and `source`.
+// Returns window x of a row of `width` bytes that starts at `destination` and `source`.
 template <class Word> FERRY_KERNEL_CODE span span_of_row(u64 destination, u64 source, u64 width, u64 x) {
     const u64 aligned = destination & ~u64{sizeof(Word) - 1};
     return clip<Word>(aligned + x * sizeof(Word), destination, destination + width, source);
 }
 
-// `whole`: every window lies completely in its row.
+// `whole`: every window is completely inside its row.
 template <class Word, bool whole> FERRY_KERNEL_CODE span span_at(const strided_parameters &box, const position &at) {
     const u64 destination = row_at(box.destination, at), source = row_at(box.source, at);
     if (!whole) return span_of_row<Word>(destination, source, box.width, at.x);
     return {destination + at.x * sizeof(Word), source + at.x * sizeof(Word), sizeof(Word)};
 }
 
-// Copies those of the last in_flight windows that are not whole words. They are few, so they are computed again rather
-// than kept.
+// Copies those of the last in_flight windows that are not whole words. They are rare, so they are recomputed instead of
+// kept in registers.
 template <class Word> FERRY_KERNEL_CODE void copy_parts(const strided_parameters &box, u64 window, position at) {
     FERRY_NOT_UNROLLED
     for (u32 i = 0; i < in_flight && window < box.over.count; ++i) {
@@ -97,7 +97,7 @@ template <class Word> FERRY_KERNEL_CODE void copy_parts(const strided_parameters
     }
 }
 
-// Copies `window` and the windows that follow at the box's step.
+// Copies `window` and the following windows at the box's step.
 template <class Word, bool whole> FERRY_KERNEL_CODE void copy_windows_from(const strided_parameters &box, u64 window) {
     position at = find(box.over, window);
     while (window < box.over.count) {

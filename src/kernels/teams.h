@@ -1,11 +1,12 @@
-// Distributes many jobs over the teams of one launch. A team does its units one after another.
+// Distributes many jobs over the teams of one launch. Each team processes its units one after another.
 #pragma once
 
 #include "kernels/access.h"
 
 namespace ferry::gpu {
 
-// Jobs in the kernel's parameters or in a table. Each records the number of units before it, its first unit.
+// Jobs in the kernel's parameters or in a table. Each job records its first unit, which is the number of units before
+// it.
 template <class Job> struct jobs_in_parameters {
     const Job *jobs;
 
@@ -23,8 +24,8 @@ template <class Job> struct jobs_in_table {
     }
 };
 
-// Finds the job in [first, end) that a unit belongs to. The steps away from the guess double until they enclose the
-// unit, and are then halved again.
+// Finds the job in [first, end) to which a unit belongs. The distance from the guess doubles until the unit is
+// enclosed, and the interval is then bisected.
 template <class Jobs> FERRY_KERNEL_CODE u32 find_job_from(const Jobs &jobs, u32 first, u32 end, u32 guess, u32 unit) {
     u32 low = guess < end ? guess : end - 1;
     u32 high = low + 1;
@@ -52,7 +53,7 @@ template <class Jobs> FERRY_KERNEL_CODE u32 find_job_from(const Jobs &jobs, u32 
     return low;
 }
 
-// Finds the job that a unit belongs to. The first guess is right if all jobs have the same size.
+// Finds the job to which a unit belongs. The first guess is correct if all jobs have the same size.
 template <class Jobs> FERRY_KERNEL_CODE u32 find_job(const Jobs &jobs, const team_work &work, u32 unit) {
     return find_job_from(jobs, 0, work.count, static_cast<u32>(unit * work.jobs_per_unit >> 32), unit);
 }
@@ -74,7 +75,7 @@ FERRY_KERNEL_CODE void do_jobs(const team_work &work, const Jobs &jobs, const th
     u32 index = find_job(jobs, work, static_cast<u32>(unit));
     Job current = jobs[index];
     for (;;) {
-        // The load of the next job is in flight while this job is done.
+        // The load of the next job is in flight while the current job is processed.
         const bool has_next = index + 1 < work.count;
         Job next = {};
         if (has_next) next = jobs[index + 1];
@@ -90,8 +91,8 @@ FERRY_KERNEL_CODE void do_jobs(const team_work &work, const Jobs &jobs, const th
     }
 }
 
-// Calls do_unit(index of the job, unit of the job, member) for the units of this thread's team. Teams take units in
-// turn, so that units done at the same time lie close together.
+// Calls do_unit(index of the job, unit of the job, member) for the units of this thread's team. Units are assigned to
+// teams in rotation, so that units processed at the same time are close together.
 template <class Jobs, class DoUnit>
 FERRY_KERNEL_CODE void do_jobs_in_turn(const team_work &work, const Jobs &jobs, const thread_index &me,
                                        const DoUnit &do_unit) {

@@ -30,7 +30,7 @@ error staged_memory::free(const driver_table &cu, device_contexts &contexts, pin
     if (!*this) return {};
     context_scope scope(cu);
     CUcontext any = nullptr;
-    if (!contexts.get_any(any)) static_cast<void>(scope.enter(any)); // if that fails, so does the call below
+    if (!contexts.get_any(any)) static_cast<void>(scope.enter(any)); // if this fails, the call below fails too
     const error failed = pinned.free(block.address, host_owner::pool);
     const bool ended_with_its_context = failed.status == to_status(CUDA_ERROR_INVALID_VALUE);
     if (failed && !ended_with_its_context) return failed;

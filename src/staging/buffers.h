@@ -1,8 +1,9 @@
-// The pinned memory of staged copies. Each device has a staging buffer: slots that chunks pass through. The records
-// through which kernels and workers communicate (gpu::ring_record) serve all devices. Slots are allocated in lots. The
-// first lot, a few slots, is allocated before any kernel is launched, so that no kernel ever waits for an allocation,
-// which may in turn wait for the kernel. The others may come at any time: the second one, and one more for each further
-// link that copies of the device take.
+// The pinned memory of staged copies. Each device has a staging buffer, which consists of slots that chunks pass
+// through. The records through which kernels and workers communicate (gpu::ring_record) serve all devices.
+//
+// Slots are allocated in lots. The first lot, a few slots, is allocated before any kernel is launched. So no kernel
+// ever waits for an allocation, which may in turn wait for the kernel. The other lots may be added at any time: the
+// second lot, and one more lot for each additional link that copies of the device use.
 #pragma once
 
 #include <atomic>
@@ -24,11 +25,11 @@ struct staged_memory {
     explicit operator bool() const noexcept { return block.size != 0; }
     std::byte *host() const noexcept { return reinterpret_cast<std::byte *>(block.address); }
 
-    // Allocates in the current context: `size` bytes, or fewer where that fails, but at least `least`.
+    // Allocates in the current context: `size` bytes, or fewer if that fails, but at least `least`.
     error allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least,
                    int node) noexcept;
-    // Waits for the work that runs on the devices. Memory that the driver refuses to free stays in this object. Any
-    // thread may call it: one without a current context borrows one.
+    // Waits for the work that runs on the devices. Memory that the driver fails to free stays in this object. May be
+    // called by any thread: without a current context, it enters one temporarily.
     error free(const driver_table &cu, device_contexts &contexts, pinned_memory &pinned) noexcept;
 };
 
@@ -36,11 +37,11 @@ struct staged_slot {
     std::byte *host = nullptr;
     std::uint64_t device_address = 0;
     std::uint32_t lot = 0;
-    staged_chunk chunk = {}; // the one that the slot holds, or will hold
+    staged_chunk chunk = {}; // the chunk that the slot contains, or will contain
     staged_slot *previous = nullptr, *next = nullptr;
 };
 
-// The slots of one device. Members that are not marked as guarded belong to the thread that sets the slots up.
+// The slots of one device. Members that are not marked as guarded belong to the thread that sets up the slots.
 struct staging_buffers {
     static constexpr std::uint32_t max_slots = 1024, max_lots = 5;
 
@@ -48,22 +49,22 @@ struct staging_buffers {
     std::uint64_t slot_size = 0;  // bytes
     staged_slot *slots = nullptr; // an array of `room` slots
     std::uint32_t room = 0;
-    std::uint32_t used[max_lots] = {}; // slots of each lot
-    // The home of the servers that work on the device's copies first; any_node: all are the same to it.
+    std::uint32_t used[max_lots] = {}; // number of slots of each lot
+    // The home node of the servers that prefer this device's copies; any_node: no preference.
     std::atomic<int> home = any_node;
     const allocator *parcel_memory = nullptr;
-    // Guarded by the scheduler's mutex, except that the atomics may be read without it.
+    // Guarded by the scheduler's mutex. Atomics may be read without it.
     chain<staged_slot> free;
     std::atomic<std::uint32_t> free_count = 0;
-    std::atomic<std::uint32_t> count = 0, at_channels = 0; // slots; workers at channels
+    std::atomic<std::uint32_t> count = 0, at_channels = 0; // slots; workers that serve channels
     std::uint32_t copies = 0;                              // running launches. Changed by change_copies()
-    std::uint32_t reserved = 0;                            // slots of launches by copies, even before these run
-    std::atomic<std::uint32_t> share = 0;                  // slots for each running launch
-    recent_delay start_delay; // until the device runs a kernel at the head of its stream: others fill its SMs
-    std::atomic<std::uint32_t> called_off = 0; // launches that were called off, and whose kernels have not come yet
+    std::uint32_t reserved = 0;                            // reserved by copy-engine launches, also before these run
+    std::atomic<std::uint32_t> share = 0;                  // slots per running launch
+    recent_delay start_delay;                              // of kernels at the head of a stream
+    std::atomic<std::uint32_t> called_off = 0;             // cancelled launches whose kernels have not started yet
 
-    // Returns whether every slot could be in the hand of a worker whose pages do not come. If so, workers touch the
-    // pages of a chunk before they take a slot in hand.
+    // Returns whether every slot could be in use by a worker that is blocked in a page fault. In that case, workers
+    // touch the pages of a chunk before they take a slot.
     bool is_crowded() const noexcept {
         return at_channels.load(std::memory_order_relaxed) >= count.load(std::memory_order_relaxed);
     }
@@ -73,7 +74,7 @@ struct staging_buffers {
         at_work_ += (copies != 0) - were_any;
         update_share();
     }
-    // Of all engines of the process: the devices that copy at this moment.
+    // The number of devices that are copying now, over all engines of the process.
     static int devices_at_work() noexcept { return at_work_.load(std::memory_order_relaxed); }
     void update_share() noexcept { share = copies ? count / copies : count.load(); }
 

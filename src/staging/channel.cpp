@@ -1,4 +1,4 @@
-// What both sides publish in a record, and what a worker does at a channel.
+// What both sides publish in a record, and the work of a worker on a channel.
 #include "staging/launch.h"
 
 #include <cstring>
@@ -24,13 +24,13 @@ bool is_left(std::uint64_t seen, const staging_channel &channel) noexcept {
     return high_half(seen) == channel.ended << 1;
 }
 
-// The block whose presence stands for that of `block`: a stream publishes its own once.
+// The block whose presence word represents `block`: a stream publishes its presence only once.
 std::uint32_t door_of(const staging_launch &launch, std::uint32_t block) noexcept {
     return launch.work.by_copies ? 0 : block;
 }
 
-// The next chunk of a channel of a launch by copies. There is none if the number is not below the end of those
-// enqueued.
+// The number of the next chunk of a channel in a copy-engine launch. Valid only while it is less than
+// `copies_enqueued`.
 std::uint64_t next_copy(const staging_launch &launch, const staging_channel &channel) noexcept {
     const auto block = static_cast<std::uint64_t>(&channel - launch.record.channels);
     return std::uint64_t{channel.published - channel.first_message} * launch.work.blocks + block;
@@ -55,7 +55,7 @@ void publish(staging_launch &launch, std::uint32_t block, staged_slot &slot) noe
     put(message.count, slot.chunk.count);
     channel.published_slots[place] = &slot;
     ++channel.published;
-    if (launch.work.by_copies) // the message itself is for the marks alone, which later launches of the record go by
+    if (launch.work.by_copies) // only the message's marks matter, for later launches of the record
         atomic_word(launch.record.shared->mailboxes[block].published)
             .store(channel.published, std::memory_order_release);
 }
@@ -77,7 +77,7 @@ void count_arrival(staging_launch &launch, const staged_chunk &chunk) noexcept {
     launch.shared.chunks_left.fetch_sub(1, std::memory_order_release);
 }
 
-// Lets other threads enter the channel while the worker is at the program's memory, possibly for ever.
+// Allows other threads to enter the channel while the worker accesses the program's memory, where it may block forever.
 struct at_memory {
     explicit at_memory(staging_channel &channel) noexcept : channel(channel) { channel.leave_for_memory(); }
     ~at_memory() { channel.come_back(); }
@@ -85,15 +85,15 @@ struct at_memory {
     staging_channel &channel;
 };
 
-// Takes a chunk, the next one or the wanted one, and an idle slot for it. Returns null where no room, idle slot or
-// chunk is left, or where another worker has the wanted chunk.
+// Takes a chunk (the next one or the wanted one) and an idle slot for it. Returns null if the mailbox has no space, if
+// no idle slot or chunk is left, or if another worker has the wanted chunk.
 staged_slot *next_to_publish(staging_launch &launch, staging_channel &channel,
                              std::optional<std::uint64_t> wanted = {}) noexcept {
     if (!has_room(launch, channel) || channel.idle_count == 0) return nullptr;
     std::uint64_t chunk = wanted.value_or(0);
     if (launch.work.by_copies) {
         chunk = next_copy(launch, channel);
-        launch.shared.next_chunk.fetch_add(1, std::memory_order_relaxed); // counts the chunks taken
+        launch.shared.next_chunk.fetch_add(1, std::memory_order_relaxed); // counts the taken chunks
     } else if (!wanted)
         chunk = launch.shared.next_chunk.fetch_add(1, std::memory_order_relaxed);
     else if (!launch.shared.next_chunk.compare_exchange_strong(chunk, chunk + 1, std::memory_order_relaxed))
@@ -110,8 +110,8 @@ bool is_filled(const staging_launch &launch, std::uint32_t block) noexcept {
     return !launch.work.is_to_device() && launch.record.channels[block].taken_back != low_half(seen_by(launch, block));
 }
 
-// Slots that were written past the caches cost the memory's bandwidth twice: written, and read by the device. One link
-// leaves enough of it; those of several devices do not.
+// Streaming stores into slots use memory bandwidth twice: when the slot is written and when the device reads it. One
+// link leaves enough bandwidth for that, but the links of several devices do not.
 bool streams_into_slots(const staging_launch &launch) noexcept {
     return launch.work.are_stores_streamed && staging_buffers::devices_at_work() <= 1;
 }
@@ -138,8 +138,8 @@ std::uint64_t fill_next(staging_launch &launch, std::uint32_t block) noexcept {
     return slot->chunk.bytes();
 }
 
-// The stream of a launch by copies that was cut short does not wait for the workers: bytes that still come must not
-// reach the program's memory, which may be gone. Call while away.
+// The stream of a copy-engine launch that was cut short does not wait for the workers. Bytes that arrive later must not
+// be written to the program's memory, which may have been freed. Must be called while away.
 bool is_discarded(const staging_launch &launch) noexcept {
     return launch.work.by_copies && launch.shared.is_cut_short.load(std::memory_order_seq_cst);
 }
@@ -211,10 +211,10 @@ void publish_end(staging_launch &launch) noexcept {
         staging_channel &channel = launch.record.channels[block];
         channel.ended = (channel.ended + 1) & 0x7fffffff;
         channel.is_present = false;
-        if (launch.work.by_copies && block != 0) // the stream writes this for its door alone
+        if (launch.work.by_copies && block != 0) // the stream writes this only for its own presence word
             atomic_word(launch.record.shared->seen[block])
                 .store(std::uint64_t{channel.ended} << 33 | channel.published, std::memory_order_relaxed);
-        if (launch.shared.is_cut_short) // for a copy that was enqueued although no worker knows of it
+        if (launch.shared.is_cut_short) // for a copy that was enqueued although no worker will serve it
             atomic_word(launch.record.shared->mailboxes[block].published)
                 .store(channel.published + 1, std::memory_order_release);
         atomic_word(launch.record.shared->mailboxes[block].ended).store(channel.ended, std::memory_order_release);

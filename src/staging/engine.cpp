@@ -9,7 +9,7 @@ namespace ferry {
 
 namespace {
 
-// How long there is no progress before contexts are asked whether they are still alive.
+// The time without progress after which the engine queries whether contexts are still alive.
 constexpr std::uint64_t patience_ns = 100'000'000;
 
 } // namespace
@@ -21,7 +21,7 @@ void staging_engine::set_up(const staged_options &options) noexcept {
     watchdog_traits_.name = "ferry-watchdog";
     options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);
     options_.slots = std::clamp(options.slots, 1U, staging_buffers::max_slots);
-    // Where the program's threads do the work, no thread of the engine adds other lots.
+    // If the program's threads do the work, no thread of the engine adds other lots.
     options_.first_slots = options.submit ? options_.slots : std::clamp(options.first_slots, 1U, options_.slots);
 }
 
@@ -83,7 +83,7 @@ void staging_engine::close() noexcept {
          before = now, now = scheduler_.look_ahead()) {
         const std::uint64_t until = clock_ns() + 100'000;
         scheduler_.help_until(nullptr, [&]() noexcept { return clock_ns() >= until; });
-        if (now.pending == 0) rest_for(20'000); // for blocks that have yet to come, and find nothing left to do
+        if (now.pending == 0) rest_for(20'000); // for blocks that start late and find no work
         if (now != before) changed = clock_ns();
         if (clock_ns() - changed < patience_ns) continue;
         changed = clock_ns();
@@ -109,7 +109,7 @@ void staging_engine::close() noexcept {
         device_buffers *const of = one.load(std::memory_order_relaxed);
         context_scope scope(cu_);
         if (!of) continue;
-        // If this fails, memory is freed all the same, provided that any context is current.
+        // If this fails, memory is freed anyway, provided that a context is current.
         static_cast<void>(enter_device(of->device, scope));
         for (launch_page &page : pages_)
             page.records.free(cu_, contexts_, pinned_);
@@ -121,8 +121,8 @@ void staging_engine::close() noexcept {
 }
 
 staging_engine::~staging_engine() {
-    // In the child of a fork, the scheduler may count threads as asleep that the child does not have. Its destructor
-    // would wait for them.
+    // In a forked child, the scheduler may count threads as asleep that do not exist there. Its destructor would wait
+    // for them.
     if (thread_count_ == 0 && !watchdog_.is_started()) scheduler_.~staging_scheduler();
     for (const launch_page &page : pages_) {
         std::destroy_n(page.launches, page.count);

@@ -1,7 +1,8 @@
-// The staging engine: copies between pageable memory and devices without blocking the caller. Only a kernel holds the
-// stream. The kernel is ordered like any other work, and communicates with workers that copy between the program's
-// pages and pinned slots. Once enqueued, a copy needs no driver call, so nothing that the driver waits for can stop it.
-// One engine serves all devices of an instance: each device has slots of its own, and all share the threads.
+// The staging engine: copies between pageable memory and devices without blocking the caller. The only work on the
+// stream is a kernel, which is ordered like any other work. The kernel communicates with workers that copy between the
+// program's pages and pinned slots. Once enqueued, a copy needs no driver call, so no driver lock or blocked stream can
+// prevent it from completing. One engine serves all devices of an instance: each device has its own slots, and all
+// devices share the threads.
 #pragma once
 
 #include "device/contexts.h"
@@ -17,46 +18,47 @@ namespace ferry {
 
 struct staged_options {
     std::uint64_t slot_size = std::uint64_t{512} << 10; // bytes: a multiple of 4096
-    std::uint32_t slots = 32;                           // for each device
-    std::uint32_t first_slots = 4;                      // of `slots`: the first lot, allocated before the first copy
-    // Bytes. Longer copies take several launches, and between two launches some 0.2 ms of the bus are lost.
+    std::uint32_t slots = 32;                           // per device
+    std::uint32_t first_slots = 4;                      // size of the first lot, allocated before the first copy
+    // Bytes. Longer copies need several launches, and between two launches the bus is idle for about 0.2 ms.
     std::uint64_t largest_launch = std::uint64_t{1} << 30;
-    std::uint32_t threads = 0;    // of all devices; 0: default_threads()
-    std::uint32_t processors = 1; // that the program may use: default_threads() counts them
+    std::uint32_t threads = 0;    // for all devices; 0: default_threads()
+    std::uint32_t processors = 1; // number of processors available to the program, for default_threads()
     thread_traits traits = {.name = "ferry-staging", .is_prompt = true};
-    // The processors of a NUMA node, on which the default threads of that node's devices run. Null: they run on all
-    // processors of `traits`.
+    // Returns the processors of a NUMA node, on which the default threads of that node's devices run. Null: threads run
+    // on all processors of `traits`.
     processor_set (*processors_of_node)(int node) noexcept = nullptr;
-    // The program's threads instead of the engine's own. Each call asks for one thread that calls work(argument) soon,
-    // even while the program does nothing but wait for the stream. Returns 0 if no thread will. The engine calls
-    // `submit` from a host function, so `submit` must not call the driver. Work that `submit` runs itself does nothing.
+    // Uses the program's threads instead of the engine's own. Each call requests one thread that calls work(argument)
+    // soon, even while the program only waits for the stream. Returns 0 if no thread will do so. The engine calls
+    // `submit` from a host function, so `submit` must not call the driver. If `submit` itself calls work(argument),
+    // that call does nothing.
     std::int32_t (*submit)(void *user, void (*work)(void *argument), void *argument) = nullptr;
     void *submit_user = nullptr;
 };
 
-// As many threads as fill the bus of an H200 (51 of 55 GB/s in each direction, with a staging buffer of 16 MiB).
+// Enough threads to saturate the bus of an H200 (51 of 55 GB/s in each direction, with a staging buffer of 16 MiB).
 constexpr std::uint32_t threads_of_device = 8;
-// The number of threads by default: for each of the devices that have staged copies, but at most half the processors.
-// One thread copies no faster than the driver's call, which has the caller's.
+// The default number of threads: threads_of_device for each device that has staged copies, but at most half the
+// processors, and at least two. One thread would copy no faster than the driver's call, which uses the caller's thread.
 constexpr std::uint32_t default_threads(std::uint32_t processors, std::uint32_t devices) noexcept {
     constexpr std::uint32_t fewest = 2, most = max_threads;
     return std::clamp(std::min(processors / 2, threads_of_device * devices), fewest, most);
 }
 
-// Many pieces between host memory and one device, in one direction. They are copied before enqueue() returns.
+// Many pieces between host memory and one device, in one direction. enqueue() copies this list before it returns.
 struct staged_pieces {
     const staged_piece *begin = nullptr;
     std::size_t count = 0;
-    std::uint64_t bytes = 0; // of all
+    std::uint64_t bytes = 0; // of all pieces
 
     explicit operator bool() const noexcept { return count != 0; }
 };
 
-// A device that moves chunks of a copy over its own link, with blocks of its own. It accesses the end on the copy's
-// device as a peer.
+// A device that copies chunks over its own link, with its own blocks. It accesses the end on the copy's device as a
+// peer.
 struct staged_helper {
     CUcontext context;
-    CUstream stream; // already behind the work before the copy
+    CUstream stream; // already waits for the work before the copy
     std::uint64_t device_address;
     int device;
 };
@@ -64,24 +66,24 @@ struct staged_helper {
 constexpr std::uint32_t most_links = 1 + max_staged_helpers;
 
 struct staged_copy {
-    staged_box box;              // with pieces only its direction counts
-    staged_pieces pieces = {};   // in place of the box, if there are any
-    int device = 0;              // whose staging buffer is used
-    CUcontext context = nullptr; // of the stream
-    std::uint32_t blocks = 0;    // maximum; 0: as many as pay off
+    staged_box box;              // for pieces, only its direction is used
+    staged_pieces pieces = {};   // replaces the box if there are any pieces
+    int device = 0;              // the device whose staging buffer is used
+    CUcontext context = nullptr; // the stream's context
+    std::uint32_t blocks = 0;    // maximum; 0: the fastest number
     bool is_captured = false;    // the stream is being captured
-    bool caller_helps = false;   // the caller calls help() at once, so no other worker is needed
+    bool caller_helps = false;   // the caller calls help() immediately, so no other worker is needed
     bool is_stream_idle = false; // the stream's earlier work is known to be complete
-    // If other kernels fill the device, enqueue() returns FERRY_ERROR_LIMIT, and nothing has been enqueued.
+    // If other kernels occupy all SMs, enqueue() returns FERRY_ERROR_LIMIT and enqueues nothing.
     bool must_start_soon = false;
-    const shape_end *device_end = nullptr;  // for a copy by copies: see staged_box
-    const staged_helper *helpers = nullptr; // of a box of linear memory with a kernel
+    const shape_end *device_end = nullptr;  // for a copy-engine launch: see staged_box
+    const staged_helper *helpers = nullptr; // only for a box of linear memory with a kernel
     std::uint32_t helper_count = 0;         // at most max_staged_helpers
-    // A broadcast: a line to several devices, whose addresses are equal modulo 16. The first ones are those on the
-    // copy's device and on each helper, and all of these reach all of them. If a context dies, the copy ends, and bytes
-    // may be missing on any device.
+    // For a broadcast: a contiguous copy to several devices, whose addresses are equal modulo 16. The first targets are
+    // on the copy's device and on each helper, and each of these devices can access all targets. If a context dies, the
+    // copy ends, and bytes may be missing on any device.
     const std::uint64_t *targets = nullptr;
-    std::uint32_t target_count = 0; // at most gpu::max_copies_of_ring; 0: no broadcast
+    std::uint32_t target_count = 0; // at most gpu::max_copies_of_ring; 0: not a broadcast
 
     std::uint32_t links() const noexcept { return 1 + helper_count; }
 };
@@ -92,76 +94,79 @@ public:
                    const device_facts *devices, const allocator &memory) noexcept
         : cu_(cu), contexts_(contexts), kernels_(kernels), pinned_(pinned), devices_(devices), memory_(memory),
           tracked_(cu, memory), scheduler_(), graphs_(cu, scheduler_), sides_(cu), pages_(memory) {}
-    // Must follow close(), except in the child of a fork, which has no driver and no threads. No pinned memory is
-    // released there.
+    // close() must be called first, except in a forked child, which has no driver and no threads. There, no pinned
+    // memory is released.
     ~staging_engine();
     staging_engine(const staging_engine &) = delete;
     staging_engine &operator=(const staging_engine &) = delete;
 
-    // Must be called before anything else.
+    // Must be called first.
     void set_up(const staged_options &options) noexcept;
 
-    // Provides what a device needs for its first copy: threads, records and the first lot of slots. The other lots
-    // follows by itself. May wait for the driver. Without this call the first copy does so.
+    // Provides what a device needs for its first copy: threads, records and the first lot of slots. The remaining lots
+    // are allocated in the background. May wait for the driver. Without this call, the first copy does the same.
     error prepare(int device) noexcept { return provide(device, true); }
-    // As prepare(), and gives the device as many slots as its copies over that many links keep busy. Otherwise the first
-    // such copy asks for them, and does without.
+    // Same as prepare(), but also allocates as many slots as copies over that many links keep in use. Otherwise the
+    // first such copy requests these slots and runs without them.
     error widen(int device, std::uint32_t links) noexcept;
-    // After prepare(), for a program whose first copies must not wait for the driver's lock: waits for the other lots,
-    // and makes what the current context has none of yet.
+    // Completes prepare() for a program whose first copies must not wait for the driver's lock: waits for the remaining
+    // lots, and creates the objects that the current context still lacks.
     void finish_preparing(int device, CUcontext current) noexcept;
 
-    // Call with the stream's context current, and the kernels loaded in that context. The memory must live until the
-    // stream has passed the copy, and `progress` until no launch is left. If a launch fails, the launches before it run
-    // all the same.
+    // The stream's context must be current, and the kernels must be loaded in it. The memory must stay valid until the
+    // copy has completed on the stream, and `progress` until no launch is left. If a launch fails, the launches before
+    // it still run.
     error enqueue(const staged_copy &copy, CUstream stream, staged_progress *progress) noexcept;
 
-    // Works on the copy, on the calling thread, until the copy is done or its context dies. Waits for no driver lock.
+    // Works on the copy, on the calling thread, until the copy is complete or its context dies. Does not wait for
+    // driver locks.
     error help(staged_progress &progress) noexcept;
 
-    // Frees pinned memory that no copy uses. The first lot stays while a copy may come. Returns the first error. Memory
-    // that the driver refuses to free stays in use.
+    // Frees pinned memory that no copy uses. The first lot stays allocated while a copy may start. Returns the first
+    // error. Memory that the driver fails to free stays in use.
     error trim() noexcept;
-    // Call when a context may have died: asks each context that has launches, and gives up the launches of dead ones.
+    // Must be called if a context may have died: queries each context that has launches, and abandons the launches of
+    // dead contexts.
     void lose_dead() noexcept;
-    // Gives up the launches of a context that was destroyed.
+    // Abandons the launches of a context that was destroyed.
     void forget(CUcontext context) noexcept;
 
-    // Waits for all enqueued copies, except those whose context is dead. Nothing else may be called afterwards. Graphs
-    // that have captured a copy may no longer be launched, but may be destroyed.
+    // Waits for all enqueued copies, except copies whose context is dead. No other function may be called afterwards.
+    // Graphs that have captured a copy must no longer be launched, but may be destroyed.
     void close() noexcept;
 
-    // The maximum that copies of one device keep busy. Valid after set_up().
+    // The maximum number of threads that copies of one device keep busy. Valid after set_up().
     std::uint32_t wanted_threads() const noexcept {
         return options_.threads ? options_.threads : default_threads(options_.processors, 1);
     }
     std::uint32_t thread_count() const noexcept { return thread_count_; }
-    std::uint64_t slot_size() const noexcept { return options_.slot_size; } // smaller where less can be pinned
+    std::uint64_t slot_size() const noexcept { return options_.slot_size; } // smaller if less memory can be pinned
     staging_scheduler::load in_flight() noexcept { return scheduler_.in_flight(); }
-    // Whether a kernel would start at once in the current `context` of the device, which prepare() was called for.
+    // Whether a kernel would start immediately in the current `context` of the device. prepare() must have been called
+    // for the device.
     bool has_room_on(int device, CUcontext context) noexcept;
 
-    // How late copies lately were: the threads, and kernels at the head of their streams.
+    // The most recent delays of copies: of the threads, and of kernels at the head of their streams.
     struct delays {
         std::uint64_t threads_ns = 0, start_ns = 0;
     };
     delays delays_on(int device) noexcept;
-    // Call where a copy goes another way because of the threads' delay. Measures it again, now and then.
+    // Must be called if a copy uses another route because of the threads' delay. Measures that delay again from time to
+    // time.
     void measure_thread_delay() noexcept;
-    std::uint64_t staging_bytes() const noexcept {
-        return staging_bytes_.load(std::memory_order_relaxed);
-    } // of all devices
+    // For all devices.
+    std::uint64_t staging_bytes() const noexcept { return staging_bytes_.load(std::memory_order_relaxed); }
 
 private:
     struct device_buffers {
         staging_buffers buffers;
-        worker_thread adding;                 // adds the other lots
-        std::atomic<std::uint32_t> links = 1; // for which there are to be slots
+        worker_thread adding;                 // adds the remaining lots
+        std::atomic<std::uint32_t> links = 1; // number of links that slots are provided for
         staging_engine *engine = nullptr;
         int device = 0;
         processor_set processors;            // of the threads that were started for this device and have a home
-        thread_traits traits;                // of these threads
-        std::atomic<bool> is_adding = false; // while true, members of `buffers` that are not guarded are that thread's
+        thread_traits traits;                // of the same threads
+        std::atomic<bool> is_adding = false; // while true, the unguarded members of `buffers` belong to that thread
         std::atomic<bool> wants_more = false;
     };
     struct launch_page {
@@ -175,7 +180,7 @@ private:
         staging_engine *engine = nullptr;
         int home = any_node;
     };
-    // A worker besides the residents, or in their place.
+    // A worker in addition to the residents, or instead of a stuck resident.
     struct spare_thread {
         worker_thread thread;
         staging_engine *engine = nullptr;
@@ -197,9 +202,9 @@ private:
     error free_lot(device_buffers &of, std::uint32_t lot) noexcept;
 
     // ---- Copies (engine_enqueue.cpp)
-    // Returns whether a host function announces each run right before the kernel: it runs once for each launch of a
-    // graph, and asks the program for threads. Otherwise enqueue() announces the run. A host function waits for other
-    // host functions of the program, so it is used only where it must be.
+    // Returns whether a host function announces each run immediately before the kernel. A host function runs once for
+    // each launch of a graph, and can request threads from the program. Otherwise enqueue() announces the run. A host
+    // function waits for other host functions of the program, so it is used only if necessary.
     bool is_announced_by_function(const staged_copy &copy) const noexcept {
         return options_.submit || copy.is_captured;
     }
@@ -209,7 +214,7 @@ private:
     bool has_room_for_kernels(const staged_copy &copy, const tracked_context &context, device_buffers &of) noexcept;
     launch_work work_of_all(const staged_copy &copy, const tracked_context &context, device_buffers &of,
                             staged_progress *progress) const noexcept;
-    // Share the copy among the launches it has taken. `per_launch`: chunks of a box, bytes of pieces.
+    // Distribute the copy over its launches. `per_launch`: chunks of a box, or bytes of pieces.
     static void set_work(staging_launch &launch, const launch_work &of_all, const staging &cut, std::uint64_t first,
                          std::uint64_t end) noexcept;
     static void share_box(const staging &cut, launch_work work, std::uint64_t per_launch,
@@ -240,10 +245,10 @@ private:
     enum class visitors {
         come,
         refused,
-        ran_at_once, // inside `submit`, where they may not serve. Others that had been promised may have run there too
+        ran_at_once, // inside `submit`, where they may not serve. Others that were promised may have run there too
     };
     visitors ask_for_visitors(std::uint32_t count) noexcept;
-    static constexpr std::uint64_t between_tries_ns = 1'000'000; // to get a thread, where there is none
+    static constexpr std::uint64_t between_tries_ns = 1'000'000; // between attempts to get a thread
     void replace_visitor() noexcept;
     bool start_substitute() noexcept;
     static void visit(void *engine) noexcept;
@@ -257,29 +262,29 @@ private:
     staged_options options_;
     tracked_contexts tracked_;
     union {
-        staging_scheduler scheduler_; // not destroyed in the child of a fork
+        staging_scheduler scheduler_; // not destroyed in a forked child
     };
     graph_launches graphs_;
     side_streams sides_;
 
-    std::mutex mutex_; // guards what is set up; workers never wait for it
+    std::mutex mutex_; // guards the set-up; workers never wait for it
     std::atomic<device_buffers *> buffers_[device_contexts::max_devices] = {};
     growing<launch_page> pages_;
-    std::mutex substitute_mutex_; // guards threads_ if the program's threads work; not held during driver calls
+    std::mutex substitute_mutex_; // guards threads_ if the program's threads do the work; unlocked during driver calls
     resident_thread threads_[max_threads];
     std::atomic<std::uint32_t> thread_count_ = 0;
-    std::uint32_t threads_wanted_ = 0; // when they were started
+    std::uint32_t threads_wanted_ = 0; // when the threads were started
     thread_traits watchdog_traits_;
     worker_thread watchdog_; // starts and joins the spares, and
-    worker_thread asking_;   // which asks whether contexts have died
+    worker_thread asking_;   // queries whether contexts have died
     std::atomic<bool> has_asked_ = false;
     spare_thread spares_[max_threads];
     std::uint32_t spare_count_ = 0;
     std::atomic<std::uint64_t> staging_bytes_ = 0;
     std::atomic<std::uint64_t> next_measurement_ns_ = 0; // of the threads' delay
-    std::atomic<bool> is_draining_ = false;              // the closing thread serves all copies that are left
+    std::atomic<bool> is_draining_ = false;              // the closing thread serves all remaining copies
     std::atomic<bool> is_closing_ = false;
-    std::atomic<std::uint32_t> visitors_ = 0; // asked for, and not gone yet
+    std::atomic<std::uint32_t> visitors_ = 0; // requested threads that have not returned yet
 };
 
 } // namespace ferry

@@ -1,4 +1,4 @@
-// What the engine allocates: the staging buffer of each device, in lots, and the launches with their records.
+// The memory of the engine: the staging buffer of each device, in lots, and the launches with their records.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -18,7 +18,8 @@ std::uint64_t room_of_slot(std::uint64_t slot_size) noexcept { return slot_size 
 
 } // namespace
 
-// Enters the primary context. Pinned memory ends with its context, so that must not be one of the program's.
+// Enters the primary context. Pinned memory ends with its context, so it must not be allocated in a context of the
+// program.
 error staging_engine::enter_device(int device, context_scope &scope) noexcept {
     CUcontext context = nullptr;
     if (error failed = contexts_.get_primary(device, context)) return failed;
@@ -69,8 +70,8 @@ staging_engine::slot_range staging_engine::slots_of_lot(const staging_buffers &b
     return {begin, end > begin ? end - begin : 0};
 }
 
-// Call in the device's context. Where less memory can be pinned, there are fewer slots. If fewer than two slots of the
-// first lot fit, its slots are smaller: copies without a kernel keep at most half of the slots.
+// Must be called in the device's context. If less memory can be pinned, there are fewer slots. If fewer than two slots
+// of the first lot fit, its slots are smaller: copy-engine launches use at most half of the slots.
 error staging_engine::add_lot(device_buffers &of, std::uint32_t lot) noexcept {
     staging_buffers &buffers = of.buffers;
     const auto [begin, wanted] = slots_of_lot(buffers, lot);
@@ -99,13 +100,13 @@ error staging_engine::add_lot(device_buffers &of, std::uint32_t lot) noexcept {
 }
 
 error staging_engine::add_other_lots(device_buffers &of) noexcept {
-    for (std::uint32_t lot = 0; lot <= of.links; ++lot) // the first one may have been trimmed
+    for (std::uint32_t lot = 0; lot <= of.links; ++lot) // the first lot may have been trimmed
         if (error failed = of.engine->add_lot(of, lot)) return failed;
     return {};
 }
 
-// Adds the other lots on another thread, because the allocation may wait for work that waits for slots. If no thread
-// can be started, the first lot has to do.
+// Adds the remaining lots on another thread, because the allocation may wait for work that waits for slots. If no
+// thread can be started, only the first lot is used.
 void staging_engine::add_other_slots(device_buffers &of) noexcept {
     if (of.is_adding.load(std::memory_order_acquire)) return;
     of.adding.join();
@@ -119,7 +120,7 @@ void staging_engine::add_other_slots(device_buffers &of) noexcept {
         {
             context_scope scope(buffers.engine->cu_);
             if (!buffers.engine->enter_device(buffers.device, scope))
-                static_cast<void>(add_other_lots(buffers)); // without them copies work, but are slower
+                static_cast<void>(add_other_lots(buffers)); // without them, copies are slower
         }
         buffers.is_adding.store(false, std::memory_order_release);
     };
@@ -128,7 +129,7 @@ void staging_engine::add_other_slots(device_buffers &of) noexcept {
 }
 
 void staging_engine::finish_preparing(int device, CUcontext current) noexcept {
-    const tracked_context *context = nullptr; // without it the first copy reports what is wrong
+    const tracked_context *context = nullptr; // on failure, the first copy reports the error
     if (!tracked_.track(current, context))
         if (side_stream *const made = sides_.take(*context)) side_streams::release(*made);
     const std::lock_guard lock(mutex_);

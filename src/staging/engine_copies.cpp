@@ -1,5 +1,5 @@
-// The device's half of a staged copy without a kernel: copies on the stream between the slots and the device. In place
-// of a block, stream memory operations publish progress in the record and wait for messages.
+// The device's half of a staged copy without a kernel: copy-engine copies on the stream between the slots and the
+// device. Instead of a block, stream memory operations publish progress in the record and wait for messages.
 #include <algorithm>
 #include <cstddef>
 
@@ -12,10 +12,10 @@ namespace ferry {
 
 namespace {
 
-// The copy cannot be made in this way now. Kernels or the driver may serve.
+// This kind of copy is not possible now. A kernel or the driver may still serve it.
 constexpr error no_slots = {.status = FERRY_ERROR_LIMIT};
 
-// Collects memory operations, and enqueues them by one call.
+// Collects memory operations, and enqueues them in one call.
 class stream_values {
 public:
     stream_values(const driver_table &cu, CUstream stream) noexcept : cu_(cu), stream_(stream) {}
@@ -49,7 +49,7 @@ private:
     CUstreamBatchMemOpParams all_[3];
 };
 
-// The addresses of a block's words, as the stream accesses them.
+// The addresses of a block's words for stream memory operations.
 struct words_of_block {
     std::uint64_t completed, presence, published, ended;
 
@@ -63,7 +63,7 @@ struct words_of_block {
     }
 };
 
-// Copies some rows of a chunk: they lie in one slice, or are whole slices.
+// Copies some rows of a chunk. The rows are in one slice, or are whole slices.
 error copy_rows(const driver_table &cu, const staging &cut, const shape_end &device, const staged_chunk &chunk,
                 std::uint64_t row, std::uint64_t rows, std::uint64_t slices, std::byte *slot,
                 CUstream stream) noexcept {
@@ -101,7 +101,7 @@ error copy_chunk(const driver_table &cu, const staging &cut, const shape_end &de
 
 } // namespace
 
-// Nobody else knows of the launch yet.
+// Precondition: no other thread knows the launch yet.
 error staging_engine::prepare_for_copies(staging_launch &launch) noexcept {
     launch.work.blocks = scheduler_.reserve_slots(launch, launch.work.blocks);
     if (launch.work.blocks == 0) return no_slots;
@@ -115,12 +115,13 @@ error staging_engine::prepare_for_copies(staging_launch &launch) noexcept {
     return {};
 }
 
-// A wait is never in the stream without a worker that may end it: this thread's next call may have to wait for a lock
-// of the driver, and the lock's holder for the stream. So workers serve a chunk as soon as its wait is enqueued, before
-// its copy is. Without the first wait the stream holds nothing of the copy, and the launch is released.
+// A wait is never enqueued without a worker that can satisfy it. The reason is that this thread's next call may block
+// on a driver lock, whose holder may wait for the stream. So workers serve a chunk as soon as its wait is enqueued,
+// before its copy is enqueued. If the first wait fails, the stream contains nothing of the copy, and the launch is
+// released.
 error staging_engine::enqueue_copies(const staged_copy &copy, staging_launch &launch, CUstream stream) noexcept {
     const std::uint64_t count = launch.work.end_chunk, blocks = launch.work.blocks;
-    const staging cut = *launch.work.cut; // after its last copy the launch may be another one's
+    const staging cut = *launch.work.cut; // after its last copy, the launch may be reused
     const words_of_block door(launch.record, 0);
     const std::uint32_t ended = launch.record.channels[0].ended;
     struct {

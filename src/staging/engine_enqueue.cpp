@@ -1,4 +1,4 @@
-// How a staged copy becomes launches on its stream.
+// Turns a staged copy into launches on its stream.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -16,18 +16,18 @@ namespace ferry {
 namespace {
 
 // The longest copy that uses streaming stores to the device. To the host, only longer copies use them (H200).
-// To the device: a device is slow to read bytes that were just written and still lie in a processor's own cache (16
-// MiB: 28 instead of 36 GB/s). In longer copies the first slots have left the cache before the device comes to them,
-// and sending all slots through memory would be slower. A box has larger chunks than pieces, so its slots leave the
-// cache sooner (H100, 32 MiB: 41 GB/s, and 36 with streaming stores).
+// To the device: a device is slow to read bytes that were just written and are still in a processor's own cache (16
+// MiB: 28 instead of 36 GB/s). In longer copies, the first slots have left the cache before the device reads them, and
+// sending all slots through memory would be slower. A box has larger chunks than pieces, so its slots leave the cache
+// sooner (H100, 32 MiB: 41 GB/s, and 36 with streaming stores).
 // To the host: streaming stores are faster, because they do not read the destination before they write it.
 constexpr std::uint64_t cached_bytes = std::uint64_t{32} << 20, cached_bytes_of_box = std::uint64_t{16} << 20;
 
-// Maximum bytes of a launch on a device with a display watchdog, which ends kernels after 2 s (Windows) to some 5 s
-// (X11). A launch lasts as long as its pages take to come: 0.7 s for cold pages from a hard disk, at 100 MB/s.
+// Maximum size in bytes of a launch on a device with a display watchdog, which kills kernels after 2 s (Windows) to
+// about 5 s (X11). A launch lasts as long as its page faults: 0.7 s for cold pages from a hard disk, at 100 MB/s.
 constexpr std::uint64_t largest_watched_launch = std::uint64_t{64} << 20;
 
-// Asks the system for huge pages for a destination. Returns whether it has been asked for those of a box.
+// Requests huge pages for a destination. Returns whether the request was made for the destination of a box.
 bool ask_for_destination(const staged_copy &copy) noexcept {
     for (std::uint64_t i = 0; i < copy.pieces.count; ++i)
         ask_for_huge_pages(reinterpret_cast<void *>(copy.pieces.begin[i].host), copy.pieces.begin[i].size);
@@ -35,14 +35,15 @@ bool ask_for_destination(const staged_copy &copy) noexcept {
     const staged_box &box = copy.box;
     const std::uint64_t span =
         (box.depth - 1) * box.host.slice_pitch + (box.height - 1) * box.host.row_pitch + box.width;
-    const bool has_gaps = span != box.width * box.height * box.depth; // which are not the copy's to touch
+    const bool has_gaps = span != box.width * box.height * box.depth; // bytes that the copy must not touch
     return !has_gaps && ask_for_huge_pages(reinterpret_cast<void *>(box.host.address), span);
 }
 
 } // namespace
 
-// Takes all launches before the first kernel is launched, and announces them then if no host function will. Workers
-// want the scheduler's mutex all the time, and a kernel launch may wait for something that waits for the launch before.
+// Takes all launches before the first kernel is launched, and announces them at that time unless a host function does.
+// Workers lock the scheduler's mutex frequently, and a kernel launch may wait for something that waits for the previous
+// launch.
 error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_progress *progress) noexcept {
     const bool by_function = is_announced_by_function(copy);
     if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
@@ -101,7 +102,8 @@ error staging_engine::track_helpers(const staged_copy &copy,
     return {};
 }
 
-// Provides and holds the device's staging buffer: the first lot stays, and slots keep their size, until let_go().
+// Provides the device's staging buffer and prevents changes: the first lot stays allocated and slots keep their size
+// until let_go().
 error staging_engine::hold_buffers(const staged_copy &copy, device_buffers *&of) noexcept {
     const bool needs_threads = !copy.caller_helps;
     of = buffers_[copy.device].load(std::memory_order_acquire);
@@ -110,7 +112,7 @@ error staging_engine::hold_buffers(const staged_copy &copy, device_buffers *&of)
         of = buffers_[copy.device].load(std::memory_order_acquire);
     }
     if (of->links.load(std::memory_order_relaxed) < copy.links()) {
-        of->links = copy.links(); // of two copies at once the second one may count, until there is a third
+        of->links = copy.links(); // of two concurrent copies, the second may set the value, until a third copy
         of->wants_more = true;
     }
     if (!options_.submit && of->wants_more.load(std::memory_order_relaxed) && mutex_.try_lock()) {
@@ -130,7 +132,7 @@ error staging_engine::take_launches(const staged_copy &copy, std::uint64_t count
 
 namespace {
 
-// Where the launch on a device puts the bytes: first into the end on that device, then into the others.
+// Sets the destinations of the launch on a device: first the destination on that device, then the others.
 void put_targets(const staged_copy &copy, std::uint32_t device, gpu::ring_parameters &given) noexcept {
     if (copy.target_count == 0) return;
     given.copies = copy.target_count;
@@ -140,7 +142,7 @@ void put_targets(const staged_copy &copy, std::uint32_t device, gpu::ring_parame
 
 } // namespace
 
-// What the launches of a copy have in common. `blocks` and `max_slots_each` are maxima.
+// The work that all launches of a copy have in common. `blocks` and `max_slots_each` are maxima.
 launch_work staging_engine::work_of_all(const staged_copy &copy, const tracked_context &context, device_buffers &of,
                                         staged_progress *progress) const noexcept {
     const bool to_device = copy.box.to_device, by_copies = copy.box.by_copies;
@@ -203,28 +205,28 @@ error staging_engine::share_pieces(const staged_copy &copy, launch_work work, st
     return has_memory ? ok : no_memory;
 }
 
-// Launches all kernels of a copy. Launches behind one that fails are released.
+// Launches all kernels of a copy. If a launch fails, the launches after it are released.
 error staging_engine::launch_all(const staged_copy &copy, staging_launch &first, CUstream stream) noexcept {
     error failed;
     staging_launch *next = &first, *last_in_graph = nullptr;
     while (next && !failed) {
         staging_launch &launch = *std::exchange(next, next->next_of_copy);
-        const std::uint64_t use = launch.use; // the launch may be another copy's before keep() is called
+        const std::uint64_t use = launch.use; // the launch may be reused by another copy before keep() is called
         bool is_announced_there = false;
         failed = launch_kernel(copy, launch, stream, is_announced_there);
         if (is_announced_there && !failed) scheduler_.keep(launch, use);
-        if (is_announced_there && copy.is_captured) last_in_graph = &launch; // a captured launch stays this copy's
+        if (is_announced_there && copy.is_captured) last_in_graph = &launch; // a captured launch stays with this copy
     }
     if (last_in_graph && last_in_graph->next_of_copy) last_in_graph->next_of_copy = nullptr;
     while (next)
         scheduler_.withdraw(*std::exchange(next, next->next_of_copy), false);
     if (last_in_graph) graphs_.tie(stream, first);
-    // Threads wait for the kernel, and nobody need call the driver for this copy again.
+    // Threads wait for the kernel, and possibly no further driver call will be made for this copy.
     if (!failed && !copy.is_captured && devices_[copy.device].keeps_work_back) pass_to_device(cu_, stream);
     return failed;
 }
 
-// A launch that fails has been released. `is_announced_there`: the host function was enqueued.
+// Releases a launch that fails. `is_announced_there`: the host function was enqueued.
 error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &launch, CUstream stream,
                                     bool &is_announced_there) noexcept {
     gpu::ring_parameters given = launch.work.cut->parameters();
@@ -248,16 +250,17 @@ error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &lau
     const error failed = launch_ring(cu_, kernels_, launch.work.cut->kernel(), given, launch.work.own_blocks, stream);
     if (failed)
         scheduler_.withdraw(launch, by_function);
-    else if (is_helped) // else the launch may be another copy's by now
+    else if (is_helped) // otherwise another copy may already use the launch
         launch_helpers(copy, launch, given);
     return failed;
 }
 
-// The run may be over before a helper's kernel is launched, but the launch is not another copy's until the helpers'
-// blocks have left. A helper whose kernel cannot be launched is not missed: blocks that do not come get no chunks.
+// The run may be over before a helper's kernel is launched, but the launch is not reused until the helpers' blocks have
+// left. If the kernel of a helper cannot be launched, the copy completes without it: blocks that do not start get no
+// chunks.
 void staging_engine::launch_helpers(const staged_copy &copy, staging_launch &launch,
                                     gpu::ring_parameters given) noexcept {
-    // Once the last of these launches has come, the members of `launch` may be another copy's.
+    // After the last of these launches has started, another copy may use the members of `launch`.
     const std::uint32_t each = launch.work.own_blocks, all = launch.work.blocks;
     const gpu::kernel kernel = launch.work.cut->kernel();
     given.first_block = each;
@@ -276,7 +279,7 @@ void staging_engine::launch_helpers(const staged_copy &copy, staging_launch &lau
 }
 
 void staging_engine::announce(staging_launch &launch) noexcept {
-    // Read first: after expect() the launch may be another copy's.
+    // Read now, because another copy may use the launch after expect().
     const std::uint64_t chunks = launch.work.end_chunk - launch.work.first_chunk;
     const bool caller_helps = launch.work.caller_helps;
     scheduler_.expect(launch);
@@ -284,19 +287,19 @@ void staging_engine::announce(staging_launch &launch) noexcept {
     const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted_threads(), chunks));
     const visitors answer = ask_for_visitors(asked);
     if (answer == visitors::come || (answer == visitors::refused && caller_helps)) return;
-    // The kernel comes after this host function, so this thread cannot serve it. If neither the program nor the system
-    // has a thread, the stream stands still until one of them has.
+    // The kernel runs after this host function, so this thread cannot serve it. If neither the program nor the system
+    // provides a thread, the stream stays blocked until one of them does.
     while (!start_substitute() && !is_draining_ && ask_for_visitors(1) != visitors::come)
         rest_for(between_tries_ns);
 }
 
-// Launches a kernel that finds nothing to do, on a stream of ferry's own, and waits a while until it has come. Meanwhile
+// Launches an empty kernel on a stream of ferry's own, and waits a limited time until it has started. Meanwhile,
 // threads wake up for the copy.
 bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked_context &context,
                                           device_buffers &of) noexcept {
-    // An idle H200 starts a kernel within 10 us. Kernels of the software driver are threads, which may be late.
+    // An idle H200 starts a kernel within 10 us. Kernels of the software driver are threads, which may start late.
     const std::uint64_t patience_ns = devices_[copy.device].info.is_software ? 1'000'000'000 : 100'000;
-    // Nobody knows how late a kernel is that has not come. Those that fill a device often take as long as this.
+    // The delay of a kernel that has not started is unknown. Kernels that fill a device often take this long.
     constexpr std::uint64_t supposed_delay_ns = 1'000'000;
     if (scheduler_.longest_wait(of.buffers, clock_ns()) >= patience_ns) return false;
     side_stream *const aside = sides_.take(context);
@@ -316,7 +319,7 @@ bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked
             scheduler_.withdraw(*launch, false);
         else
             scheduler_.call_off(*launch);
-        has_come = static_cast<bool>(failed); // the copy's own kernel reports what is wrong
+        has_come = static_cast<bool>(failed); // the copy's own kernel reports the error
         has_come = has_come || spin_until([&] { return has_come_since(record, ended); }, patience_ns);
         if (!has_come) of.buffers.start_delay.add(supposed_delay_ns, clock_ns());
     }

@@ -8,11 +8,11 @@
 
 namespace ferry {
 
-// Both come from malloc, because they may outlive the instance and its allocator.
+// Both are allocated by malloc, because they may outlive the instance and its allocator.
 struct graph_launches::scheduler_link {
     std::mutex mutex;
-    staging_scheduler *scheduler;              // null once the scheduler has ended
-    std::atomic<std::uint64_t> references = 1; // held by the ties and by the engine
+    staging_scheduler *scheduler;              // null after the scheduler was closed
+    std::atomic<std::uint64_t> references = 1; // owned by the ties and the engine
 };
 struct graph_launches::graph_tie {
     scheduler_link &to;
@@ -40,7 +40,7 @@ graph_launches::scheduler_link *graph_launches::link() noexcept {
     auto *const fresh = new (place) scheduler_link;
     fresh->scheduler = &scheduler_;
     if (link_.compare_exchange_strong(made, fresh, std::memory_order_acq_rel)) return fresh;
-    unmake(*fresh); // another thread was first
+    unmake(*fresh); // another thread was faster
     return made;
 }
 
@@ -67,7 +67,7 @@ void graph_launches::tie(CUstream stream, staging_launch &first) noexcept {
     CUgraph graph = nullptr;
     if (cu_.cuStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr) != CUDA_SUCCESS) return;
     if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
-        return scheduler_.release_captured(first); // there will be no graph
+        return scheduler_.release_captured(first); // no graph will exist
     if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return;
     scheduler_link *const to = link();
     if (!to) return;
@@ -78,7 +78,7 @@ void graph_launches::tie(CUstream stream, staging_launch &first) noexcept {
         return unmake(*made);
     to->references.fetch_add(1, std::memory_order_relaxed);
     if (cu_.cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE) == CUDA_SUCCESS) return;
-    made->first = nullptr; // the graph runs the launches all the same
+    made->first = nullptr; // the graph runs the launches anyway
     static_cast<void>(cu_.cuUserObjectRelease(object, 1));
 }
 

@@ -1,5 +1,6 @@
-// Staged copies that were captured into graphs. A user object of the graph returns their launches to the scheduler when
-// nothing can run them any more. That happens on a thread of the driver, and possibly after the scheduler has ended.
+// Staged copies that were captured into graphs. When nothing can run their launches any more, a user object of the
+// graph returns the launches to the scheduler. This happens on a thread of the driver, and possibly after the scheduler
+// has been closed.
 #pragma once
 
 #include <atomic>
@@ -15,10 +16,10 @@ public:
     graph_launches(const graph_launches &) = delete;
     graph_launches &operator=(const graph_launches &) = delete;
 
-    // Ties the launches of a copy to the graph into which they were captured on the stream. Where that is impossible or
-    // memory is short, the launches stay taken until the engine is closed.
+    // Ties the launches of a copy to the graph into which they were captured on the stream. If that is impossible or
+    // memory runs out, the launches stay in use until the engine is closed.
     void tie(CUstream stream, staging_launch &first) noexcept;
-    // Must be called before the scheduler ends. Graphs that are destroyed later return nothing.
+    // Must be called before the scheduler is destroyed. Graphs that are destroyed later return nothing.
     void close() noexcept;
 
 private:

@@ -24,7 +24,8 @@ struct side {
     std::uint64_t row_pitch, slice_pitch;
 };
 
-// For a width that the compiler knows: a call for each of many short rows would cost more than copying the bytes.
+// For a width that is known at compile time: calling a function for each of many short rows would cost more than
+// copying the bytes.
 template <std::uint64_t width> void copy_short_rows(const side &to, const side &from, std::uint64_t count) noexcept {
     for (std::uint64_t row = 0; row < count; ++row)
         std::memcpy(to.at + row * to.row_pitch, from.at + row * from.row_pitch, width);
@@ -62,7 +63,7 @@ void copy_chunk(side to, side from, std::uint64_t width, std::uint64_t first, st
     while (rows != 0) {
         const std::uint64_t here = rows < height - first ? rows : height - first;
         copy_rows(to, from, width, here, streams);
-        // Backwards where a slice begins in the middle of the rows of the one before.
+        // The offset is negative if a slice starts within the rows of the previous slice.
         to.at += static_cast<std::int64_t>(to.slice_pitch - first * to.row_pitch);
         from.at += static_cast<std::int64_t>(from.slice_pitch - first * from.row_pitch);
         first = 0;
@@ -80,7 +81,7 @@ side slot_side(const staging &cut, std::byte *slot) noexcept {
     return {slot, cut.slot().row_pitch, cut.slot().slice_pitch};
 }
 
-// Calls run(host's address, place in the slot, size) for each piece of the chunk of a list.
+// Calls run(host address, location in the slot, size) for each piece of the chunk of a list.
 template <class Run>
 void for_each_run(const staged_list &list, const staged_chunk &chunk, std::byte *slot, const Run &run) noexcept {
     std::byte *const windows = slot + chunk.first * sizeof(gpu::staged_record);
@@ -106,11 +107,11 @@ template <class Touch> void touch_rows(const staging &cut, const staged_chunk &c
         touch_run(host.address + cut.offset(host, row) + chunk.x, chunk.width);
 }
 
-// The first thread at a huge page clears it, which takes as long as several chunks, and threads that come to one page
-// together would each clear one. So a chunk's thread faults in pages further on. Chunks go to threads in turn: were it
-// always the chunk at the same distance, the same few threads would clear all pages. At the beginning of a copy no thread
-// has been there before. Measured with 8 threads (16 processors beside an H100), 1 GiB: 70 ms without `ahead`, 61 with 8
-// MiB and no turns, 54 with both, 49 with 16 MiB, 53 with 32; small pages 92 ms.
+// The first thread that touches a huge page clears it, which takes as long as several chunks. Threads that touch the
+// same page together would each clear a page. So the thread of a chunk faults in pages further ahead. Threads get
+// chunks in rotation: with a fixed distance, the same few threads would clear all pages. At the start of a copy, no
+// thread has faulted in pages yet. Measured with 8 threads (16 processors beside an H100), 1 GiB: 70 ms without
+// `ahead`, 61 with 8 MiB and no rotation, 54 with both, 49 with 16 MiB, 53 with 32; small pages 92 ms.
 void fault_in_huge_pages(const staging &cut, std::byte *at, std::uint64_t span) noexcept {
     constexpr std::uint64_t ahead = 8 * huge_page, turns = 8;
     const gpu::box_end &host = cut.box().host;
@@ -169,7 +170,7 @@ void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *
     const side to = host_side(cut, chunk);
     const std::uint64_t span = cut.offset(host, chunk.row + chunk.rows - 1) - cut.offset(host, chunk.row) + chunk.width;
     if (cut.box().is_host_new) fault_in_huge_pages(cut, to.at, span);
-    if (span <= 2 * chunk.bytes()) fault_in(to.at, span); // else much of the span is not part of the copy
+    if (span <= 2 * chunk.bytes()) fault_in(to.at, span); // otherwise much of the span is not part of the copy
     copy_chunk(to, slot_side(cut, const_cast<std::byte *>(slot)), chunk.width, chunk.row % height, chunk.rows, height,
                streams);
 }

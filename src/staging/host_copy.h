@@ -7,13 +7,13 @@ namespace ferry {
 
 // Writes the records of a list's chunk to the beginning of its slot.
 void write_records(const staged_list &list, const staged_chunk &chunk, std::byte *slot) noexcept;
-// `slot`: where the chunk begins in its slot. `streams`: uses streaming stores, which bypass the processor's caches,
+// `slot`: the address of the chunk in its slot. `streams`: uses streaming stores, which bypass the processor's caches,
 // except for short rows.
 void fill_slot(const staging &cut, const staged_chunk &chunk, std::byte *slot, bool streams) noexcept;
-// Touch the chunk's pages of the program's memory without moving a byte, and return when the pages are present.
+// Touch the chunk's pages in the program's memory without changing a byte, and return when the pages are present.
 void touch_source(const staging &cut, const staged_chunk &chunk) noexcept;
 void touch_destination(const staging &cut, const staged_chunk &chunk) noexcept;
-// Faults in all pages of the destination at once where they have never been touched, rather than one by one.
+// Faults in all pages of the destination in one request if they appear never to have been touched.
 void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *slot, bool streams) noexcept;
 
 } // namespace ferry

@@ -1,4 +1,4 @@
-// The lists of a scheduler's launches, one for each state. A launch changes its state only by moving to another list.
+// The lists of a scheduler's launches, one list per state. A launch changes its state only by moving to another list.
 #pragma once
 
 #include <initializer_list>
@@ -18,13 +18,13 @@ public:
     }
     staging_launch *first(launch_state state) const noexcept { return lists_[index(state)].launches.first(); }
     staging_launch *last(launch_state state) const noexcept { return lists_[index(state)].launches.last(); }
-    // May be called without the scheduler's mutex, and is then a moment old.
+    // May be called without the scheduler's mutex. The result may then be outdated.
     std::uint32_t count(launch_state state) const noexcept {
         return lists_[index(state)].count.load(std::memory_order_relaxed);
     }
     bool has(launch_state state) const noexcept { return first(state); }
 
-    // Calls visit(launch) for all launches in these states, which visit() may move.
+    // Calls visit(launch) for all launches in these states. visit() may move the launch.
     template <class Visit>
     void for_each(std::initializer_list<launch_state> states, const Visit &visit) const noexcept {
         for (const launch_state state : states)
@@ -44,7 +44,7 @@ private:
     void insert(staging_launch &launch, launch_state state) noexcept {
         list &to = lists_[index(state)];
         if (state == launch_state::unused)
-            to.launches.push_front(launch); // the one used last is still in a cache
+            to.launches.push_front(launch); // the launch used last is still in a cache
         else
             to.launches.push_back(launch);
         to.count.fetch_add(1, std::memory_order_relaxed);

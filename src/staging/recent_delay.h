@@ -1,5 +1,5 @@
-// A delay of staged copies as the last of them saw it. It rises at once, falls with each copy that was not late, and
-// fades while nothing is measured, so that a route that was avoided is tried again.
+// The most recent delay of staged copies. A longer delay takes effect at once. Each copy that starts on time reduces
+// the delay. Without measurements, the delay decays, so that a route that was avoided is tried again.
 #pragma once
 
 #include <atomic>
@@ -7,10 +7,10 @@
 
 namespace ferry {
 
-// Any thread may call anything. Two samples at one moment may become one.
+// All functions may be called by any thread. Of two simultaneous samples, one may be lost.
 class recent_delay {
 public:
-    // Shorter ones are part of every copy.
+    // Shorter delays are part of every copy.
     static constexpr std::uint64_t least_ns = 100'000;
 
     void add(std::uint64_t sample_ns, std::uint64_t now) noexcept {
@@ -20,7 +20,7 @@ public:
         delay_ns_.store(after < least_ns ? 0 : after, std::memory_order_relaxed);
         measured_ns_.store(now, std::memory_order_relaxed);
     }
-    // 0: none.
+    // 0: no delay.
     std::uint64_t at(std::uint64_t now) const noexcept {
         constexpr std::uint64_t half_life_ns = 50'000'000, most = 63;
         const std::uint64_t delay = delay_ns_.load(std::memory_order_relaxed);

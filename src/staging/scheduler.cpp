@@ -73,12 +73,12 @@ void staging_scheduler::cut_short(staging_launch &launch, std::uint64_t arriving
         launch.shared.next_chunk += missing;
         launch.shared.chunks_left -= missing;
     }
-    // The launch is dead after this, not another copy's.
+    // After this, the launch is dead and not reused.
     for (std::uint32_t block = 0; !launch.work.is_to_device() && block < launch.work.blocks; ++block)
         launch.record.channels[block].wait_until_back();
 }
 
-// ---- Launches that are called off
+// ---- Cancelled launches
 
 void staging_scheduler::call_off(staging_launch &launch) noexcept {
     const lock held = acquire();
@@ -89,7 +89,7 @@ void staging_scheduler::call_off(staging_launch &launch) noexcept {
     launches_.move(launch, launch_state::leaving);
 }
 
-// The kernel of a launch that was called off has come and gone, or never will.
+// The kernel of a cancelled launch has started and ended, or will never start.
 void staging_scheduler::note_arrival(staging_launch &launch) noexcept {
     staging_buffers &buffers = *launch.work.buffers;
     --buffers.called_off;
@@ -113,7 +113,7 @@ std::uint64_t staging_scheduler::longest_wait(const staging_buffers &buffers, st
 void staging_scheduler::keep(staging_launch &launch, std::uint64_t use) noexcept {
     const lock held = acquire();
     const bool is_still_taken = launch.use == use && launch.state == launch_state::taken;
-    if (is_still_taken) launches_.move(launch, launch_state::launched); // else announced already, or over
+    if (is_still_taken) launches_.move(launch, launch_state::launched); // otherwise already announced, or over
 }
 
 void staging_scheduler::release_captured(staging_launch &first) noexcept {
@@ -123,13 +123,13 @@ void staging_scheduler::release_captured(staging_launch &first) noexcept {
         next = launch.next_of_copy;
         if (launch.shared.is_lost) continue;
         captured_ -= launch.state != launch_state::withdrawn;
-        if (launch.state == launch_state::running) { // only for a moment more
+        if (launch.state == launch_state::running) { // only for a short time
             pending_ -= launch.runs_expected - 1;
             launch.runs_expected = 1;
             launch.is_captured = false;
             continue;
         }
-        // The expected runs do not come: the kernel was disabled.
+        // The expected runs will not happen: the kernel node was disabled.
         if (launch.state == launch_state::expected) pending_ -= launch.runs_expected;
         launches_.move(launch, launch_state::leaving);
     }
@@ -137,7 +137,7 @@ void staging_scheduler::release_captured(staging_launch &first) noexcept {
 
 void staging_scheduler::expect_one(staging_launch &launch, std::uint64_t now) noexcept {
     if (launch.state == launch_state::withdrawn) {
-        if (!launch.is_captured) launches_.move(launch, launch_state::unused); // a captured one may be announced again
+        if (!launch.is_captured) launches_.move(launch, launch_state::unused); // a graph may announce it again
         return;
     }
     if (launch.shared.is_lost) return;
@@ -145,13 +145,13 @@ void staging_scheduler::expect_one(staging_launch &launch, std::uint64_t now) no
     ++launch.runs_expected;
     ++announced_;
     launch.announced_ns = now;
-    if (ahead() == 0) looked_ns_ = now; // nobody had to look before
+    if (ahead() == 0) looked_ns_ = now; // no check was needed before
     if (launch.state == launch_state::taken || launch.state == launch_state::launched)
         launches_.move(launch, launch_state::expected);
 }
 
-// Calls servers to look for work, unless as many will see a new run soon. A server that is awake but not idle rests, or
-// works and may be stuck before it looks again.
+// Calls servers to look for work, unless enough servers will see a new run soon. A server that is awake but not idle is
+// resting, or is working and may get stuck before it checks for work again.
 void staging_scheduler::call_servers(std::uint32_t wanted, const staging_buffers &buffers) noexcept {
     const std::uint32_t looking = servers_.looking();
     if (wanted > looking) servers_.call(wanted - looking, buffers.home);
@@ -180,7 +180,7 @@ void staging_scheduler::expect_all(staging_launch &first) noexcept {
 }
 
 void staging_scheduler::look_for_arrivals(std::uint64_t now) noexcept {
-    // A server that is busy may have had no time, and one that rests looks after this time at the latest.
+    // A busy server may have had no time to check, and a resting server checks after this time at the latest.
     constexpr std::uint64_t longest_rest_ns = 300'000;
     const std::uint64_t unlooked = now - looked_ns_;
     const bool is_late = unlooked > longest_rest_ns && servers_.count(server_state::busy) == 0;
@@ -193,7 +193,7 @@ void staging_scheduler::look_for_arrivals(std::uint64_t now) noexcept {
     });
 }
 
-// What the threads were late is not the device's delay.
+// Excludes the delay that worker threads caused.
 void staging_scheduler::measure_start(staging_launch &launch, std::uint64_t now) noexcept {
     const std::uint64_t waited = now - launch.announced_ns;
     launch.work.buffers->start_delay.add(waited > unlooked_ns_ ? waited - unlooked_ns_ : 0, now);
@@ -202,12 +202,12 @@ void staging_scheduler::measure_start(staging_launch &launch, std::uint64_t now)
 void staging_scheduler::begin_run(staging_launch &launch) noexcept {
     launches_.move(launch, launch_state::running);
     launch.run = {};
-    if (!launch.work.by_copies) launch.count_chunks(); // else they were counted before the first copy was enqueued
+    if (!launch.work.by_copies) launch.count_chunks(); // otherwise counted before the first copy was enqueued
     launch.work.buffers->change_copies(1);
     call_servers(launch.work.blocks - 1, *launch.work.buffers);
 }
 
-// Leaves the state `running`.
+// The launch leaves the state `running`.
 void staging_scheduler::end_run(staging_launch &launch, launch_state next) noexcept {
     launches_.move(launch, next);
     launch.work.buffers->change_copies(-1);
@@ -224,7 +224,8 @@ bool staging_scheduler::end_if_done(staging_launch &launch) noexcept {
         return_slots(launch, launch.record.channels[block]);
     if (!launch.work.caller_helps)
         thread_delay_.add(std::max(launch.shared.thread_delay_ns.load(), std::exchange(unlooked_ns_, 0)), clock_ns());
-    report_end(launch); // first: a thread that waits for the stream may take the end of the kernel for the copy's end
+    // First, because a thread that waits for the stream may take the end of the kernel as the end of the copy.
+    report_end(launch);
     publish_end(launch);
     --launch.runs_expected;
     pending_ -= 1;
@@ -235,10 +236,10 @@ bool staging_scheduler::end_if_done(staging_launch &launch) noexcept {
     return true;
 }
 
-// ---- What there is
+// ---- Queries
 
-// Running launches with stuck workers do not count: a stuck worker goes on with its copy when it can, and nobody has to
-// look for that.
+// Running launches with stuck workers do not count: a stuck worker continues its copy as soon as it can, without
+// another worker's help.
 bool staging_scheduler::has_work() const noexcept {
     if (launches_.has(launch_state::expected)) return true;
     if (!is_any_stuck_) return launches_.has(launch_state::running);
@@ -253,8 +254,8 @@ staging_scheduler::outlook staging_scheduler::look_ahead() noexcept {
     return {pending_, launches_.count(launch_state::leaving), captured_};
 }
 
-// A copy lasts as long as its last launch, so only that launch counts. Captured launches all count: they are announced
-// one after the other, as they come.
+// A copy lasts as long as its last launch, so only that launch counts. For captured copies, all launches count, because
+// they are announced one after another as they start.
 staging_scheduler::load staging_scheduler::in_flight() noexcept {
     const lock held = acquire();
     load found;

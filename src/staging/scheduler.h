@@ -1,11 +1,13 @@
-// The scheduler of staged copies, where workers find their work: one for all devices of an instance. Each launch of a
-// staging kernel is a staging_launch. A launch is running once a block of its kernel has come, and gets slots only then.
-// Each block has a channel. A worker that takes the channel serves the block without a lock, as long as no other copy
-// waits for its turn. Nothing here calls the driver: the driver may be blocked on a copy that only a worker can finish.
+// The scheduler of staged copies, from which workers get their work: one for all devices of an instance. Each launch of
+// a staging kernel is a staging_launch. A launch is running once a block of its kernel has started, and gets slots only
+// then. Each block has a channel. A worker that takes the channel serves the block without a lock, as long as no other
+// copy waits for its turn. Nothing here calls the driver, because the driver may be blocked on a copy that only a
+// worker can finish.
 //
 // Workers are servers or helpers. A server works on all copies. A helper is a thread that waits for one copy and works
-// on that. Of the workers without work one watches: it looks for work all the time, while the others wait for their turn
-// and then sleep. While a launch is expected, at least one server is free and looks, however seldom.
+// on that copy. Of the workers without work, one watches: it checks for work continuously, while the others wait for
+// their turn and then sleep. While a launch is expected, at least one server is free and checks, possibly at long
+// intervals.
 #pragma once
 
 #include <condition_variable>
@@ -17,8 +19,8 @@
 
 namespace ferry {
 
-// Counts launches of one scheduler that have not ended, or that are captured and may run at any time. A second count
-// covers the launches of all schedulers, because the instances of one process share streams.
+// Counts launches of one scheduler that have not ended, or that are captured and may run at any time. A second counter
+// covers the launches of all schedulers, because the instances of a process share streams.
 class copies_in_flight {
 public:
     copies_in_flight() noexcept = default;
@@ -49,23 +51,24 @@ public:
 
     // ---- Launches (scheduler.cpp)
 
-    void add(staging_launch &made) noexcept; // a new one, to the free list
+    void add(staging_launch &made) noexcept; // adds a new launch to the free list
     // Takes `count` launches from the free list, for a stream or for a graph, and links them by `next_of_copy`. Returns
-    // null where fewer are left.
-    // `have_lists`: those that ended last come first, so that few launches keep memory for a list.
+    // null if fewer are left.
+    // `have_lists`: prefers launches that ended last, so that few launches keep memory for a list.
     staging_launch *take(std::uint64_t count, bool is_captured, bool have_lists) noexcept;
-    // Releases a launch whose kernel was not launched. `will_be_announced`: its host function was enqueued all the same,
-    // and will announce the launch or has already done so.
+    // Releases a launch whose kernel was not launched. `will_be_announced`: its host function was enqueued
+    // nevertheless, and will announce the launch or has already done so.
     void withdraw(staging_launch &launch, bool will_be_announced) noexcept;
-    // The kernel was launched, behind a host function that announces the launch when it is about to run.
+    // The kernel was launched, after a host function that announces the launch immediately before it runs.
     void keep(staging_launch &launch, std::uint64_t use) noexcept;
-    // Releases the captured launches of a copy, which nothing will run any more.
+    // Releases the captured launches of a copy that no graph can run any more.
     void release_captured(staging_launch &first) noexcept;
-    // Ends a launch by copies once its first `arriving` chunks have arrived, because the driver refuses the rest.
-    // Workers may still serve the next one. From now on none writes to the program's memory, as the stream does not
-    // wait for them. The launch's slots and record are never used again: the stream may still come to a copy.
+    // Ends a copy-engine launch once its first `arriving` chunks have arrived, because the driver rejects the rest.
+    // Workers may still serve the next chunk. From now on no worker writes to the program's memory, because the stream
+    // does not wait for them. The launch's slots and record are never used again, because the stream may still execute
+    // one of its copies.
     void cut_short(staging_launch &launch, std::uint64_t arriving) noexcept;
-    // Ends a launch that was taken and whose kernel was launched, before it begins: its blocks find nothing to do.
+    // Cancels a launch before it starts, although its kernel was launched: its blocks find no work.
     void call_off(staging_launch &launch) noexcept;
     // Wakes servers for a run that will be announced within microseconds.
     void prepare_for_run(const staging_buffers &buffers, std::uint32_t blocks) noexcept;
@@ -81,88 +84,90 @@ public:
     };
     outlook look_ahead() noexcept;
 
-    // The copies that are enqueued and have not ended. A captured copy counts only while it runs.
+    // Copies that are enqueued and have not ended. A captured copy counts only while it runs.
     struct load {
         std::uint32_t copies = 0;
         std::uint32_t busy = 0;  // threads that work on a copy, ferry's and the program's
-        std::uint64_t bytes = 0; // that have not arrived
+        std::uint64_t bytes = 0; // bytes that have not arrived
     };
     load in_flight() noexcept;
 
     // ---- Launches whose context has died (scheduler_losses.cpp)
 
-    // Iterates over the contexts that have launches: returns the one after `one` in a fixed order, null past the last.
+    // Iterates over the contexts that have launches: returns the context after `one` in a fixed order, or null after
+    // the last.
     const tracked_context *context_after(const tracked_context *one) noexcept;
-    // Gives up the launches of a context that has died. Each launch is over once no worker is at it. If the context is
-    // alive all the same, the kernels trap, except those of broadcasts, which leave.
+    // Abandons the launches of a context that has died. Each launch is over once no worker serves it. If the context is
+    // in fact alive, the kernels trap, except for broadcasts, whose kernels exit.
     void lose(const tracked_context &context, std::int32_t status) noexcept;
 
     // ---- Slots (scheduler_slots.cpp)
 
     void add_slots(staging_buffers &buffers, staged_slot *first, std::uint32_t count) noexcept;
-    // Keeps the first lots until let_go(). They stay, too, while there is another hold or any launch may run. Returns
-    // false, and keeps nothing, where `buffers` has no slots.
+    // Keeps the first lots until let_go(). They also stay while another hold() is in effect or any launch may run.
+    // Returns false, and keeps nothing, if `buffers` has no slots.
     [[nodiscard]] bool hold(const staging_buffers &buffers) noexcept;
     void let_go() noexcept;
-    // Gives each of the first blocks of a taken launch by copies the slot that it keeps. Returns for how many blocks
-    // there was one. Half of the slots stay for other launches.
+    // Gives each of the first blocks of a taken copy-engine launch the slot that it keeps. Returns the number of blocks
+    // that got a slot. Half of the slots stay available for other launches.
     std::uint32_t reserve_slots(staging_launch &launch, std::uint32_t blocks) noexcept;
-    // Takes the slots of a lot out of use. Returns false where a copy has one of these slots, or the lot is kept.
+    // Removes the slots of a lot from use. Returns false if a copy is using one of the slots, or the lot is kept.
     bool take_slots(staging_buffers &buffers, std::uint32_t lot) noexcept;
 
     // ---- Workers (scheduler_workers.cpp)
 
-    // What a server does when it finds no work.
+    // The action of a server that finds no work.
     enum class server {
         resident, // sleeps
-        spare,    // sleeps, and leaves when it is not needed any more
+        spare,    // sleeps, and leaves when it is no longer needed
         visitor,  // leaves
     };
-    // Works on all copies until is_over() returns true, first on those of devices with this home (servers.h).
+    // Works on all copies until is_over() returns true, preferring copies of devices with this home (servers.h).
     void serve_until(server as, int home, function_ref<bool()> is_over) noexcept;
-    // Works on one copy until is_over() returns true, or on all if `one` is null. A helper never sleeps for long.
+    // Works on one copy until is_over() returns true, or on all copies if `one` is null. A helper never sleeps for
+    // long.
     void help_until(const staged_progress *one, function_ref<bool()> is_over) noexcept;
-    // Wakes all servers and the watchdog, so that they check is_over() again.
+    // Wakes all servers and the watchdog, so that they call is_over() again.
     void wake_all() noexcept;
-    // How late the kernels of launches are that were called off, and have not come yet.
+    // Returns the longest delay of kernels of cancelled launches that have not started yet.
     std::uint64_t longest_wait(const staging_buffers &buffers, std::uint64_t now) noexcept;
-    // How late the workers lately were, because the system ran other threads.
+    // The most recent delay of the workers, caused by the system running other threads.
     const recent_delay &thread_delay() const noexcept { return thread_delay_; }
-    // Measures that again, if a server sleeps: wakes it. Returns at once.
+    // Measures that delay again by waking a server, if a server sleeps. Returns at once.
     void measure_thread_delay() noexcept;
 
     // ---- For the watchdog, a thread that never works on a copy (scheduler_watchdog.cpp, scheduler_slots.cpp)
 
-    // Finds the stuck workers, which have been at one chunk for long because pages of the program do not come. Other
-    // copies get the idle slots of the launches with stuck workers. Returns true where one more server should run: if a
-    // server was asked for, or if there is work, a worker is stuck, no server looks or sleeps, and fewer than `enough`
-    // servers are not stuck.
+    // Finds stuck workers: workers that have spent a long time on one chunk because pages of the program do not arrive.
+    // Gives the idle slots of launches with stuck workers to other copies. Returns true if another server should be
+    // started. That is the case if a server was requested. It is also the case if there is work, a worker is stuck, no
+    // server is checking for work or sleeping, and fewer than `enough` servers are not stuck.
     bool inspect(std::uint64_t now, std::uint32_t enough) noexcept;
-    // Whether a block of a launch with helpers has been at its chunk for long. Its context may have died, and the other
-    // blocks, in the caller's stream, would wait for ever. True at most twice a second.
+    // Whether a block of a launch with helpers has spent a long time on its chunk. Its context may have died, and the
+    // other blocks, on the caller's stream, would wait forever. True at most twice per second.
     bool is_helper_late() noexcept;
-    // Moves a filled slot of a launch with stuck workers into the parcel. Returns false where no launch waits for a
-    // slot, or no filled slot is found.
+    // Moves a filled slot of a launch with stuck workers into the parcel. Returns false if no launch waits for a slot,
+    // or no filled slot is found.
     bool evacuate(staged_parcel &parcel) noexcept;
-    // Returns staging buffers that are short of slots and that evacuate() may help; null where there are none.
+    // Returns staging buffers that are short of slots and that evacuate() may help; null if there are none.
     const staging_buffers *starved_buffers() noexcept;
-    // Waits until the next inspection is due, a server is asked for, or `is_over`. Once no launch has been expected or
-    // running for a while, no inspection is due, unless there are spares, which leave first.
+    // Waits until the next inspection is due, a server is requested, or `is_over` is set. After a time without expected
+    // or running launches, no inspection is due. If there are spares, they leave first.
     void wait_to_inspect(bool has_spares, const std::atomic<bool> &is_over) noexcept;
 
 private:
     using lock = staging_servers::lock;
-    // The channel of a block, which the worker has taken.
+    // The channel of a block, taken by the worker.
     struct task {
         staging_launch *launch = nullptr;
         std::uint32_t block = 0;
     };
-    // A worker's search for work, from the first look that found nothing.
+    // A worker's search for work, starting with the first check that found nothing.
     struct search {
-        std::uint64_t since_ns = 0;  // 0: it has not begun
-        std::uint64_t announced = 0; // runs when it began. A new run begins it again
+        std::uint64_t since_ns = 0;  // 0: no search
+        std::uint64_t announced = 0; // number of announced runs at the start. A new run restarts the search
         bool watches = false;
-        std::optional<std::uint64_t> slow_faults; // of the thread, when it was last late
+        std::optional<std::uint64_t> slow_faults; // page faults of the thread at its last delay
     };
     using condition = function_ref<bool()>; // called without the mutex
 
@@ -178,7 +183,7 @@ private:
     bool end_if_done(staging_launch &launch) noexcept;
     static void report_end(staging_launch &launch) noexcept;
     bool has_work() const noexcept;
-    // Launches expected or running.
+    // Number of launches that are expected or running.
     std::uint32_t ahead() const noexcept {
         return launches_.count(launch_state::expected) + launches_.count(launch_state::running);
     }
@@ -205,25 +210,26 @@ private:
     void end_watch(search &mine) noexcept;
     void rest(search &mine, std::uint64_t now, lock &held) noexcept;
 
-    std::mutex mutex_; // guards everything here, except that atomics may be read without it
+    std::mutex mutex_; // guards all members; atomics may be read without it
     launch_lists launches_;
     copies_in_flight pending_, captured_;
     std::uint64_t holds_ = 0;
-    std::uint64_t announced_ = 0;   // runs, ever
-    std::uint64_t looked_ns_ = 0;   // when a worker last looked for blocks that have come
-    std::uint64_t unlooked_ns_ = 0; // the longest that none did, though launches were expected and no server was busy
-    std::uint64_t woken_ns_ = 0;    // when a server was woken to measure the delay; 0: none was
+    std::uint64_t announced_ = 0;   // total number of announced runs
+    std::uint64_t looked_ns_ = 0;   // when a worker last checked for started blocks
+    std::uint64_t unlooked_ns_ = 0; // longest time without a check, with expected launches and no busy server
+    std::uint64_t woken_ns_ = 0;    // when a server was woken to measure the delay; 0: none
     recent_delay thread_delay_;
 
     staging_servers servers_;
-    std::atomic<bool> is_watched_ = false; // one of the workers without work watches
+    std::atomic<bool> is_watched_ = false; // one of the workers without work is watching
 
     std::condition_variable inspection_; // the watchdog waits on it
-    std::uint32_t stuck_ = 0;            // servers stuck when last inspected, and still at their channels
-    bool is_any_stuck_ = false;          // a server or a helper was, when last inspected
+    std::uint32_t stuck_ = 0;            // servers found stuck by the last inspection that are still at their channels
+    bool is_any_stuck_ = false;          // the last inspection found a stuck server or helper
     bool is_watchdog_asleep_ = false, is_server_wanted_ = false;
     bool are_spares_to_leave_ = false;
-    // Since when no worker is stuck and no server is wanted, and since when no launch is expected or running.
+    // Start of the time without stuck workers or requested servers, and of the time without expected or running
+    // launches.
     std::uint64_t calm_since_ns_ = 0, quiet_since_ns_ = 0;
 };
 

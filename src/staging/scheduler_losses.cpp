@@ -1,4 +1,4 @@
-// What becomes of launches whose context has died.
+// Handles launches whose context has died.
 #include <functional>
 #include <utility>
 
@@ -9,7 +9,7 @@ namespace ferry {
 
 namespace {
 
-// The states of launches whose blocks may run or still come.
+// The states of launches whose blocks may be running or may still start.
 constexpr std::initializer_list<launch_state> states_on_a_device = {launch_state::running, launch_state::expected,
                                                                     launch_state::launched, launch_state::leaving};
 
@@ -30,7 +30,7 @@ const tracked_context *staging_scheduler::context_after(const tracked_context *o
     return found;
 }
 
-// The records of lost launches are not used again, because a block may still come.
+// The records of lost launches are not reused, because a block may still start.
 void staging_scheduler::lose(const tracked_context &context, std::int32_t status) noexcept {
     const lock held = acquire();
     recycle();
@@ -53,7 +53,7 @@ void staging_scheduler::lose(const tracked_context &context, std::int32_t status
     });
 }
 
-// No worker is at the launch any more, so no more messages are published for its blocks.
+// No worker serves the launch any more, so no more messages are published for its blocks.
 void staging_scheduler::end_lost(staging_launch &launch) noexcept {
     pending_ -= launch.is_captured ? launch.runs_expected : 1;
     captured_ -= launch.is_captured;
@@ -70,10 +70,10 @@ void staging_scheduler::end_lost(staging_launch &launch) noexcept {
     report_end(launch);
 }
 
-// Gives the slots of a lost launch to others once its blocks have completed all published messages. The blocks do so
-// soon or, in a dead context, never, so there is a limit.
+// Makes the slots of a lost launch available once its blocks have completed all published messages. The blocks do so
+// soon or, in a dead context, never, so there is a time limit.
 void staging_scheduler::collect_lost_slots() noexcept {
-    // Of a broadcast, whose blocks on other devices do not trap, those have more time.
+    // The blocks of a broadcast on other devices do not trap, so they get more time.
     constexpr std::uint64_t longest_ns = 100'000'000, longest_of_others_ns = 10'000'000'000; // 0.1 s: a few chunks
     launches_.for_each({launch_state::lost}, [&](staging_launch &launch) noexcept {
         const std::uint64_t since = clock_ns() - launch.lost_ns;

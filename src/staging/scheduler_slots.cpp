@@ -1,4 +1,4 @@
-// How the running launches of a device share the slots of its staging buffer.
+// Shares the slots of a staging buffer among the running launches of a device.
 #include "staging/scheduler.h"
 
 #include <algorithm>
@@ -29,8 +29,8 @@ std::uint32_t staging_scheduler::reserve_slots(staging_launch &launch, std::uint
     if (launches_.has(launch_state::lost)) collect_lost_slots();
     staging_buffers &buffers = *launch.work.buffers;
     std::uint32_t given = 0;
-    const std::uint32_t most = buffers.count / 2; // a launch ahead of this one may need the others
-    blocks = std::min(blocks, std::max((most - buffers.reserved) / 2, 1U)); // and the next one by copies some of these
+    const std::uint32_t most = buffers.count / 2; // an earlier launch may need the other half
+    blocks = std::min(blocks, std::max((most - buffers.reserved) / 2, 1U)); // the next copy-engine launch may need some
     for (; given < blocks && buffers.reserved < most && buffers.free_count != 0; ++given) {
         staging_channel &channel = launch.record.channels[given];
         channel.idle[channel.idle_count++] = buffers.take();
@@ -60,7 +60,7 @@ bool staging_scheduler::take_slots(staging_buffers &buffers, std::uint32_t lot) 
     return true;
 }
 
-// Takes slots for the channel up to its share. Returns whether it has an idle one.
+// Takes slots for the channel up to its share. Returns whether it has an idle slot.
 bool staging_scheduler::supply(staging_launch &launch, staging_channel &channel) noexcept {
     if (launches_.has(launch_state::lost)) collect_lost_slots();
     while (compare_with_share(launch, channel) == slot_share::under) {
@@ -72,7 +72,7 @@ bool staging_scheduler::supply(staging_launch &launch, staging_channel &channel)
     return channel.idle_count != 0;
 }
 
-// Returns the channel's idle slots that the launch has no use for or that are beyond its share.
+// Returns idle slots of the channel that the launch does not need or that exceed its share.
 bool staging_scheduler::return_slots(staging_launch &launch, staging_channel &channel) noexcept {
     const std::uint32_t before = channel.idle_count;
     if (launch.shared.is_cut_short) return false;
@@ -90,7 +90,7 @@ void staging_scheduler::return_slot(staging_launch &launch, staging_channel &cha
 
 // ---- Slots of launches with stuck workers
 
-// Takes the idle slots out of the channels of a launch with stuck workers, if other launches may want them.
+// Takes the idle slots out of the channels of a launch with stuck workers, if other launches may need them.
 void staging_scheduler::reclaim_slots(staging_launch &launch) noexcept {
     if (launch.work.buffers->copies < 2 || launch.work.by_copies) return;
     for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
@@ -103,7 +103,7 @@ void staging_scheduler::reclaim_slots(staging_launch &launch) noexcept {
     }
 }
 
-// Returns whether slots of the launch are filled for stuck workers while other launches wait for a slot.
+// Returns whether the launch has slots that are filled for stuck workers while other launches wait for a slot.
 bool staging_scheduler::hoards_slots(const staging_launch &launch) noexcept {
     const staging_buffers &buffers = *launch.work.buffers;
     return launch.run.stuck != 0 && !launch.work.is_to_device() && !launch.work.by_copies && buffers.copies > 1 &&

@@ -1,4 +1,4 @@
-// How the watchdog finds stuck workers and decides whether another server is needed.
+// The watchdog: finds stuck workers and decides whether another server is needed.
 #include <chrono>
 #include <utility>
 
@@ -9,14 +9,14 @@ namespace ferry {
 
 namespace {
 
-// A chunk takes some 0.1 ms. A thread that the system has suspended takes a few ms. If such a thread is taken for
-// stuck, it loses idle slots, which it gets again.
+// A chunk takes about 0.1 ms. A thread that the system has suspended takes several milliseconds. If such a thread is
+// mistaken for stuck, it loses idle slots, which it gets back later.
 constexpr std::uint64_t stuck_after_ns = 4'000'000;
 constexpr std::uint64_t between_inspections_ns = 2'000'000;
-// How long the watchdog waits before it sleeps and the spares leave. Starting them again costs some 50 us.
+// Time that the watchdog waits before it sleeps and the spares leave. Starting them again costs about 50 us.
 constexpr std::uint64_t calm_patience_ns = 100'000'000;
 
-// Returns whether the channel's worker has been at the program's memory since long before `now`.
+// Returns whether the channel's worker has been accessing the program's memory since long before `now`.
 bool is_stuck(staging_channel &channel, std::uint64_t now) noexcept {
     const std::uint32_t visit = channel.visit.load(std::memory_order_relaxed);
     if (!channel.is_taken || !(visit & staging_channel::away) || visit != channel.last_visit) {
@@ -48,7 +48,7 @@ bool staging_scheduler::inspect(std::uint64_t now, std::uint32_t enough) noexcep
         });
     if (is_any_stuck_ || is_server_wanted_) calm_since_ns_ = now;
     if (ahead() != 0) quiet_since_ns_ = now;
-    // A stuck server may have been the one that looked for work.
+    // A stuck server may have been the server that checked for work.
     const bool is_unattended =
         is_any_stuck_ && servers_.free() == 0 && servers_.count(server_state::called) == 0 && has_work();
     if (is_unattended) servers_.call(1, any_node);

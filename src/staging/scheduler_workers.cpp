@@ -1,4 +1,4 @@
-// How workers find a channel, serve it, wait for the next one, sleep and are woken.
+// How workers find a channel, serve it, wait for the next channel, sleep and are woken.
 #include <algorithm>
 #include <utility>
 
@@ -11,17 +11,17 @@ namespace ferry {
 
 namespace {
 
-// How long a worker stays awake without work: about as long as waking it takes. While launches are running it stays
-// awake longer, because the next chunk comes soon.
+// Time that a worker stays awake without work: about as long as waking it takes. It stays awake longer while launches
+// are running, because the next chunk is expected soon.
 constexpr std::uint64_t idle_patience_ns = 50'000, idle_patience_running_ns = 1'000'000;
 constexpr std::uint64_t pause_between_looks_ns = 500;
-// After this time without a look of its own, a worker no longer relies on the one that watches, which may not be
+// After this time without a check of its own, a worker no longer relies on the watching worker, which may not be
 // running.
 constexpr std::uint64_t longest_watch_ns = 100'000;
-// How long a helper waits, with work but without servers, before it asks for one more server.
+// Time that a helper waits, with work but without servers, before it requests another server.
 constexpr std::uint64_t patience_without_servers_ns = 1'000'000;
 
-// Returns whether the launch has work for one more worker.
+// Returns whether the launch has work for another worker.
 bool wants_another(const staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
         const staging_channel &channel = launch.record.channels[block];
@@ -33,9 +33,9 @@ bool wants_another(const staging_launch &launch) noexcept {
     return false;
 }
 
-// Notes how late a worker was at a chunk, where it was not the chunk's pages that were late.
+// Records the delay of a worker on a chunk, unless the chunk's pages caused it.
 void note_delay(staging_launch &launch, std::uint64_t time_ns, std::optional<std::uint64_t> &slow_faults) noexcept {
-    constexpr std::uint64_t longest_chunk_ns = 1'000'000; // ten times as long as from memory
+    constexpr std::uint64_t longest_chunk_ns = 1'000'000; // ten times the time from memory
     if (time_ns < longest_chunk_ns) return;
     const std::uint64_t faults = slow_faults_of_caller();
     const bool is_page_late = slow_faults != faults;
@@ -82,12 +82,12 @@ bool staging_scheduler::take_task(staging_launch &launch, task &found) noexcept 
     return true;
 }
 
-// A launch with stuck workers gets another worker only when no other launch has work. It never gets the last free
-// server. A worker that serves only one copy (`one`) looks at no other copy, and may take up its own at any time.
-// A server with a home takes a copy that belongs elsewhere only if no other has work and that home has no free server,
-// so that few bytes cross from node to node.
+// A launch with stuck workers gets another worker only if no other launch has work, and never the last free server. A
+// worker that serves only one copy (`one`) ignores other copies, and may resume its own at any time. A server with a
+// home takes a copy that belongs elsewhere only if there is no other work and the copy's home has no free server, so
+// that few bytes are transferred between NUMA nodes.
 staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const staged_progress *one, int home) noexcept {
-    // While launches are running, it is enough to look at the expected ones now and then.
+    // While launches are running, checking the expected launches at intervals is sufficient.
     constexpr std::uint64_t between_looks_ns = 10'000;
     if (!launches_.has(launch_state::running) || now - looked_ns_ >= between_looks_ns) look_for_arrivals(now);
     task found;
@@ -112,10 +112,10 @@ staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const st
 
 // ---- At a channel
 
-// Serves the channel as long as the worker has nothing better to do.
+// Serves the channel as long as the worker has no more important work.
 void staging_scheduler::serve_channel(const task &found, int home, search &mine, condition is_over) const noexcept {
-    // Bytes, while other launches are expected or running. After each chunk of a copy that belongs elsewhere, a server
-    // looks whether a copy of its own home has work again.
+    // Bytes that a worker copies while other launches are expected or running. For a copy that belongs elsewhere, a
+    // server checks after each chunk whether a copy of its own home has work again.
     const bool is_away = is_home(home) && found.launch->work.belongs_elsewhere(home);
     const std::uint64_t turn = is_away ? 1 : std::uint64_t{1} << 20;
     constexpr std::uint64_t patience_with_block_ns = 20'000;
@@ -126,7 +126,8 @@ void staging_scheduler::serve_channel(const task &found, int home, search &mine,
     while (!launch.shared.is_lost.load(std::memory_order_relaxed)) {
         const std::uint64_t before = clock_ns(), faulting = faulting_ns_of_caller();
         const std::uint64_t bytes = advance(launch, found.block);
-        // New pages take a virtual machine longer than their bytes. The driver's own copy would be late there too.
+        // On a virtual machine, allocating new pages takes longer than copying their bytes. The driver's own copy would
+        // be delayed too.
         if (bytes != 0)
             note_delay(launch, clock_ns() - before - (faulting_ns_of_caller() - faulting), mine.slow_faults);
         moved += bytes;
@@ -171,7 +172,7 @@ void staging_scheduler::complete(const task &done) noexcept {
     end_if_done(launch);
 }
 
-// Serves the channel of a task without the mutex, and then puts the channel back.
+// Serves the channel of a task without the mutex, and then returns the channel.
 void staging_scheduler::work_on(const task &found, bool is_server, int home, search &mine, lock &held,
                                 condition is_over) noexcept {
     if (std::exchange(is_watchdog_asleep_, false)) inspection_.notify_one();
@@ -190,7 +191,7 @@ void staging_scheduler::work_on(const task &found, bool is_server, int home, sea
 
 // ---- Without work
 
-// Returns how long the worker has found nothing since it last worked or a run was announced.
+// Returns how long the worker has found no work since it last worked or a run was announced.
 std::uint64_t staging_scheduler::time_without_work(search &mine, std::uint64_t now) const noexcept {
     if (!mine.since_ns || mine.announced != announced_) {
         mine.since_ns = now;
@@ -203,8 +204,8 @@ std::uint64_t staging_scheduler::patience() const noexcept {
     return launches_.has(launch_state::running) ? idle_patience_running_ns : idle_patience_ns;
 }
 
-// Waits, awake, until it is time to look again. Of the workers without work one watches and looks all the time. The
-// others stay away from the mutex until the watch is free, for longest_watch_ns at most.
+// Waits, awake, until the next check is due. Of the workers without work, one watches and checks continuously. The
+// others do not use the mutex until the watch is free, for at most longest_watch_ns.
 void staging_scheduler::watch(search &mine, std::uint64_t now, lock &held, condition is_over) noexcept {
     const std::uint64_t until = std::min(mine.since_ns + patience(), now + longest_watch_ns);
     servers_.unlock(held);
@@ -224,7 +225,7 @@ void staging_scheduler::end_watch(search &mine) noexcept {
     if (std::exchange(mine.watches, false)) is_watched_.store(false, std::memory_order_release);
 }
 
-// Sleeps for a moment. The longer nothing has come, the less a delay in seeing it matters.
+// Sleeps for a short time. The longer nothing has happened, the less a delayed reaction matters.
 void staging_scheduler::rest(search &mine, std::uint64_t now, lock &held) noexcept {
     constexpr std::uint64_t shortest_ns = 20'000, longest_ns = 250'000, share = 32;
     end_watch(mine);
@@ -251,7 +252,7 @@ void staging_scheduler::measure_thread_delay() noexcept {
 
 // ---- Servers and helpers
 
-// While there is work, the last server that is free never sleeps or leaves.
+// While there is work, the last free server never sleeps or leaves.
 void staging_scheduler::serve_until(server as, int home, condition is_over) noexcept {
     lock held = acquire();
     servers_.come(home);
@@ -298,7 +299,7 @@ void staging_scheduler::help_until(const staged_progress *one, condition is_over
             unserved_since = now;
         } else if (now - unserved_since >= patience_without_servers_ns) {
             unserved_since = now;
-            is_server_wanted_ = true; // for other copies, which the helper's own may be behind
+            is_server_wanted_ = true; // for other copies, which may block the helper's own copy
             inspection_.notify_one();
         }
         if (time_without_work(mine, now) < patience())

@@ -13,8 +13,8 @@ void lock_patiently(staging_servers::lock &held) noexcept {
     if (!spin_until([&] { return held.try_lock(); }, patience_ns)) held.lock();
 }
 
-// Reads `calls` under the mutex: a call in between changes it, and the wait returns. A server may answer a call that
-// was meant for another, which then sleeps again.
+// Reads `calls` with the mutex locked. A call before the wait changes `calls`, so the wait returns. A server may
+// respond to a call that was meant for another server, which then continues to sleep.
 void staging_servers::sleep(lock &held, int home) noexcept {
     dormitory &mine = of(home);
     change(server_state::awake, server_state::asleep, home);

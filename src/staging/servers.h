@@ -1,4 +1,4 @@
-// The servers of a scheduler: the threads that serve all copies, ferry's own and the program's. Counts how many are in
+// The servers of a scheduler: the threads that serve all copies, both ferry's and the program's. Counts the servers in
 // each state, and is the semaphore on which they sleep.
 #pragma once
 
@@ -10,15 +10,15 @@
 namespace ferry {
 
 enum class server_state : std::uint8_t {
-    awake,  // holds the mutex or waits for it, or rests between two looks for work
-    idle,   // has found no work, and looks again within microseconds
-    busy,   // at a channel, for ever if the pages of the program do not come
+    awake,  // owns the mutex or waits for it, or rests before it checks for work again
+    idle,   // has found no work, and checks again within microseconds
+    busy,   // serves a channel, forever if a page of the program never arrives
     asleep, // until it is called
-    called, // looks for work once the system runs it
+    called, // checks for work once the system runs it
 };
 
-// The NUMA node on whose processors a server runs: it works on copies of that node's devices first. any_node: it runs
-// anywhere, and all copies are the same to it.
+// The NUMA node on whose processors a server runs. The server prefers copies of that node's devices. any_node: the
+// server runs on any node and has no preference.
 constexpr int homes = 15; // further nodes have no servers of their own
 constexpr bool is_home(int node) noexcept { return node >= 0 && node < homes; }
 
@@ -31,7 +31,7 @@ public:
         ++in(server_state::awake);
         ++of(home).free;
     }
-    void leave(int home) noexcept { // only a server that is awake
+    void leave(int home) noexcept { // only for a server that is awake
         --in(server_state::awake);
         --of(home).free;
     }
@@ -45,29 +45,28 @@ public:
     std::uint32_t all() const noexcept {
         return free() + count(server_state::busy) + count(server_state::asleep) + count(server_state::called);
     }
-    // Servers that are awake and have no channel.
+    // Servers that are awake and do not serve a channel.
     std::uint32_t free() const noexcept { return count(server_state::awake) + count(server_state::idle); }
-    // Whether any of those has this home.
+    // Whether any free server has this home.
     bool is_any_free(int home) const noexcept { return dormitories_[room(home)].free != 0; }
     // Servers that will see new work soon, without another call.
     std::uint32_t looking() const noexcept { return count(server_state::idle) + count(server_state::called); }
 
-    // Puts a server to sleep that is awake, until it is called.
+    // Puts an awake server to sleep until it is called.
     void sleep(lock &held, int home) noexcept;
-    // Calls up to `most` of those that sleep, those with this home first.
+    // Calls up to `most` sleeping servers, preferring servers with this home.
     void call(std::uint32_t most, int home) noexcept;
     void call_all() noexcept { call(count(server_state::asleep), -1); }
-    // Unlocks the mutex, and then makes the system calls for the servers that were called, because these take
-    // microseconds.
+    // Unlocks the mutex, and then makes the system calls for the called servers, because these take microseconds.
     void unlock(lock &held) noexcept;
 
 private:
-    // The servers with one home.
+    // The servers of one home.
     struct dormitory {
         int free = 0;
         std::uint32_t asleep = 0, called = 0;
-        std::uint32_t unnotified = 0;         // called, and unlock() has yet to make the system call
-        std::atomic<std::uint32_t> calls = 0; // changes with each call; sleepers wait for a change
+        std::uint32_t unnotified = 0;         // called, but unlock() has not made the system call yet
+        std::atomic<std::uint32_t> calls = 0; // changes with each call; sleeping servers wait for a change
     };
     static int is_free(server_state state) noexcept {
         return state == server_state::awake || state == server_state::idle;
@@ -79,11 +78,11 @@ private:
 
     alignas(64) std::uint32_t counts_[static_cast<std::size_t>(server_state::called) + 1] = {};
     std::uint32_t unnotified_ = 0;     // in all dormitories
-    dormitory dormitories_[1 + homes]; // the first: of servers without a home
+    dormitory dormitories_[1 + homes]; // the first is for servers without a home
 };
 
-// Locks the scheduler's mutex. Spins at first: threads hold the mutex for less than a microsecond at a time. A thread
-// that slept for the mutex would be late, and the holder would have to wake it.
+// Locks the scheduler's mutex. Spins first, because threads hold the mutex for less than a microsecond. A thread that
+// slept on the mutex would be delayed, and the owner would have to wake it.
 void lock_patiently(staging_servers::lock &held) noexcept;
 
 } // namespace ferry

@@ -28,7 +28,7 @@ side_stream *side_streams::take(const tracked_context &current) noexcept {
 bool side_streams::make(side_stream &one, const tracked_context &context) const noexcept {
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return false;
-    one.context = nullptr; // a stream ends with its context
+    one.context = nullptr; // a stream is destroyed with its context
     if (call_optional(cu_.cuStreamCreateWithPriority, &one.handle, CU_STREAM_NON_BLOCKING, 0)) return false;
     one.context = &context;
     return true;

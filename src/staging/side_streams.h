@@ -1,4 +1,4 @@
-// Streams of ferry's own, on which a kernel shows whether the device has room for kernels.
+// Streams of ferry's own, on which an empty kernel tests whether the device has a free SM.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ struct side_stream {
 
 private:
     friend class side_streams;
-    const tracked_context *context = nullptr; // null: not made
+    const tracked_context *context = nullptr; // null: not created
     std::atomic<bool> is_taken = false;
 };
 
@@ -20,8 +20,8 @@ class side_streams {
 public:
     explicit side_streams(const driver_table &cu) noexcept : cu_(cu) {}
 
-    // Takes a stream of the current context, for the caller alone until release(). Returns null where there is none: few
-    // are made.
+    // Takes a stream of the current context, for exclusive use until release(). Returns null if none is available: only
+    // a few are created.
     side_stream *take(const tracked_context &current) noexcept;
     static void release(side_stream &taken) noexcept { taken.is_taken.store(false, std::memory_order_release); }
     // No other calls may follow.

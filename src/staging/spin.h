@@ -1,4 +1,4 @@
-// Waiting awake. Limits are times, because a pause takes 15 to 40 ns on x86 processors and 1 ns on some of Arm's.
+// Spin loops. Limits are times, because a pause takes 15 to 40 ns on x86 processors and 1 ns on some Arm processors.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace ferry {
 
-// Asks is_over() again and again until it returns true, for `time_ns` at most. Returns its last answer. Reads no clock if
-// the first answer is true.
+// Calls is_over() repeatedly until it returns true, or for at most `time_ns`. Returns the last result. Does not read
+// the clock if the first result is true.
 template <class Condition> bool spin_until(const Condition &is_over, std::uint64_t time_ns) noexcept {
     if (is_over()) return true;
     constexpr int pauses_per_clock = 8; // reading the clock takes as long as two pauses (beside an H200: 31 and 15 ns)

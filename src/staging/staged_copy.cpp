@@ -28,7 +28,7 @@ staged_box staged_box_of(const shape &shape, const kernel_view &view, bool by_co
     return box;
 }
 
-// Returns when nobody writes to `progress` any more.
+// Returns when no thread writes to `progress` any more.
 error run_and_help(staging_engine &engine, const staged_copy &copy, CUstream stream,
                    staged_progress &progress) noexcept {
     const error failed = engine.enqueue(copy, stream, &progress);
