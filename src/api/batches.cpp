@@ -1,4 +1,4 @@
-// The C functions for batches: run immediately, or prepared first and launched later.
+// The C functions for batches: batches that run immediately, and batches that are prepared first and launched later.
 #include "batch/batch.h"
 
 #include "base/explanation.h"

@@ -7,7 +7,7 @@ using namespace ferry;
 
 namespace {
 
-// Returns the named context or, if none is named, the context that ferry uses for the device.
+// Returns the given context, or if it is null, the context that ferry uses for the device.
 error named_or_own(ferry_instance &instance, int32_t device, CUcontext named, CUcontext &context) noexcept {
     context = named;
     if (named) return {};
@@ -15,7 +15,7 @@ error named_or_own(ferry_instance &instance, int32_t device, CUcontext named, CU
     return instance.contexts.get(device, context);
 }
 
-// Destroys the context and drops everything the instance has stored about it.
+// Destroys the context and drops everything that the instance has recorded about it.
 error destroy_context(ferry_instance &instance, CUcontext context) noexcept {
     instance.trace.retire(context);
     instance.links.retire(context);
@@ -66,7 +66,7 @@ int32_t ferry_context_destroy(ferry_instance *instance, CUctx_st *context) {
 
 int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, CUctx_st *context) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (instance->fork_mark.is_in_child()) return no_driver_in_child; // where the mutex may be locked
+    if (instance->fork_mark.is_in_child()) return no_driver_in_child; // the mutex may be locked there
     if (context) {
         if (error failed = instance->contexts.device_of(context, device)) return failed.status;
     } else if (error failed = check_device(*instance, device)) {

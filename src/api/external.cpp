@@ -7,7 +7,7 @@ using namespace ferry;
 
 namespace {
 
-// Runs `body` unless this is the child of a fork, which has no driver and may find the mutex locked.
+// Runs `body`, except in a forked child, which has no driver and may have inherited a locked mutex.
 template <class Body> error with_driver(ferry_instance &instance, const Body &body) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     const error failed = body();
@@ -23,7 +23,7 @@ error import(ferry_instance &instance, const Description *desc, const Import &im
     return with_driver(instance, [&]() noexcept { return import(wanted); });
 }
 
-// What was released in the order of a stream is gone for the program.
+// A handle that was released in stream order is no longer valid for the program.
 template <class Handle, class Body>
 error with_handle(ferry_instance &instance, Handle handle, const Body &body) noexcept {
     return with_driver(instance, [&]() noexcept -> error {

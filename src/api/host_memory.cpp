@@ -31,7 +31,7 @@ error allocate_host(ferry_instance &instance, const host_request &request, ferry
     context_scope scope(instance.cu);
     if (error failed = enter_any(instance, nullptr, scope)) return failed;
     host_block block;
-    // The allocation may succeed even if this fails.
+    // If this fails, the allocation may still succeed.
     static_cast<void>(instance.deferred.trim_host(deferred_limit(instance, 0)));
     const error failed =
         allocate_or_trim([&]() noexcept { return instance.pinned.allocate(request, block); },
@@ -50,7 +50,7 @@ error allocate_host(ferry_instance &instance, const host_request &request, ferry
 
 error allocate_block(ferry_instance &instance, std::uint64_t size, const ferry_host_options *options,
                      ferry_host_block *block) noexcept {
-    // Refuses a struct too small for the address before allocating: the block would leak.
+    // Rejects a struct that is too small for the address before allocating, because the block would leak.
     if (!plausible_size(block->struct_size) || block->struct_size < offsetof(ferry_host_block, origin))
         return abi_mismatch(block->struct_size, sizeof *block);
     if (!size) return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE};
@@ -83,7 +83,7 @@ int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, CUstre
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!address) return FERRY_SUCCESS;
     if (instance->fork_mark.is_in_child()) return no_driver_in_child;
-    context_scope scope(instance->cu); // without one a driver may not report the owner
+    context_scope scope(instance->cu); // without a current context, a driver may not report the owner
     if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
     return noted(*instance, instance->deferred.give_up_host(number(address), stream).status);
 }

@@ -1,5 +1,5 @@
-// The C functions for device and managed memory, arrays and address queries. Each call that needs a context enters it
-// for the driver calls and leaves it afterwards.
+// The C functions for device and managed memory, arrays and address queries. Each function that needs a context enters
+// it for the driver calls and leaves it afterwards.
 #include "base/sized.h"
 #include "driver/result.h"
 #include "memory/address.h"
@@ -11,7 +11,7 @@ using namespace ferry;
 
 namespace {
 
-// Frees device memory, managed memory or memory of a pool. Refuses imported memory.
+// Frees device memory, managed memory or memory of a pool. Rejects imported memory.
 error free_device_memory(ferry_instance &instance, std::uint64_t address) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     if (instance.externals.is_part(address)) return {.status = FERRY_ERROR_IMPORTED};
@@ -31,7 +31,7 @@ error free_device_memory(ferry_instance &instance, std::uint64_t address) noexce
 // Frees memory in the order of `stream`.
 error defer_free(ferry_instance &instance, std::uint64_t address, CUstream stream) noexcept {
     if (instance.externals.is_part(address)) return {.status = FERRY_ERROR_IMPORTED};
-    context_scope scope(instance.cu); // without one a driver may not report the owner
+    context_scope scope(instance.cu); // without a current context, a driver may not report the owner
     if (error failed = enter_any(instance, nullptr, scope)) return failed;
     address_facts facts;
     if (error failed = look_up_address(instance.cu, address, address_query::everything_and_access, facts))
@@ -44,7 +44,7 @@ error defer_free(ferry_instance &instance, std::uint64_t address, CUstream strea
 
 // Called before an allocation on the device: trims deferred frees to the limit.
 void make_room(ferry_instance &instance, int device) noexcept {
-    // The allocation may succeed even if this fails.
+    // If this fails, the allocation may still succeed.
     static_cast<void>(instance.deferred.limit(device, deferred_limit(instance, device)));
 }
 
@@ -108,7 +108,7 @@ error describe_address(ferry_instance &instance, std::uint64_t address, ferry_ad
     };
     if (error failed = look_up()) return failed;
     if (facts.kind == memory_kind::pinned && (facts.pool || !facts.device_address)) {
-        context_scope scope(instance.cu); // the lookup may have run without a current context
+        context_scope scope(instance.cu); // the look-up may have run without a current context
         if (error failed = enter_any(instance, nullptr, scope)) return failed;
         if (error failed = look_up()) return failed;
     }

@@ -1,4 +1,4 @@
-// ferry_open and ferry_close, and the C functions that report on an instance and its devices.
+// ferry_open and ferry_close, and the C functions that query an instance and its devices.
 #include "base/sized.h"
 #include "batch/request.h"
 #include "driver/result.h"
@@ -66,7 +66,7 @@ error query_devices(ferry_instance &instance) noexcept {
 error start(ferry_instance &instance, resolver entry_points) noexcept {
     instance.entry_points = entry_points;
     resolve_table(entry_points, instance.cu, instance.found);
-    // Only the software driver exports this name. The host program's own resolver may find it, too.
+    // Only the software driver exports this name. The host program's own resolver may return it too.
     const bool is_software = entry_points.get_proc(entry_points.user, "ferrySoftwareDriver", oldest_driver) != nullptr;
     instance.report.driver = is_software ? FERRY_DRIVER_SOFTWARE : FERRY_DRIVER_CUDA;
     if (error failed = check_version(instance)) return failed;
@@ -117,7 +117,7 @@ error start_chosen(ferry_instance &instance, const ferry_options &options) noexc
     return start_software(instance, options);
 }
 
-// Returns the name of the index-th entry point that the driver lacks, or null past the last.
+// Returns the name of the index-th entry point that the driver lacks; null if there are no more.
 const char *missing_entry_point(const ferry_instance &instance, std::uint32_t index) noexcept {
     for (int i = 0; i < driver_symbol_count; ++i)
         if (!instance.found[i] && index-- == 0) return driver_symbols[i].name;
@@ -133,7 +133,7 @@ void log_what_was_found(const ferry_instance &instance) noexcept {
         instance.log.write(FERRY_LOG_INFO, "the driver has no %s", missing_entry_point(instance, i));
 }
 
-// Failures are only logged: without kernels the instance uses the driver's own calls.
+// Failures are only logged: without kernels, the instance uses the driver's own calls.
 void set_up_kernels(ferry_instance &instance, const ferry_options &options) noexcept {
     instance.copy_flags = options.copy_flags;
     if (options.kernels == FERRY_KERNELS_NONE) return instance.kernels.give_up();
@@ -156,12 +156,12 @@ void set_up_kernels(ferry_instance &instance, const ferry_options &options) noex
 }
 
 void close_instance(ferry_instance &instance) noexcept {
-    // When the process forked, another thread may have been changing any list or holding any mutex, including the mutex
-    // of the program's allocator. The child therefore reads, frees and locks nothing: its memory ends with the process.
+    // At the time of the fork, another thread may have been changing any list or holding any mutex, including the mutex
+    // of the program's allocator. So the child reads, frees and locks nothing: its memory ends with the process.
     if (instance.fork_mark.is_in_child()) return;
     const allocator memory = instance.allocator;
     const code_reference code = instance.code;
-    // Without devices there is no usable driver to call.
+    // Without devices, there is no usable driver to call.
     if (instance.limits.device_count) {
         instance.trace.close();
         instance.staging.close();
@@ -225,7 +225,7 @@ ferry_report describe_instance(const ferry_instance &instance) noexcept {
     return current;
 }
 
-// Checks the staging options that need more than the range table in read_options.
+// Validates staging options that the range table in read_options does not cover.
 error check_staging(const ferry_options &options) noexcept {
     const auto refuse_value = [](std::int32_t field, std::int64_t limit, std::int64_t value) noexcept {
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, field, static_cast<std::uint64_t>(limit),

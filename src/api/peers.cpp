@@ -14,7 +14,7 @@ error check_pair(const ferry_instance &instance, std::int32_t device, std::int32
     return device == peer ? error{.status = FERRY_ERROR_DEVICE} : ok;
 }
 
-// Everything that may fail comes before the first change.
+// Performs everything that may fail before the first change.
 error measure_pair(ferry_instance &instance, std::int32_t device, std::int32_t peer) noexcept {
     if (error failed = check_pair(instance, device, peer)) return failed;
     const error refused = instance.peers.probe(device, peer, instance.allocator, instance.log);
@@ -30,14 +30,14 @@ error measure_pair(ferry_instance &instance, std::int32_t device, std::int32_t p
     return {};
 }
 
-// A helper's errors name the field, the helper and its place in the list.
+// The errors of a helper report the field, the helper and its index in the list.
 std::int32_t refuse_helper(ferry_error_info *details, const error &why, std::uint32_t at, std::int32_t helper,
                            std::uint64_t limit = 0) noexcept {
     return report(details, refuse_option(why.status, FERRY_FIELD_HELPERS, limit, static_cast<std::uint64_t>(helper)),
                   at);
 }
 
-// Gives a helper what it needs to access the device's memory.
+// Enables a helper to access the device's memory.
 error enable_helper(ferry_instance &instance, std::int32_t helper, std::int32_t device) noexcept {
     if (error failed = instance.peers.enable(helper, device, instance.allocator, instance.log)) return failed;
     ferry_peer_info link = {};
@@ -104,7 +104,8 @@ int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferr
         if (error failed = enable_helper(*instance, given.helpers[i], device))
             return refuse_helper(details, failed, i, given.helpers[i]);
     if (error failed = instance->links.set(device, helpers, given.max_sms)) return report(details, failed);
-    // Pageable memory needs as many threads as all these links do, and as many slots. Without them its copies are slower.
+    // Pageable copies over these links need as many threads and slots as all the links together. Without them, such
+    // copies are slower.
     for (std::uint32_t i = 0; i < given.helper_count && instance->stages; ++i)
         static_cast<void>(is_ready_to_stage(*instance, given.helpers[i]));
     if (given.helper_count && instance->stages)

@@ -7,14 +7,14 @@ using namespace ferry;
 
 struct ferry_pinned_pool {
     const ferry::allocator &memory;
-    // In the child of a fork the pool's mutex may be locked for good, and the pool's memory is missing.
+    // In a forked child, the pool's mutex may be locked forever, and the pool's memory is not mapped.
     const ferry::fork_mark &fork_mark;
     ferry::pinned_pool pool;
 };
 
 namespace {
 
-// The caller has checked the flags in `options`.
+// The caller must have checked the flags in `options`.
 error create_pinned_pool(ferry_instance &instance, const ferry_pinned_pool_options &options,
                          ferry_pinned_pool *&pool) noexcept {
     host_request request = {.flags = options.flags, .owner = host_owner::pool};
@@ -29,7 +29,7 @@ error create_pinned_pool(ferry_instance &instance, const ferry_pinned_pool_optio
     return {};
 }
 
-// Leaves the pool alive and returns FERRY_ERROR_IN_USE if some of its memory is in use.
+// If some of the pool's memory is in use, returns FERRY_ERROR_IN_USE and the pool stays open.
 error destroy_pinned_pool(ferry_pinned_pool &pool) noexcept {
     const error failed = pool.pool.close();
     if (failed.status == FERRY_ERROR_IN_USE) return failed;

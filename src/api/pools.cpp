@@ -11,12 +11,12 @@ using namespace ferry;
 
 namespace {
 
-// A device without pools makes the driver return CUDA_ERROR_NOT_SUPPORTED; callers get FERRY_ERROR_UNSUPPORTED.
+// On a device without pools, the driver returns CUDA_ERROR_NOT_SUPPORTED; callers get FERRY_ERROR_UNSUPPORTED.
 constexpr std::int32_t pool_status(std::int32_t status) noexcept {
     return status == to_status(CUDA_ERROR_NOT_SUPPORTED) ? FERRY_ERROR_UNSUPPORTED : status;
 }
 
-// Runs `body` with a context current and in relaxed capture mode. In other modes most pool calls can break a capture
+// Runs `body` with a current context and in relaxed capture mode. In other modes, most pool calls can break a capture
 // (docs/driver.md).
 template <class Body> std::int32_t administer(ferry_instance &instance, Body body) noexcept {
     context_scope scope(instance.cu);
@@ -25,7 +25,7 @@ template <class Body> std::int32_t administer(ferry_instance &instance, Body bod
     return relaxed.entered() ? pool_status(noted(instance, body().status)) : relaxed.why().status;
 }
 
-// Like administer(), but refuses imported pools.
+// Same as administer(), but rejects imported pools.
 template <class Body> std::int32_t administer_own(ferry_instance &instance, CUmemoryPool pool, Body body) noexcept {
     return administer(instance, [&]() noexcept -> error {
         pool_location where;
@@ -54,7 +54,7 @@ error check_location(const ferry_instance &instance, const pool_location &where)
     }
 }
 
-// Checks the description against the device capabilities queried at ferry_open.
+// Validates the description against the device properties queried by ferry_open.
 error check_desc(const ferry_instance &instance, const ferry_pool_desc &desc) noexcept {
     if (error failed = check_location(instance, {desc.location, desc.index})) return failed;
     const bool on_device = desc.location == FERRY_LOCATION_DEVICE;
@@ -112,8 +112,8 @@ error describe_pool(ferry_instance &instance, CUmemoryPool pool, ferry_pool_info
     return {};
 }
 
-// Synchronises first because the driver's call does not wait: if a copy in flight loses the access it uses, its context
-// is lost.
+// Synchronises first, because the driver's call does not wait. If a copy in flight loses the access that it uses, its
+// context dies.
 error take_access(ferry_instance &instance, CUmemoryPool pool, int device) noexcept {
     if (CUcontext used = nullptr; instance.contexts.is_in_use(device, used)) {
         context_scope scope(instance.cu);
@@ -139,8 +139,8 @@ error set_pool_access(ferry_instance &instance, CUmemoryPool pool, int device, s
                        instance.log);
 }
 
-// On a named stream the successful path is a single driver call, because these calls take only half a microsecond. The
-// cause of a failure is looked up afterwards.
+// On a stream other than the default streams, the successful path is a single driver call, because these calls take
+// only half a microsecond. The cause of a failure is determined afterwards.
 
 constexpr std::int32_t refused = to_status(CUDA_ERROR_INVALID_VALUE);
 
@@ -197,7 +197,7 @@ error allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, std
     return is_there && is_kind ? status : FERRY_ERROR_ADDRESS;
 }
 
-// Notes the failure and translates the status of a device without pools.
+// Records the failure and translates the status of a device without pools.
 [[gnu::cold, gnu::noinline]] error pool_error(ferry_instance &instance, error failed) noexcept {
     failed.status = pool_status(noted(instance, failed.status));
     return failed;

@@ -36,7 +36,7 @@ bool is_same_kind(const ferry_device_info &one, const ferry_device_info &other) 
            one.compute_minor == other.compute_minor && one.sm_count == other.sm_count;
 }
 
-// Calls `use` for each pair that was measured and begins at a device of this kind.
+// Calls `use` for each measured pair whose first device is of this kind.
 void for_each_pair(const ferry_instance &instance, std::int32_t kind, const pair_use &use) noexcept {
     const std::int32_t count = instance.limits.device_count;
     for (std::int32_t device = 0; device < count; ++device)
@@ -51,15 +51,15 @@ void for_each_pair(const ferry_instance &instance, std::int32_t kind, const pair
         }
 }
 
-// The device here with this PCI address, or -1.
+// Returns the device with this PCI address, or -1.
 std::int32_t find_by_address(const ferry_instance &instance, const char *address) noexcept {
     for (std::int32_t device = 0; device < instance.limits.device_count; ++device)
         if (std::strcmp(instance.devices[device].info.pci_address, address) == 0) return device;
     return -1;
 }
 
-// Every device that the profile fits uses it, and the pairs that begin at one. If it fits none, reports the fault found
-// for the closest device.
+// Applies the profile to every matching device, and to the pairs that start at one. If no device matches, reports the
+// difference to the device that matches best.
 error load_profile(ferry_instance &instance, const char *text, std::uint64_t size) noexcept {
     if (size && text[size - 1] == '\0') --size;
     device_profile profile = {};

@@ -1,4 +1,4 @@
-// The C functions for the version and for statuses. None needs an instance.
+// The C functions for the version and for statuses. They need no instance.
 #include "base/obstacle.h"
 #include "driver/result.h"
 

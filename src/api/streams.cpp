@@ -13,7 +13,7 @@ error refuse_flags(std::uint32_t flags) noexcept {
     return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, flags);
 }
 
-// Converts the status of a query: CUDA_ERROR_NOT_READY is a success with *done = 0.
+// Translates the status of a query: CUDA_ERROR_NOT_READY becomes success with *done = 0.
 int32_t answer(int32_t status, int32_t *done) noexcept {
     *done = status == FERRY_SUCCESS;
     return status == not_ready ? FERRY_SUCCESS : status;

@@ -1,9 +1,9 @@
-// For the shared library, which has the C++ library inside. When a program ends by an exception that nobody catches, that
-// library prints the name of its type, and contains a demangler for it: 60 KB in libstdc++, 170 KB in libc++. ferry
-// throws nothing that leaves it, so these take its place.
+// For the shared library, which contains the C++ library. If a program ends with an uncaught exception, the C++ library
+// prints the name of its type, and contains a demangler for that purpose: 60 KB in libstdc++, 170 KB in libc++. No
+// exception leaves ferry, so the functions below replace this code.
 #include <cstddef>
 
-// NOLINTBEGIN(bugprone-reserved-identifier): their own names
+// NOLINTBEGIN(bugprone-reserved-identifier): names of the C++ library
 
 // libstdc++
 namespace __gnu_cxx {
@@ -11,7 +11,7 @@ void __verbose_terminate_handler();
 void __verbose_terminate_handler() { __builtin_abort(); }
 } // namespace __gnu_cxx
 
-// libc++, which prints a name as the linker knows it where there is no other.
+// libc++ prints the mangled name if there is no demangled name.
 extern "C" char *__cxa_demangle(const char *, char *, std::size_t *, int *status);
 char *__cxa_demangle(const char *, char *, std::size_t *, int *status) {
     if (status) *status = -1;

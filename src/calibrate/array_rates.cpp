@@ -11,7 +11,7 @@ namespace ferry {
 
 namespace {
 
-// Measures small boxes, no more than fit into the parameters of one launch.
+// Measures small boxes, at most as many as fit in the parameters of one launch.
 constexpr std::uint64_t box_side = 16, box_count = 32;
 static_assert(box_count <= gpu::max_array_boxes_in_parameters);
 template <class Copy>
@@ -25,7 +25,7 @@ error measure_boxes(calibration_workspace &work, std::uint64_t fixed_ns, std::ui
     return {};
 }
 
-// Returns box `i`. At both ends it lies beside the box before it.
+// Returns box `i`, which is adjacent to the previous box at both ends.
 kernel_array_box array_box(const calibration_workspace &work, std::uint64_t i, std::uint64_t side,
                            std::uint64_t depth) noexcept {
     const std::uint64_t width = side * array_element, size = width * side * depth;
@@ -45,7 +45,7 @@ unsigned blocks_for_array(const direction_profile &within, std::uint64_t bytes) 
     return blocks_for(within, copy_direction::within_device, static_cast<double>(bytes), widest_access, 0, true);
 }
 
-// Copies all boxes by one launch.
+// Copies all boxes in one launch.
 error copy_boxes_by_kernel(calibration_workspace &work, const direction_profile &within, std::uint64_t count) noexcept {
     constexpr std::uint64_t size = box_side * box_side * box_side * array_element;
     gpu::array_box_parameters given;

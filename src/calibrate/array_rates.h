@@ -5,7 +5,7 @@
 
 namespace ferry {
 
-// Boxes from the array into linear device memory, by the driver's calls and by kernels.
+// Measures copies of boxes from the array to linear device memory, by the driver's calls and by kernels.
 error measure_arrays(calibration_workspace &work, device_profile &profile) noexcept;
 
 } // namespace ferry

@@ -23,7 +23,7 @@ error measure_direction(calibration_workspace &work, copy_direction direction, d
     return work.has_kernels ? measure_kernel_pieces(work, direction, profile) : ok;
 }
 
-// If there are no threads or no memory for staging, its numbers stay as they were.
+// Without threads or memory for staging, the staging numbers stay unchanged.
 error measure_staging(const calibration_workspace &work, device_profile &profile) noexcept {
     const calibration_options &options = work.options;
     if (options.staging->prepare(options.device)) return {};
@@ -55,7 +55,7 @@ error measure_all(calibration_workspace &work, device_profile &profile) noexcept
 } // namespace
 
 error calibrate(const driver_table &cu, const calibration_options &options, device_profile &profile) noexcept {
-    const relaxed_capture_mode relaxed(cu); // calibration allocates, which a capture on another thread forbids
+    const relaxed_capture_mode relaxed(cu); // calibration allocates, which a capture of another thread forbids
     if (!relaxed.entered()) return relaxed.why();
     device_profile found = profile;
     error failed;

@@ -1,4 +1,4 @@
-// Measures each kind of copy on a device, for the device's profile.
+// Measures each kind of copy on a device, for its profile.
 #pragma once
 
 #include "base/host.h"
@@ -16,12 +16,12 @@ struct calibration_options {
     int device = 0;
     CUcontext context = nullptr;
     int multiprocessors = 1;
-    std::uint64_t budget_ns = 1'500'000'000; // for everything but the allocations
+    std::uint64_t budget_ns = 1'500'000'000; // for everything except the allocations
 };
 
-// The device's context must be current. Numbers that are not measured stay as they were: those of peers, and without
-// kernels all numbers about kernels. Works on a stream and in memory of its own, which it always releases. After a
-// failure `profile` is unchanged.
+// The device's context must be current. Numbers that are not measured stay unchanged: the numbers of peers, and without
+// kernels all numbers about kernels. Works on its own stream and memory, which it always releases. After a failure,
+// `profile` is unchanged.
 error calibrate(const driver_table &cu, const calibration_options &options, device_profile &profile) noexcept;
 
 } // namespace ferry

@@ -62,8 +62,8 @@ error measure_kernel_lines(calibration_workspace &work, copy_direction direction
             9, [&]() noexcept { return work.copy_by_kernel(shape_of(work.ends_of(direction), 4, 1), 1); }, ns))
         return failed;
     found.kernel_fixed_ns = to_fact(ns);
-    // Takes the fewest blocks that come close to the best rate. Links need few blocks, device memory needs many on
-    // each SM.
+    // Selects the smallest number of blocks that comes close to the best rate. Links need few blocks; device memory
+    // needs many blocks on each SM.
     const bool is_within = direction == copy_direction::within_device;
     const unsigned first = is_within ? static_cast<unsigned>(std::max(work.options.multiprocessors, 1)) : 1;
     constexpr int steps = 6;
@@ -79,7 +79,7 @@ error measure_kernel_lines(calibration_workspace &work, copy_direction direction
     found.kernel_block_rate = rates[0];
     if (is_within)
         if (error failed = rate_with(1, 0, found.kernel_block_rate)) return failed;
-    // The ends share no alignment beyond an access of this size.
+    // Beyond an access of this size, the ends share no alignment.
     constexpr unsigned widest = 1 << (access_classes - 1);
     for (int access = 0; access < access_classes; ++access) {
         const unsigned size = 1u << access;
@@ -98,7 +98,7 @@ error measure_rows(calibration_workspace &work, copy_direction direction, device
         for (int at = 0; at < width_classes; ++at) {
             const std::uint64_t width = 1ull << at, unit = 2 * width; // at least two rows
             const std::uint64_t max_bytes = work.room_of(direction) / 2;
-            // The driver copies few rows within the device by another method.
+            // Within a device, the driver copies a small number of rows by a different method.
             const std::uint64_t many = direction == copy_direction::within_device ? many_rows * width : 0;
             const auto by_driver = [&](std::uint64_t bytes) noexcept {
                 return work.copy_by_driver(shape_of(ends, width, bytes / width));

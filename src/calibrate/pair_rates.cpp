@@ -13,9 +13,10 @@ namespace ferry {
 
 namespace {
 
-// The fixed time of 64 MiB is 5 % of the whole over NVLink 4, and 6 % of a relayed copy (docs/performance.md, H100).
+// The fixed time of a copy of 64 MiB is 5 % of the total over NVLink 4, and 6 % for a relayed copy
+// (docs/performance.md, H100).
 constexpr std::uint64_t max_pair_bytes = 64 * MiB, min_pair_bytes = 8 * MiB;
-// For the copies. The rest of two seconds is left for the contexts and the allocations.
+// For the copies. The rest of two seconds is for the contexts and the allocations.
 constexpr std::uint64_t pair_budget_ns = 600'000'000;
 
 class pair_workspace {
@@ -25,7 +26,7 @@ public:
         : cu_(cu), ground_(ground), near_(here), far_(there), watch_(cu),
           lanes_(cu, ground.contexts, ground.pinned, ground.devices, ground.memory) {}
     ~pair_workspace() {
-        if (stream_) cu_.cuStreamSynchronize(stream_); // a copy may be in flight when another fails
+        if (stream_) cu_.cuStreamSynchronize(stream_); // a copy may still be in flight after another copy failed
         lanes_.close();
         if (host_) static_cast<void>(host_.free(cu_, ground_.contexts, ground_.pinned));
         for (const CUdeviceptr memory : {source_, destination_})
@@ -35,11 +36,11 @@ public:
     pair_workspace(const pair_workspace &) = delete;
     pair_workspace &operator=(const pair_workspace &) = delete;
 
-    // Measures without access first: a context's access is best ended by ending the context.
+    // Measures without access first, because access is best disabled by destroying the context.
     error measure(pair_rates &found) noexcept {
-        if (is_software()) size_ = 2 * min_pair_bytes; // longer lines would only take longer
+        if (is_software()) size_ = 2 * min_pair_bytes; // longer copies would only take longer
         if (error failed = prepare()) return failed;
-        watch_.start(stream_, 0, 0); // no rates: the copies keep to a budget of their own
+        watch_.start(stream_, 0, 0); // the rate budget is 0: these copies have their own budget
         if (error failed = choose_size()) return failed;
         std::uint32_t fixed_ns = 0;
         if (error failed = measure(way::driver, size_, fixed_ns, found.bounce_rate)) return failed;
@@ -77,7 +78,7 @@ private:
         });
     }
 
-    // Shortens the lines until the budget suffices for all, as far as the driver's way without access tells.
+    // Shortens the copies until the budget is sufficient for all of them, based on the driver's copy without access.
     error choose_size() noexcept {
         std::uint64_t ns = 0;
         if (error failed = time_of(way::driver, short_line(), 1, ns)) return failed;
@@ -100,7 +101,7 @@ private:
         return {};
     }
 
-    // From two lengths: a relayed copy begins and ends with a chunk that nothing overlaps.
+    // Uses two lengths, because the first and the last chunk of a relayed copy are not overlapped.
     error measure_relay(pair_rates &found) noexcept {
         std::uint64_t short_ns = 0, long_ns = 0;
         if (error failed = time_of(way::relay, short_line(), runs, short_ns)) return failed;
@@ -110,7 +111,7 @@ private:
         return {};
     }
 
-    // The median of `count` copies, after one more.
+    // Returns the median of `count` copies, after one warm-up copy.
     error time_of(way taken, std::uint64_t bytes, int count, std::uint64_t &ns) noexcept {
         const shape line = line_of(bytes);
         const auto copy = [&]() noexcept -> error {
@@ -120,7 +121,7 @@ private:
                 plan.names_contexts = true;
                 return run_driver_route(cu_, line, plan, copy_form::asynchronous, {near_, far_}, stream_);
             }
-            // As a helper moves its part of a copy over several links.
+            // Moves the bytes in the same way as a helper moves its part of a copy over several links.
             const bool is_to_device = taken == way::link_to;
             const std::uint64_t to = is_to_device ? destination_ : host_.device_address,
                                 from = is_to_device ? host_.device_address : destination_;
@@ -150,13 +151,13 @@ private:
     CUstream stream_ = nullptr;
     CUdeviceptr source_ = 0, destination_ = 0;
     staged_memory host_;
-    std::uint64_t size_ = max_pair_bytes; // of a long line
+    std::uint64_t size_ = max_pair_bytes; // size of a long copy
 };
 
 } // namespace
 
 error calibrate_pair(const driver_table &cu, const pair_ground &ground, pair_rates &found) noexcept {
-    const relaxed_capture_mode relaxed(cu); // calibration allocates, which a capture on another thread forbids
+    const relaxed_capture_mode relaxed(cu); // calibration allocates, which a capture of another thread forbids
     if (!relaxed.entered()) return relaxed.why();
     temporary_context there(cu), here(cu);
     if (error failed = there.make(ground.devices[ground.peer].handle)) return failed;

@@ -1,5 +1,6 @@
-// Measures copies from one device to another: over the link between them, by the driver's bounce, and by ferry's relay;
-// and copies with the host that the first device makes for the second, over its own link.
+// Measures copies from one device to another: over the link between them, by the driver's copy through host memory, and
+// by ferry's relay. Also measures copies to and from the host that the first device performs for the second over its
+// own link.
 #pragma once
 
 #include "device/kernels.h"
@@ -15,11 +16,11 @@ struct pair_ground {
     const device_facts *devices;
     const allocator &memory;
     int device, peer;
-    bool has_access; // of `device` to the memory of `peer`, and data comes through
+    bool has_access; // `device` can access the memory of `peer`, verified with data
 };
 
-// Measures the pair in contexts, on streams and in memory of its own, which it always releases. After a failure `found`
-// is unchanged.
+// Measures the pair in its own contexts, on its own streams and in its own memory, which it always releases. After a
+// failure, `found` is unchanged.
 error calibrate_pair(const driver_table &cu, const pair_ground &ground, pair_rates &found) noexcept;
 
 } // namespace ferry

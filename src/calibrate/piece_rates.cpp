@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t batch_count = 128;
 
-// Copies by cuMemcpyBatchAsync, or boxes by cuMemcpy3DBatchAsync, in the signature that the driver has.
+// Copies by cuMemcpyBatchAsync, or boxes by cuMemcpy3DBatchAsync, with the signature that the driver has.
 error copy_batch(calibration_workspace &work, copy_direction direction, bool are_boxes, std::size_t count) noexcept {
     constexpr std::size_t size = 256, rows = 4, apart = 4 * KiB;
     const copy_ends base = work.ends_of(direction);
@@ -22,7 +22,7 @@ error copy_batch(calibration_workspace &work, copy_direction direction, bool are
     attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
     CUdeviceptr to[batch_count], from[batch_count];
     std::size_t sizes[batch_count], first = 0, failed_at = 0;
-    // On the stack the boxes would take 13 KiB. Nothing copies this memory now.
+    // On the stack, the boxes would take 13 KiB. No copy uses this memory now.
     static_assert(batch_count * sizeof(CUDA_MEMCPY3D_BATCH_OP) <= calibration_workspace::pageable_bytes);
     auto *const boxes = static_cast<CUDA_MEMCPY3D_BATCH_OP *>(work.pageable);
     for (std::size_t i = 0; i < count; ++i) {

@@ -36,7 +36,7 @@ public:
         do {
             if (error failed = time_line(small, small_ns)) return failed;
         } while (clock_ns() - begin < settling_ns);
-        // Grow the copy until its rate shows, but no further than necessary.
+        // Increases the size of the copy until its rate is measurable, but no further.
         constexpr std::uint64_t long_enough_ns = 1'000'000;
         do {
             large *= 2;
@@ -48,14 +48,15 @@ public:
         const std::uint64_t by_link = small * 1000 / found.staged_rate,
                             by_threads = small * 1000 / found.staged_thread_rate / threads();
         found.staged_fixed_ns = to_fact(less(small_ns, std::max(by_link, by_threads)));
-        // Every byte goes through a kernel. Beyond its numbers, other programs on the processors have disturbed the times.
+        // Every byte passes through a kernel. If the times exceed the kernel's, other programs on the processors have
+        // disturbed the measurement.
         found.staged_fixed_ns = std::max(found.staged_fixed_ns, found.kernel_fixed_ns);
         found.staged_rate = std::min(found.staged_rate, found.kernel_line_rate);
         return measure_rows(found);
     }
 
 private:
-    static constexpr std::uint64_t small = MiB; // at this size it is a close call whether threads help
+    static constexpr std::uint64_t small = MiB; // at this size, whether threads help is a close call
 
     std::uint64_t threads() const noexcept { return ground_.engine.wanted_threads() + 1; } // plus the caller
 
@@ -80,7 +81,7 @@ private:
         return median_of_runs([&]() noexcept { return copy(bytes, 1, bytes); }, ns);
     }
 
-    // Copies through the whole buffer, so that the bytes do not come from a cache.
+    // Copies the whole buffer, so that the bytes do not come from a cache.
     std::uint64_t rate_of_one_thread() noexcept {
         std::uint64_t ns = 0;
         const auto copy = [&]() noexcept -> error {

@@ -6,7 +6,7 @@
 
 namespace ferry {
 
-// The memory and the stream to measure with, in the current context.
+// The memory and the stream used for the measurement, in the current context.
 struct staging_ground {
     staging_engine &engine; // prepared for the device
     int device;

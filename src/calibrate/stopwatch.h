@@ -1,4 +1,4 @@
-// Times work on a stream, for a calibration with a limited amount of time.
+// Measures the time of work on a stream, for a calibration with a limited time budget.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace ferry {
 inline constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
 
 inline std::uint32_t rate_in(std::uint64_t bytes, std::uint64_t ns, std::uint64_t fixed_ns) noexcept {
-    // A copy that takes no longer than an empty one says nothing about its bytes. So the bytes count for at least a
-    // quarter of the time.
+    // If a copy takes no longer than an empty copy, the time of its bytes cannot be determined. So the bytes count for
+    // at least a quarter of the time.
     const std::uint64_t of_bytes = std::max(ns - std::min(ns, fixed_ns), std::max<std::uint64_t>(ns / 4, 1));
     return to_fact(bytes * 1000 / of_bytes);
 }
@@ -23,7 +23,7 @@ class stopwatch {
 public:
     explicit stopwatch(const driver_table &cu) noexcept : cu_(cu) {}
 
-    // Begins with `budget_ns` for `rates` calls of rate_of_run.
+    // Starts with a budget of `budget_ns` for `rates` calls of rate_of_run.
     void start(CUstream stream, std::uint64_t budget_ns, int rates) noexcept {
         stream_ = stream;
         deadline_ns_ = clock_ns() + budget_ns;
@@ -52,8 +52,8 @@ public:
     }
 
     // Measures the payload rate of `run(bytes)`, in bytes per microsecond. Copies a multiple of `unit` that takes half
-    // a millisecond, or this rate's share of the time left. A small copy ends before its rate shows, and stays in a
-    // cache. Copies at least `wanted` bytes if that does not take much longer.
+    // a millisecond, or this rate's share of the remaining time. A small copy ends before its rate is measurable, and
+    // stays in a cache. So copies at least `wanted` bytes if that does not take much longer.
     [[gnu::noinline]] error rate_of_run(std::uint64_t unit, std::uint64_t max_bytes, std::uint64_t fixed_ns,
                                         function_ref<error(std::uint64_t)> run, std::uint32_t &rate,
                                         std::uint64_t wanted = 0) noexcept {

@@ -11,8 +11,8 @@ namespace ferry {
 
 namespace {
 
-// Large enough that the bytes of a copy do not stay in a cache of the device. A buffer holds twice the bytes of a copy,
-// for the gaps.
+// Large enough that the bytes of a copy do not stay in a cache of the device. A buffer is twice the size of a copy,
+// which leaves space for the gaps.
 constexpr std::uint64_t max_device_bytes = 256 * MiB, min_device_bytes = 8 * MiB;
 constexpr std::uint64_t max_host_bytes = 64 * MiB;
 
@@ -28,7 +28,7 @@ error leave_room(const driver_table &cu, std::uint64_t &size, std::uint64_t min_
 }
 
 calibration_workspace::~calibration_workspace() {
-    if (stream) cu.cuStreamSynchronize(stream); // a copy may be in flight when another fails
+    if (stream) cu.cuStreamSynchronize(stream); // a copy may still be in flight after another copy failed
     if (surface) cu.cuSurfObjectDestroy(surface);
     if (array) cu.cuArrayDestroy(array);
     for (const CUdeviceptr memory : device)

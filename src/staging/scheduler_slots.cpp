@@ -29,8 +29,9 @@ std::uint32_t staging_scheduler::reserve_slots(staging_launch &launch, std::uint
     if (launches_.has(launch_state::lost)) collect_lost_slots();
     staging_buffers &buffers = *launch.work.buffers;
     std::uint32_t given = 0;
-    const std::uint32_t most = buffers.count / 2; // an earlier launch may need the other half
-    blocks = std::min(blocks, std::max((most - buffers.reserved) / 2, 1U)); // the next copy-engine launch may need some
+    // Half of the slots stay free for an earlier launch, and half of the rest for the next copy-engine launch.
+    const std::uint32_t most = buffers.count / 2;
+    blocks = std::min(blocks, std::max((most - buffers.reserved) / 2, 1U));
     for (; given < blocks && buffers.reserved < most && buffers.free_count != 0; ++given) {
         staging_channel &channel = launch.record.channels[given];
         channel.idle[channel.idle_count++] = buffers.take();
