@@ -13,7 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 # Files and folders whose prose is checked.
-COVERED = ["CONTRIBUTING.md", "docs/contract.md", "docs/staging.md"]
+COVERED = ["CONTRIBUTING.md", "docs/architecture.md", "docs/contract.md", "docs/devices.md", "docs/planning.md",
+           "docs/staging.md"]
 # Generated files, releases, which never change, and the phrases themselves.
 NOT_PROSE = ["tests/abi/releases", "include/ferry/ferry.ffi.h", "tools/prose.py", "tests/tools/prose.py"]
 
