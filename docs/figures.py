@@ -73,16 +73,18 @@ TABLES = {
         *((f"256 MiB within the device in rows of {name}, pitch twice that", "strided", None,
            strided("D2D", width, 256 * MiB // width, 2 * width, 2 * width))
           for width, name in [(64, "64 B"), (1 << 10, "1 KiB"), (64 << 10, "64 KiB")]),
-        ("512³ texels of 4 B out of an array of ferry's", "volume", 512 * MiB, {"copy": "A2D", "array": "3D, ferry's"}),
+        ("512³ texels of 4 B out of a ferry array", "volume", 512 * MiB, {"copy": "A2D", "array": "3D, ferry's"}),
         ("1000 boxes of 16³ texels out of such an array", "volume", None, {"texels": "1000 of 16 x 16 x 16", "box": "bricks"}),
         *((f"4096 pieces of {name}, {where}{suffix}", "batch", None,
            {"copy": copy, "pieces": f"4096 x {name}", "form": form})
           for _, name in PIECE_SIZES for where, copy in DIRECTIONS
           for form, suffix in [("pieces", ""), ("prepared", ", prepared")]),
-        *((f"pieces of 16 B to 1 MiB, 64 MiB in all, {where}{suffix}, beside one copy of 64 MiB", "batch", 64 * MiB,
+        *((f"pieces of 16 B to 1 MiB, 64 MiB in total, {where}{suffix}, compared with one copy of 64 MiB", "batch",
+           64 * MiB,
            {"copy": copy, "form": form})
           for where, copy in [DIRECTIONS[0], DIRECTIONS[2]] for form, suffix in [("pieces", ""), ("prepared", ", prepared")]),
-        ("64 KiB to the device, urgent, behind 512 MiB: median", "urgent", None, {"copy": "H2D", "of the samples": "median"}),
+        ("64 KiB to the device, urgent, while 512 MiB are in flight: median", "urgent", None,
+         {"copy": "H2D", "of the samples": "median"}),
         ("the same: 99th percentile", "urgent", None, {"copy": "H2D", "of the samples": "p99"}),
         ("checking and planning one piece", "batch", None, {"copy": "H2D", "form": "pieces, check and plan"}),
         ("checking and planning one descriptor of a batch", "batch", None,
@@ -91,17 +93,17 @@ TABLES = {
     "pageable": [
         *((f"{size_text(size)} {where}", "pageable", size, pageable(copy))
           for where, copy in DIRECTIONS[:2] for size in PAGEABLE_SIZES),
-        ("1 GiB to pages never touched before", "pageable", GiB, pageable("D2H", "line into untouched pages")),
+        ("1 GiB to new pages", "pageable", GiB, pageable("D2H", "line into untouched pages")),
         *((f"256 MiB in rows of 1 KiB, pitch 2 KiB at both ends, {where}", "pageable", 256 * MiB,
            pageable(copy, "rows of 1 KiB, both 2 KiB apart")) for where, copy in DIRECTIONS[:2]),
-        *((f"512³ texels of 4 B {where} an array of ferry's", "pageable", 512 * MiB,
+        *((f"512³ texels of 4 B {where} a ferry array", "pageable", 512 * MiB,
            pageable(copy, "512 x 512 x 512, ferry's")) for where, copy in [("into", "H2A"), ("out of", "A2H")]),
         *((f"2 GiB by 8 threads on 8 streams, {where}", "pageable", 2 * GiB, pageable(copy, "8 threads, 8 streams"))
           for where, copy in DIRECTIONS[:2]),
     ],
     "returns": [
         (f"{text}, {size_text(size)} {where}", "pageable", size, pageable(copy, f"returns, {what}"))
-        for what, text in [("stream idle", "idle stream"), ("stream busy", "behind a copy in flight"),
+        for what, text in [("stream idle", "idle stream"), ("stream busy", "after a copy in flight"),
                            ("first call", "first call of an instance"),
                            ("first call, staging at open", "first call of an instance that set up staging at open")]
         for where, copy in DIRECTIONS[:2] for size in [64 * KiB, 16 * MiB, 256 * MiB]
@@ -112,7 +114,7 @@ TABLES = {
           for what, does in [("allocate", "`cuMemHostAlloc`, `ferry_host_alloc`"), ("free", "freed")]),
         ("1 GiB copied from it", "pinned-alloc", GiB, {"what": "copy H2D"}),
         ("1 GiB copied to it", "pinned-alloc", GiB, {"what": "copy D2H"}),
-        ("1 GiB of the program's registered and released", "register", GiB, {"pieces": "one"}),
+        ("1 GiB of the program's memory, registered and released", "register", GiB, {"pieces": "one"}),
         ("the same in pieces of 64 MiB", "register", GiB, {"pieces": "of 64 MiB"}),
         ("1 MiB of device memory allocated and freed on a stream", "pool-alloc", MiB, {"pool": "the device's"}),
         *((f"the query of an address in {kind} memory", "address", None, {"memory": kind})
@@ -126,7 +128,7 @@ TABLES = {
 # In these cases raw is no other way of doing the same.
 WITHOUT_RAW = {("pinned-pool", None), ("batch", "pieces, check and plan"), ("batch", "descriptors, check and plan")}
 
-# The chart: rows of ferry-bench beside what python_copies.py calls the same copy.
+# The chart: rows of ferry-bench with the lines of python_copies.py for the same copy.
 CHART = [
     ("256 MiB of pageable memory to the GPU", "pageable", 256 * MiB, pageable("H2D"), "line"),
     ("256 MiB from the GPU to pageable memory", "pageable", 256 * MiB, pageable("D2H"), "line"),
@@ -245,7 +247,7 @@ def python_table(run):
     return markdown(["", *(title for _, title in CONTENDERS)], lines)
 
 
-# The ways of ferry's Python package in python_copies.py, and what C's call of each is.
+# The calls of ferry's Python package in python_copies.py, and the C call of each.
 PYTHON_CALLS = [
     ("`gpu.enqueue` of the same views again", "enqueue, views", ""),
     ("`gpu.enqueue` of addresses (`ferry.memory`)", "enqueue, addresses", ""),
@@ -274,7 +276,7 @@ def python_calls_table(run):
 
 
 def python_package_table(run):
-    """ferry's Python package beside each of the others, on their memory and streams."""
+    """ferry's Python package and each of the other packages, on the same memory and streams."""
     found = {}
     for each in run.python["lines"]:
         found.setdefault((each["what"], each["copy"], each["bytes"]), {})[each["beside"]] = each["GB/s"]
@@ -287,17 +289,17 @@ def python_package_table(run):
             cells += [three_digits(both[one]) if one in both else "" for one in (name, "ferry")]
         lines.append(cells)
     titles = dict(CONTENDERS)
-    return markdown([""] + [head for name in names for head in (titles[name], "ferry beside it")], lines)
+    return markdown([""] + [head for name in names for head in (titles[name], "ferry")], lines)
 
 
 def blocks_of(run):
     opening = run.bench["opening_ns"]
     return {
-        "run": (f"{run.about()}. The driver's figures and ferry's are from one run of `ferry-bench`, those of PyTorch and "
-                f"CuPy from one of `python_copies.py`."),
+        "run": (f"{run.about()}. The figures of the driver and of ferry are from one run of `ferry-bench`. The figures of "
+                f"PyTorch and CuPy are from one run of `python_copies.py`."),
         **{name: speed_table(run, name) for name in TABLES},
-        "opening": (f"Opening an instance takes {time_text(opening['open'])} once the driver is initialised, closing it "
-                    f"{time_text(opening['close'])}."),
+        "opening": (f"Opening an instance takes {time_text(opening['open'])} after the driver is initialised. "
+                    f"Closing it takes {time_text(opening['close'])}."),
         "python": python_table(run),
         "python-package": python_package_table(run),
         "python-calls": python_calls_table(run),

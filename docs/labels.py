@@ -22,7 +22,7 @@ def split(comment):
 
 
 def values_of(text):
-    """{name: what the label Values says about it}; the name "returned" stands for the result."""
+    """{name: what the label Values says about it}; the name "returned" is the result."""
     marks = list(re.finditer(r"(?:^|; )((?:`\w+`(?:, )?)+|returned): ", text))
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
     return {name: text[mark.end():end].rstrip(".") for mark, end in zip(marks, ends)
