@@ -92,7 +92,7 @@ GIVEN = {
         CUDA_TO_FERRY + "#include <driver_types.h>\nstruct cudaMemcpy3DParms p;",
     ("c", "CUDA_MEMCPY3D_BATCH_OP, cudaMemcpy3DBatchOp"): CUDA_TO_FERRY + "CUDA_MEMCPY3D_BATCH_OP op;",
     ("c", "CUDA_MEMSET_NODE_PARAMS, cudaMemsetParams"): CUDA_TO_FERRY + "CUDA_MEMSET_NODE_PARAMS p;",
-    ("c", "One line between addresses"): CUDA_TO_FERRY + """
+    ("c", "Contiguous copies between addresses"): CUDA_TO_FERRY + """
         const void *srcHost;
         CUdeviceptr dstDevice;
         size_t ByteCount;
