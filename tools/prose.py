@@ -13,9 +13,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 # Files and folders whose prose is checked.
-COVERED = ["CONTRIBUTING.md", "docs/architecture.md", "docs/contract.md", "docs/cuda-to-ferry.md", "docs/devices.md",
-           "docs/driver.md", "docs/engines.md", "docs/installing.md", "docs/languages.md", "docs/performance.md",
-           "docs/planning.md", "docs/run.md", "docs/staging.md"]
+COVERED = ["CONTRIBUTING.md", "docs/abi.md", "docs/architecture.md", "docs/contract.md", "docs/cuda-to-ferry.md",
+           "docs/devices.md", "docs/driver.md", "docs/engines.md", "docs/graphics.md", "docs/installing.md",
+           "docs/kernels.md", "docs/languages.md", "docs/performance.md", "docs/planning.md", "docs/protocol.md",
+           "docs/run.md", "docs/security.md", "docs/sharing.md", "docs/staging.md"]
 # Generated files, releases, which never change, and the phrases themselves.
 NOT_PROSE = ["tests/abi/releases", "include/ferry/ferry.ffi.h", "tools/prose.py", "tests/tools/prose.py"]
 
