@@ -78,7 +78,7 @@ private:
         external_memory,
         external_semaphore
     };
-    static constexpr int host = -1; // stands for host memory, which is on no device
+    static constexpr int host = -1; // means host memory, which is on no device
     struct kept {
         kind what = kind::array;
         bool is_queried = false; // by a thread that has unlocked the mutex: the record must stay in place

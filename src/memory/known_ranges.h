@@ -16,7 +16,7 @@ constexpr int range_uses = 6;
 
 struct known_range {
     std::uint64_t first = 0;
-    std::uint64_t size = 0;  // 0: the range that stands for all memory that the driver does not know
+    std::uint64_t size = 0;  // 0: all memory that the driver does not know
     std::uint64_t alias = 0; // device address minus host address, for kernels of the context (trap 15); wraps around
     memory_kind kind = memory_kind::pageable;
     bool is_reached = false;       // kernels of the context can access the range

@@ -293,7 +293,7 @@ void staging_engine::announce(staging_launch &launch) noexcept {
         rest_for(between_tries_ns);
 }
 
-// Launches an empty kernel on a stream of ferry's own, and waits a limited time until it has started. Meanwhile,
+// Launches an empty kernel on an internal stream, and waits a limited time until it has started. Meanwhile,
 // threads wake up for the copy.
 bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked_context &context,
                                           device_buffers &of) noexcept {

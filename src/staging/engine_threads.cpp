@@ -15,7 +15,7 @@ std::uint32_t staging_engine::threads_for_all_devices() const noexcept {
 }
 
 // Whether the threads that are started for a device run on the processors of its NUMA node: a thread then fills slots
-// that lie in memory of its own node. Like the threads of the process they leave half of the processors to the program.
+// that are in memory of its own node. Like the threads of the process they leave half of the processors to the program.
 bool staging_engine::find_home(device_buffers &of, std::uint32_t threads) const noexcept {
     const int node = devices_[of.device].info.numa_node;
     if (!options_.processors_of_node || options_.threads || !is_home(node)) return false;

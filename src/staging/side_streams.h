@@ -1,4 +1,4 @@
-// Streams of ferry's own, on which an empty kernel tests whether the device has a free SM.
+// Internal streams, on which an empty kernel tests whether the device has a free SM.
 #pragma once
 
 #include <atomic>

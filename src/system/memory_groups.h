@@ -40,7 +40,7 @@ using number_reader = function_ref<bool(const char *path, const char *key, std::
 // counts as free. On return, `group` is the topmost parent.
 std::uint64_t memory_left_in(group_version version, memory_group &group, number_reader read) noexcept;
 
-// Same as memory_left_in, for this process. Linux only.
+// Same as memory_left_in, for this process. Exists only on Linux.
 std::uint64_t memory_left_in_groups() noexcept;
 
 } // namespace ferry

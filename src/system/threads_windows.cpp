@@ -7,7 +7,7 @@
 
 #include <process.h>
 
-// Processors are numbered across Windows processor groups, 64 per group. A thread runs in one group only.
+// Processors are numbered across Windows processor groups, 64 per group. A thread runs in only one group.
 namespace ferry {
 
 namespace {

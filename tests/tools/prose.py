@@ -23,7 +23,7 @@ SENTENCES = [
     (["the trace tells it", "what a ticket was told"], ["intellect"]),
     (["the pitch is that of the array", "than those of CUDA"], ["know that official builds"]),
     (["It reads memory only.", "fences also;"], ["a read-only.", "only on Linux", "also works"]),
-    (["if there is none.", "where there is one,"], ["there is one queue"]),
+    (["if there is one.", "where there is one,"], ["there is one queue", "null if there is none."]),
     (["copies without one are faster"], ["without oneself"]),
     (["streams at work"], ["at working copies"]),
     (["memory that lies there", "where they lie"], ["the client relies on it", "lied"]),
