@@ -84,7 +84,9 @@ print(f"some {lately} lately", 'whoever')
 '''
 assert findings("a.py", PYTHON) == [(1, "lies"), (2, "but for"), (4, "lately"), (4, "whoever")]
 assert findings("meson.build", "lies = files('x') # in place of\ntest('it lies')\n") == [(1, "in place of"), (2, "lies")]
-assert findings("a.txt.md", "Nothing to report.\n") == []
+assert findings("a.go", "var lies = 1 // it lies\n") == [(1, "lies")]
+assert findings("a.go", "// Generated: do not edit.\n// It lies.\n") == []
+assert findings("a.md", "Nothing to report.\n") == []
 
 # A phrase that is right where it is.
 prose.ALLOWED = [("docs/a.md", "lies", "a quotation")]
