@@ -1,5 +1,5 @@
-/* Usage: calibrate [FILE]. Measures a device, saves the profile to a file, and loads it as the program's next start
- * would. The explanation of one copy shows what the profile changes. */
+/* Usage: calibrate [FILE]. Measures a device, saves the profile to a file, and loads it as the program would at its
+ * next start. The explanation of one copy shows the effect of the profile. */
 #include <ferry/ferry.h>
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ static void must(int32_t status) {
 static ferry_explanation explain(ferry_instance *ferry, const ferry_copy_desc *copy, const char *when) {
     ferry_explanation found = {.struct_size = sizeof found};
     must(ferry_copy_explain(ferry, copy, &found, NULL));
-    printf("%s: %d ns by the driver, %d ns by a kernel (obstacle %d); goes by the %s\n", when, (int)found.driver_ns,
+    printf("%s: %d ns by the driver, %d ns by a kernel (obstacle %d); route: the %s\n", when, (int)found.driver_ns,
            (int)found.kernel_ns, (int)found.kernel_obstacle, found.route == FERRY_ROUTE_KERNEL ? "kernel" : "driver");
     return found;
 }

@@ -1,5 +1,5 @@
-// For processes that cannot share device memory: both map and register the same pages. One process fills one half while
-// the other process empties the other half, each at the speed of its link.
+// For processes that cannot share device memory: both processes map and register the same pages. One process fills one
+// half while the other process empties the other half, each at the speed of its link.
 #include <ferry/ferry.hpp>
 
 #include <cstdio>
@@ -15,12 +15,12 @@ void check(std::int32_t status) { ferry::status(status).or_throw(); }
 
 int main() try {
     constexpr std::uint64_t half = 4 << 20, chunks = 16, count = chunks * half / sizeof(int);
-    int ends[2], ended = 0; // unrelated processes map pages of shm_open or of a passed memfd
+    int ends[2], ended = 0; // unrelated processes map pages of shm_open or of a shared memfd
     void *const pages = mmap(nullptr, 2 * half, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED || socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return 1;
-    const pid_t reader = fork(); // before the driver starts: a forked child has no driver
+    const pid_t reader = fork(); // before the driver is initialised: a forked child has no driver
     const int other = ends[reader ? 0 : 1];
-    close(ends[reader ? 1 : 0]); // so that each process notices when the other ends
+    close(ends[reader ? 1 : 0]); // so that each process detects the end of the other process
     const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
     auto memory = ferry::device_memory<int>::create(ferry, 0, count).or_throw();
     std::vector<int> numbers(count), received(count);
@@ -41,7 +41,7 @@ int main() try {
     for (std::uint64_t i = 0; i < chunks; ++i) {
         const std::uint64_t device = memory.address() + i * half,
                             host = reinterpret_cast<std::uintptr_t>(pages) + i % 2 * half;
-        char recorded; // a wait takes the last record, so each record is announced
+        char recorded; // a wait uses the last record, so each record is announced
         if ((!reader || i >= 2) && read(other, &recorded, 1) != 1) return 1;
         check(ferry_stream_wait_event(ferry, nullptr, theirs[i % 2]));
         check(ferry_copy_bytes_async(ferry, reader ? host : device, reader ? device : host, half, nullptr, nullptr));

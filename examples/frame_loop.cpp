@@ -38,18 +38,18 @@ struct job_system {
 static std::uint32_t pixels[256][256];
 
 int main() {
-    job_system jobs; // outlives the instance
+    job_system jobs; // must outlive the instance
     ferry_options options = ferry::any_driver();
     options.submit_user = &jobs;
     options.submit = [](void *self, void (*work)(void *), void *argument) -> std::int32_t {
         static_cast<job_system *>(self)->add([=] { work(argument); });
-        return 1; // it will be called
+        return 1; // the work will be called
     };
     const auto ferry = ferry::instance::open(options).or_throw();
     const auto stream = ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
     const auto shape = ferry::array_desc(FERRY_FORMAT_UINT32, 1, 256, 256, 0, FERRY_ARRAY_SURFACE);
     for (int frame = 0; frame < 60; ++frame) {
-        auto texture = ferry::array::create(ferry, 0, shape).or_throw(); // reused once the stream passed it, or new
+        auto texture = ferry::array::create(ferry, 0, shape).or_throw(); // new, or reused after its stream has completed
         ferry::copy_async(ferry, pixels, texture, stream).or_throw();
         jobs.add([&, old = texture.release()] { ferry_array_destroy_async(ferry, old, stream); });
         if (frame % 2) stream.synchronize().or_throw(); // the display's pace

@@ -1,5 +1,5 @@
-// Copies a file to every GPU by one call: load_model [FILE]. Each device reads a part of the file over its own link and
-// passes it on to the others (docs/devices.md). Without an argument the file is a temporary one of 64 MiB.
+// Copies a file to every GPU in one call: load_model [FILE]. Each device reads a part of the file over its own link and
+// forwards it to the other devices (docs/devices.md). Without an argument, uses a temporary file of 64 MiB.
 #include <ferry/ferry.hpp>
 
 #include <cstdio>
@@ -17,7 +17,7 @@ static int make_file() {
     char name[] = "/tmp/ferry-model-XXXXXX";
     const int file = mkstemp(name);
     if (file < 0) return file;
-    unlink(name); // it ends with the process
+    unlink(name); // the file is deleted when the process ends
     std::vector<int> weights(64 << 18);
     std::iota(weights.begin(), weights.end(), 0);
     const std::size_t size = weights.size() * sizeof(int);

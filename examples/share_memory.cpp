@@ -1,4 +1,5 @@
-// Shares device memory with another process: a handle of 256 bytes names it, and an event orders the processes' work.
+// Shares device memory with another process: a handle of 256 bytes identifies it, and an event orders the work of the
+// processes.
 #include <ferry/ferry.hpp>
 
 #include <cstdio>
@@ -16,9 +17,9 @@ int main() try {
     std::vector<int> sent(1 << 20, 42), received(sent.size());
     int ends[2], ended = 1;
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return 1;
-    const pid_t importer = fork(); // before the driver starts: a forked child has no driver
+    const pid_t importer = fork(); // before the driver is initialised: a forked child has no driver
     const int other = ends[importer ? 0 : 1];
-    close(ends[importer ? 1 : 0]); // so that each process notices when the other ends
+    close(ends[importer ? 1 : 0]); // so that each process detects the end of the other process
     const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
     const auto stream = ferry::stream::create(ferry, 0).or_throw();
     if (importer) {
@@ -28,7 +29,7 @@ int main() try {
         const letter letter = {ferry::export_memory(ferry, memory).or_throw(),
                                ferry::export_event(ferry, filled).or_throw()};
         ferry::copy_async(ferry, sent, memory, stream).or_throw();
-        filled.record(stream).or_throw(); // before the letter is sent: the importer waits for the last record
+        filled.record(stream).or_throw(); // before the letter is sent, because the importer waits for the last record
         if (write(other, &letter, sizeof letter) != sizeof letter) return 1;
         if (waitpid(importer, &ended, 0) != importer || ended) return 1; // the importer closes first
         return std::printf("another process has read %zu numbers\n", sent.size()) < 0;

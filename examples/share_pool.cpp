@@ -1,5 +1,5 @@
-// Shares pool memory with another process: a descriptor is sent with the handles. share_memory.cpp shows ordering by
-// events.
+// Shares pool memory with another process: a file descriptor is sent together with the handles. share_memory.cpp shows
+// how to order the work by events.
 #include <ferry/ferry.hpp>
 
 #include <vector>
@@ -29,8 +29,8 @@ int main() { // an uncaught error ends the program with a message
     std::vector<int> sent(1 << 20, 42), received(sent.size());
     int ends[2], ended = 1;
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return 1;
-    const pid_t importer = fork(); // before the driver starts: a forked child has no driver
-    close(ends[importer ? 1 : 0]); // so that each process notices when the other ends
+    const pid_t importer = fork(); // before the driver is initialised: a forked child has no driver
+    close(ends[importer ? 1 : 0]); // so that each process detects the end of the other process
     const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
     letter letter;
     CUmemPoolHandle_st *pool = nullptr;
@@ -53,7 +53,7 @@ int main() { // an uncaught error ends the program with a message
     check(ferry_ipc_import_memory(ferry, &letter.memory, &address, nullptr));
     ferry::copy(ferry, ferry::device_view<int>(0, address, sent.size()), received).or_throw();
     check(ferry_ipc_close_memory(ferry, address, nullptr));
-    ferry.synchronize(0).or_throw(); // memory closes in stream order, and before its pool
+    ferry.synchronize(0).or_throw(); // memory is closed in stream order, before its pool
     check(ferry_ipc_close_pool(ferry, pool));
     return received != sent;
 }

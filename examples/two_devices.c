@@ -1,4 +1,4 @@
-/* Copies from one GPU to another. Peer access is enabled if possible; without it the same copy takes a slower path. */
+/* Copies from one GPU to another. Enables peer access if possible. Without peer access, the same copy is slower. */
 #include <ferry/ferry.h>
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ int main(void) {
     if (!status) status = ferry_instance_get_report(ferry, &report);
     if (!status && report.device_count > 1) peer = 1; /* otherwise both ends are on device 0 */
 
-    /* This first probes with data: some machines report peer access but lose what is sent. */
+    /* This first transfers test data, because some machines report peer access but lose data. */
     const int has_access = !status && peer == 1 && ferry_peer_enable(ferry, 0, peer) == FERRY_SUCCESS;
 
     if (!status) status = ferry_device_alloc(ferry, 0, size, &first, NULL);

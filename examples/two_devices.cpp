@@ -1,4 +1,4 @@
-// Copies from one GPU to another. Peer access is enabled if possible; without it the same copy takes a slower path.
+// Copies from one GPU to another. Enables peer access if possible. Without peer access, the same copy is slower.
 #include <ferry/ferry.hpp>
 
 #include <cstdio>

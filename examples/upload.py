@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bytes to a GPU and back from Python, with nothing but ctypes: upload.py [path of libferry.so]"""
+"""Bytes to a GPU and back from Python, with only ctypes: upload.py [path of libferry.so]"""
 import ctypes
 import sys
 from ctypes import byref, c_char_p, c_int32, c_uint32, c_uint64, c_void_p, create_string_buffer, sizeof

@@ -1,4 +1,4 @@
-/* Copies a box of a host volume to a box of a volume on the GPU, and back. x and width are in bytes, y and z count. */
+/* Copies a box of a host volume to a box of a volume on the GPU, and back. x and width are in bytes. */
 #include <ferry/ferry.h>
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ int main(void) {
     ferry_instance *ferry = NULL;
     uint64_t device_memory = 0, row_pitch = 0;
     int32_t status = ferry_open(&options, &ferry, &error);
-    /* A volume is allocated as one tall image: its slices lie `height` rows apart. */
+    /* A volume is allocated as one tall image: the distance of its slices is `height` rows. */
     if (!status)
         status = ferry_device_alloc_pitched(ferry, 0, width * voxel, height * depth, voxel, &device_memory, &row_pitch,
                                             NULL);

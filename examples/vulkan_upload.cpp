@@ -1,5 +1,5 @@
-// Uploads pageable memory into a buffer of Vulkan's, and lets Vulkan read it: on an NVIDIA GPU, or without one on Mesa's
-// lavapipe and ferry's software driver.
+// Uploads pageable memory to a Vulkan buffer that Vulkan reads: on an NVIDIA GPU, or without a GPU on Mesa's lavapipe
+// and ferry's software driver.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -44,7 +44,7 @@ static std::uint32_t memory_type(VkPhysicalDevice device, std::uint32_t bits, Vk
 struct buffer {
     VkBuffer handle = nullptr;
     VkDeviceMemory memory = nullptr;
-    VkDeviceSize allocated = 0; // what ferry must be told, not the buffer's size
+    VkDeviceSize allocated = 0; // the size that ferry needs, not the buffer's
 };
 
 static buffer make_buffer(VkPhysicalDevice physical, VkDevice device, VkDeviceSize size, bool is_shared) {
@@ -74,7 +74,7 @@ int main() {
     constexpr std::size_t size = std::size_t{16} << 20;
     ferry::instance ferry = ferry::instance::open(ferry::any_driver()).or_throw();
 
-    // The device that both know. Its number in Vulkan says nothing.
+    // Finds the device that both use. Its number in Vulkan may differ.
     auto application = make<VkApplicationInfo>(VK_STRUCTURE_TYPE_APPLICATION_INFO);
     application.apiVersion = VK_API_VERSION_1_2;
     auto instance_info = make<VkInstanceCreateInfo>(VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
@@ -97,7 +97,7 @@ int main() {
         std::puts("no device that Vulkan and ferry share");
         return 77;
     }
-    const bool shares_semaphores = has(physical, "VK_KHR_external_semaphore_fd"); // lavapipe does not
+    const bool shares_semaphores = has(physical, "VK_KHR_external_semaphore_fd"); // lavapipe cannot share them
 
     const float priority = 1;
     auto queues = make<VkDeviceQueueCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO);
@@ -128,7 +128,7 @@ int main() {
     const buffer target = make_buffer(physical, device, size, true);
     const buffer seen = make_buffer(physical, device, size, false);
 
-    // The upload. The call returns at once; the semaphore gets the value 1 when all bytes are there.
+    // The upload. The call returns at once, and the semaphore gets the value 1 when all bytes have arrived.
     std::vector<std::uint32_t> data(size / sizeof(std::uint32_t));
     for (std::size_t i = 0; i < data.size(); ++i)
         data[i] = static_cast<std::uint32_t>(i * 2654435761U);
@@ -140,7 +140,7 @@ int main() {
         if (shares_semaphores) {
             auto signal = ferry::vulkan::import(ferry, device_number, device, uploaded, true).or_throw();
             signal.signal(stream, 1).or_throw();
-            stream.synchronize().or_throw(); // only because `signal` ends here
+            stream.synchronize().or_throw(); // only because `signal` is destroyed here
         } else {
             stream.synchronize().or_throw();
             auto value = make<VkSemaphoreSignalInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO);
@@ -149,11 +149,11 @@ int main() {
             CHECK(vkSignalSemaphore(device, &value));
         }
         memory.release_async(stream).or_throw();
-        stream.synchronize().or_throw();  // the next call leaves what a stream has not passed
+        stream.synchronize().or_throw();  // trim_deferred keeps objects in use on a stream
         ferry.trim_deferred().or_throw(); // waits for running work: not in every frame
     }
 
-    // Vulkan waits for it and reads.
+    // Vulkan waits for the upload and reads the buffer.
     const auto pool_info = make<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
     VkCommandPool pool = nullptr;
     CHECK(vkCreateCommandPool(device, &pool_info, nullptr, &pool));

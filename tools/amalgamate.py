@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the library as one file that any build system can compile: amalgamate.py FOLDER [DEPFILE]
 
-FOLDER gets ferry.cpp and the public headers. The sources are those of src/meson.build, in its order. Each header of
-src/ comes once, before the first file that includes it. The public header stays a file of its own. DEPFILE lists what
+FOLDER gets ferry.cpp and the public headers. The sources are listed in src/meson.build, in the same order. Each
+header of src/ appears once, before the first file that includes it. The public header stays a file of its own. DEPFILE lists what
 was read, for a build system.
 """
 import re

@@ -16,7 +16,7 @@ need() {
         echo "missing packages (Debian's names):$missing" >&2
         exit 1
     fi
-    # Another apt may be at work: wait for it.
+    # Another apt may be running: wait for it.
     apt-get -o DPkg::Lock::Timeout=300 update -qq
     # shellcheck disable=SC2086 # one word per package
     DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -qq --no-install-recommends $missing </dev/null

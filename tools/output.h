@@ -1,4 +1,4 @@
-// The end of a tool: text that could not be written, as on a full disk, is an error.
+// Detects output that a tool could not write, for example because the disk is full.
 #pragma once
 
 #include <cerrno>
@@ -8,7 +8,7 @@
 
 namespace ferry_tools {
 
-// Returns the exit code of a tool that would end with `code`. std::cout writes through stdout.
+// Returns the exit code of a tool that would otherwise end with `code`. std::cout writes through stdout.
 inline int exit_code(const char *tool, int code) {
     errno = 0;
     if (std::cout.flush() && std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;

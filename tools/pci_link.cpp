@@ -5,7 +5,7 @@
 
 namespace {
 
-// The system describes a link as "32.0 GT/s PCIe" and "16".
+// Parses the system's description of a link, such as "32.0 GT/s PCIe" and "16".
 std::optional<pci_link> read_link(const std::string &folder, const std::string &which) {
     pci_link found;
     std::ifstream speed(folder + "/" + which + "_link_speed"), width(folder + "/" + which + "_link_width");

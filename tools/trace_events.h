@@ -1,4 +1,5 @@
-// ferry's trace as events of Chrome's trace format, which Perfetto and chrome://tracing open. Needs libc alone.
+// Writes ferry's trace as events of Chrome's trace format, which Perfetto and chrome://tracing open. Depends on libc
+// only in its C parts.
 #pragma once
 
 #include <cinttypes>
@@ -10,7 +11,7 @@
 
 namespace trace_events {
 
-// A time as text. printf's %f would write a decimal comma in some locales, and JSON has none.
+// A time as text. printf's %f would write a decimal comma in some locales, which JSON does not allow.
 struct microseconds {
     char text[32];
 
@@ -26,11 +27,11 @@ inline const char *name_of_routes(std::uint32_t routes) noexcept {
     return routes ? "several routes" : names[0];
 }
 
-// Writes the beginning and the end of what a call enqueued, each behind a comma and a line break. `event` is of
-// FERRY_PHASE_DONE. Returns the length.
+// Writes the beginning and the end of the work that a call has enqueued, each after a comma and a line break. `event`
+// must have the phase FERRY_PHASE_DONE. Returns the length.
 inline int write_on_stream(char *line, std::size_t size, const ferry_trace_event &event, int process) noexcept {
     const char *const name = name_of_routes(event.routes);
-    // Two instances number their events alike, and two threads may begin a call at once.
+    // Two instances use the same event numbers, and two threads may start a call at the same time.
     return std::snprintf(
         line, size,
         ",\n{\"name\": \"%s\", \"cat\": \"stream\", \"ph\": \"b\", \"ts\": %s, \"pid\": %d, "

@@ -1,4 +1,4 @@
-// A device of Vulkan that ferry knows too, and the objects of Vulkan that ferry copies to. Throws std::runtime_error.
+// A device that both Vulkan and ferry use, and the Vulkan objects that ferry copies to. Throws std::runtime_error.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ struct vulkan_device {
     VkPhysicalDevice physical = nullptr;
     VkDevice device = nullptr;
     VkQueue queue = nullptr;
-    int number = -1;                 // of the device in ferry
+    int number = -1;                 // the device's number in ferry
     bool exports_semaphores = false; // lavapipe does not
     bool is_software = false;        // ferry's software driver cannot map images of optimal tiling
 
@@ -81,7 +81,7 @@ private:
         const char *const extensions[] = {"VK_KHR_external_memory_fd", "VK_KHR_external_semaphore_fd"};
         const float priority = 1;
         auto queues = make<VkDeviceQueueCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO);
-        queues.queueCount = 1; // of family 0, which draws with all drivers that this example knows
+        queues.queueCount = 1; // of family 0, which can draw with all drivers that this example was tried on
         queues.pQueuePriorities = &priority;
         auto timelines = make<VkPhysicalDeviceTimelineSemaphoreFeatures>(
             VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES);
@@ -100,7 +100,7 @@ private:
 class vulkan_memory {
 public:
     vulkan_memory() = default;
-    // `image`: the memory is for this image alone.
+    // `image`: the image to which the memory is dedicated.
     vulkan_memory(const vulkan_device &on, const ferry::instance *importer, const VkMemoryRequirements &needed,
                   VkMemoryPropertyFlags wanted, VkImage image = nullptr)
         : device_(on.device) {
@@ -118,7 +118,7 @@ public:
                 ferry::vulkan::import(*importer, on.number, device_, handle, needed.size, image != nullptr).or_throw();
     }
     void free() {
-        if (handle) vkFreeMemory(device_, handle, nullptr); // ferry's import keeps the bytes alive
+        if (handle) vkFreeMemory(device_, handle, nullptr); // ferry's import keeps the memory alive
         handle = nullptr;
     }
 
@@ -129,7 +129,7 @@ private:
     VkDevice device_ = nullptr;
 };
 
-// A buffer that ferry writes, or without an importer one that the host reads.
+// A buffer that ferry writes, or without an importer a buffer that the host reads.
 class vulkan_buffer {
 public:
     vulkan_buffer(const vulkan_device &on, const ferry::instance *importer, VkDeviceSize size, VkBufferUsageFlags usage)
@@ -163,10 +163,10 @@ private:
     VkDevice device_;
 };
 
-// An image that shaders read. ferry writes an imported one in the layout GENERAL; the renderer copies to others.
+// An image that shaders read. ferry writes imported images in the layout GENERAL; the renderer copies to other images.
 class texture {
 public:
-    // An import takes some tenths of a millisecond: where a level begins, or in a job.
+    // An import takes several tenths of a millisecond: do it at the start of a level, or in a job.
     texture(const vulkan_device &on, const ferry::instance *importer, std::uint32_t side) : device_(on.device) {
         auto shared = make<VkExternalMemoryImageCreateInfo>(VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO);
         shared.handleTypes = ferry::vulkan::memory_handle_type;
@@ -178,7 +178,7 @@ public:
         info.samples = VK_SAMPLE_COUNT_1_BIT;
         info.usage = VK_IMAGE_USAGE_SAMPLED_BIT | VK_IMAGE_USAGE_TRANSFER_DST_BIT;
         if (importer && on.is_software) info.tiling = VK_IMAGE_TILING_LINEAR;
-        // Pageable memory reaches storage images by a kernel, more than twice as fast as others.
+        // A kernel copies pageable memory to storage images, more than twice as fast as to other images.
         if (importer && !on.is_software) info.usage |= VK_IMAGE_USAGE_STORAGE_BIT;
         VK_CHECK(vkCreateImage(device_, &info, nullptr, &image));
         VkMemoryRequirements needed;
@@ -201,13 +201,13 @@ public:
     texture(const texture &) = delete;
     texture &operator=(const texture &) = delete;
 
-    const ferry_place &place() const { return place_; } // of an imported one, for copies of ferry's
-    // Gives up ferry's import behind the copies on `stream`. The rest ends with this object, once Vulkan has drawn.
+    const ferry_place &place() const { return place_; } // of an imported image, for ferry's copies
+    // Ends ferry's import after the copies on `stream`. The rest ends with this object, after Vulkan has drawn.
     void end_import(const ferry::stream &stream) { memory_.of_ferry.release_async(stream).or_throw(); }
 
     VkImage image = nullptr;
     VkImageView view = nullptr;
-    VkDescriptorSet set = nullptr; // the renderer's
+    VkDescriptorSet set = nullptr; // owned by the renderer
 
 private:
     ferry_place find_place(const vulkan_device &on, const VkImageCreateInfo &info) const {
@@ -227,7 +227,8 @@ private:
     ferry_place place_ = {};
 };
 
-// A timeline that Vulkan and ferry's streams wait for and signal. Where the driver exports none, the host takes part.
+// A timeline semaphore that Vulkan and ferry's streams wait for and signal. If the driver cannot export one, the host
+// takes part.
 class shared_timeline {
 public:
     shared_timeline(const vulkan_device &on, const ferry::instance &ferry) : device_(on.device) {
@@ -257,7 +258,7 @@ public:
         info.pValues = &value;
         VK_CHECK(vkWaitSemaphores(device_, &info, UINT64_MAX));
     }
-    // Without an exported semaphore the host must have seen the value.
+    // Without an exported semaphore, the host must have seen the value.
     void make_wait(const ferry::stream &stream, std::uint64_t value) const {
         if (of_ferry_) of_ferry_.wait(stream, value).or_throw();
     }
@@ -267,7 +268,7 @@ public:
             auto info = make<VkSemaphoreSignalInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO);
             info.semaphore = semaphore;
             info.value = value;
-            vkSignalSemaphore(device, &info); // fails only where the device is lost
+            vkSignalSemaphore(device, &info); // fails only if the device is lost
         };
         stream.notify(on_host).or_throw();
     }

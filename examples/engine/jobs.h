@@ -1,5 +1,5 @@
-// A job system as engines have it. One thread runs nothing but moves, ferry's work: a job that calls the driver may wait
-// for a copy, and the copy waits for a move.
+// A job system as in game engines. One thread runs only moves, which are ferry's work: a job that calls the driver may
+// wait for a copy, and the copy waits for a move.
 #pragma once
 
 #include <condition_variable>

@@ -1,11 +1,11 @@
-// The frame loop of an engine without a window. Textures, vertices and constants reach Vulkan by ferry while frames are
-// drawn; the main thread waits for the display alone. docs/engines.md explains the steps.
+// The frame loop of an engine without a window. ferry uploads textures, vertices and constants to Vulkan while frames
+// are drawn; the main thread waits only for the display. docs/engines.md explains the steps.
 //
 //   engine [--frames N] [--rate HZ] [--limit-us N] [--own-threads 1]
 //
-// Compares screenshots with frames that the processor has drawn. --limit-us: fails if a call of ferry's on the main thread
-// took longer, but for calls in which the system gave the processor to another thread. --own-threads: ferry moves bytes by
-// threads of its own, not by the job system's.
+// Compares screenshots with frames that the processor has drawn. --limit-us: fails if a ferry call on the main thread
+// took longer, except for calls during which the system ran another thread. --own-threads: ferry moves bytes on its own
+// threads instead of the job system's threads.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -23,7 +23,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::uint32_t pictures = 512;      // of tiles, in the file
-constexpr std::uint64_t backdrop_frames = 4; // so often comes a new backdrop
+constexpr std::uint64_t backdrop_frames = 4; // interval between new backdrops
 constexpr std::size_t backdrop_texels = std::size_t{frame_size} * frame_size;
 
 std::uint32_t texel(std::uint32_t picture, std::uint32_t index) {
@@ -34,7 +34,7 @@ std::uint32_t texel(std::uint32_t picture, std::uint32_t index) {
 
 // ---- What is streamed
 
-// A file of pictures, mapped: pageable memory whose pages arrive when somebody touches them.
+// A file of pictures, mapped: pageable memory whose pages arrive when they are first touched.
 class pack_file {
 public:
     pack_file() {
@@ -77,7 +77,7 @@ struct request {
 class loader {
 public:
     loader(job_system &jobs, const pack_file &pack) : jobs_(jobs), pack_(pack) {}
-    // Every second picture is unpacked, the others are read from the mapping.
+    // Every second picture is unpacked, and the other pictures are read from the mapping.
     void ask_for(std::uint32_t tile, std::uint32_t picture) {
         ++asked_;
         if (picture % 2 == 0) return finish({tile, picture, pack_[picture], {}});
@@ -96,7 +96,7 @@ public:
         --asked_;
         return true;
     }
-    std::size_t asked() const { return asked_; } // and not taken
+    std::size_t asked() const { return asked_; } // and not taken yet
 
 private:
     void finish(request made) {
@@ -107,7 +107,7 @@ private:
     const pack_file &pack_;
     std::mutex mutex_;
     std::deque<request> ready_;
-    std::size_t asked_ = 0; // the main thread's
+    std::size_t asked_ = 0; // used only by the main thread
 };
 
 struct piece_list {
@@ -129,7 +129,7 @@ enum step { waiting, constants, pieces, backdrop, signalling, whole_frame, steps
 constexpr const char *step_names[] = {"wait", "constants", "pieces", "backdrop", "signal", "frame"};
 
 struct stopwatch {
-    // Adds the time of call(). A call during which the system took the processor away is counted apart.
+    // Adds the time of call(). A call during which the system ran another thread is counted separately.
     template <class Call> void time(step of, const Call &call) {
         rusage before = {}, after = {};
         getrusage(RUSAGE_THREAD, &before);
@@ -172,7 +172,7 @@ struct stopwatch {
 struct scene {
     static constexpr std::uint32_t none = UINT32_MAX;
     std::array<std::uint32_t, tiles> picture_of = {};
-    std::uint64_t shift = 0; // how far the tiles have moved
+    std::uint64_t shift = 0; // distance by which the tiles have moved
     std::uint32_t tint = 0, backdrop = 0;
 
     std::uint32_t position_of(std::uint32_t tile) const { return static_cast<std::uint32_t>((tile + shift) % tiles); }
@@ -232,7 +232,7 @@ public:
         begun_ = steady_clock::now();
         begin_level();
         for (frame_ = 1; frame_ <= given_.frames; ++frame_) {
-            // The display's pace. These frames have been drawn, so what they used may be written.
+            // The pace of the display. These frames have been drawn, so the memory that they used may be written.
             const std::uint64_t passed = frame_ > frames_in_flight ? frame_ - frames_in_flight : 0;
             rendered_.wait_on_host(passed);
             choose_content(passed);
@@ -255,7 +255,7 @@ public:
 private:
     static ferry::instance open(job_system &jobs, bool own_threads) {
         ferry_options options = ferry::any_driver();
-        options.staging = FERRY_STAGING_AT_OPEN; // the first copy must not load kernels behind a stream that waits
+        options.staging = FERRY_STAGING_AT_OPEN; // the first copy must not load kernels after work on a waiting stream
         if (own_threads) return ferry::instance::open(options).or_throw();
         options.submit_user = &jobs;
         options.submit = [](void *self, void (*work)(void *), void *argument) -> std::int32_t {
@@ -265,7 +265,7 @@ private:
         return ferry::instance::open(options).or_throw();
     }
 
-    // ---- Levels: here the main thread may wait
+    // ---- Levels: here the main thread may block
 
     void begin_level() {
         for (std::size_t i = 0; i < tiles + frames_in_flight * tiles_per_frame; ++i) {
@@ -282,7 +282,7 @@ private:
         scene_.picture_of.fill(scene::none);
         warm_up();
     }
-    // The first call of a kind allocates memory. The bytes do not matter.
+    // The first call of each kind allocates memory. The bytes are irrelevant.
     void warm_up() {
         pieces_.clear();
         for (std::uint32_t i = 0; i < tiles_per_frame; ++i)
@@ -301,7 +301,7 @@ private:
         }
         free_.clear();
         textures_.clear();
-        stream_.synchronize().or_throw(); // trim_deferred leaves what a stream has not passed
+        stream_.synchronize().or_throw(); // trim_deferred keeps objects that are still in use on a stream
         ferry_.trim_deferred().or_throw();
     }
     void change_level() {
@@ -314,9 +314,9 @@ private:
         stream_.synchronize().or_throw();
     }
 
-    // ---- Frames: here it may not
+    // ---- Frames: here the main thread must not block
 
-    // Which pictures of tiles this frame gets, at most tiles_per_frame.
+    // Chooses the pictures of tiles that this frame gets, at most tiles_per_frame.
     void choose_content(std::uint64_t passed) {
         while (!sources_.empty() && sources_.front().frame <= passed)
             sources_.pop_front(); // drawn, so uploaded
@@ -340,7 +340,7 @@ private:
         scene_.tint = static_cast<std::uint32_t>(frame_) * 0x01030507U;
     }
 
-    // All that ferry does in a frame.
+    // All ferry calls of a frame.
     void upload(std::uint64_t passed) {
         auto &corners = corners_[frame_ % frames_in_flight];
         lay_out(scene_, corners);
@@ -350,7 +350,7 @@ private:
             tint[channel] = scene_.tint >> 8 * channel & 255U;
 
         watch_.time(waiting, [&] { rendered_.make_wait(stream_, passed); });
-        watch_.time(constants, [&] { // small, and not behind what other streams copy
+        watch_.time(constants, [&] { // small, and not after copies of other streams
             ferry::copy_async(ferry_, ferry::host_view<std::uint32_t>(tint, 4), draws_.constants_of(frame_), stream_,
                               FERRY_COPY_URGENT)
                 .or_throw();
@@ -363,7 +363,7 @@ private:
         watch_.time(signalling, [&] { uploaded_.make_signal(stream_, frame_); });
         watch_.end_frame();
     }
-    // One copy, from pageable memory straight into the image.
+    // One copy, from pageable memory directly into the image.
     void copy_backdrop(const texture &to) {
         const std::vector<std::uint32_t> &from = backdrop_pixels_[backdrop_ % backdrop_pixels_.size()];
         scene_.backdrop = backdrop_id(backdrop_);
@@ -407,10 +407,10 @@ private:
 
     struct unused_texture {
         texture *unused;
-        std::uint64_t last_use; // the frame that draws it last
+        std::uint64_t last_use; // the last frame that draws it
     };
     struct kept_source {
-        std::uint64_t frame; // whose copies read it
+        std::uint64_t frame; // the frame whose copies read it
         std::vector<std::uint32_t> bytes;
     };
 
@@ -426,10 +426,10 @@ private:
     std::array<vertex, vertices> corners_[frames_in_flight] = {};
     std::vector<std::unique_ptr<texture>> textures_;
     std::deque<unused_texture> free_;
-    // While a frame in flight draws one, ferry writes another.
+    // While a frame in flight draws one backdrop, ferry writes another.
     std::array<std::unique_ptr<texture>, frames_in_flight> backdrops_;
     std::array<std::vector<std::uint32_t>, 3> backdrop_pixels_;
-    std::size_t backdrop_ = 0; // the number of the last one shown
+    std::size_t backdrop_ = 0; // index of the last backdrop shown
     std::deque<kept_source> sources_;
     loader loads_{jobs_, pack_};
     piece_list pieces_;

@@ -87,7 +87,7 @@ void renderer::make_target() {
     subpass.pipelineBindPoint = VK_PIPELINE_BIND_POINT_GRAPHICS;
     subpass.colorAttachmentCount = 1;
     subpass.pColorAttachments = &reference;
-    // The screenshot of the frame before, then this frame, then its screenshot.
+    // The screenshot of the previous frame, then this frame, then its screenshot.
     const VkSubpassDependency order[] = {
         {VK_SUBPASS_EXTERNAL, 0, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT,
          VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT, VK_ACCESS_TRANSFER_READ_BIT,
@@ -226,7 +226,7 @@ void change_layout(VkCommandBuffer commands, const texture &of, VkImageLayout fr
     vkCmdPipelineBarrier(commands, before, after, 0, 0, nullptr, 0, nullptr, 1, &barrier);
 }
 
-// The new pictures of tiles, from the upload buffer. No frame in flight draws their textures.
+// Copies the new pictures of tiles from the upload buffer. No frame in flight draws their textures.
 void copy_tiles(VkCommandBuffer commands, VkBuffer from, const std::vector<tile_upload> &uploads) {
     constexpr VkPipelineStageFlags copies = VK_PIPELINE_STAGE_TRANSFER_BIT,
                                    draws = VK_PIPELINE_STAGE_FRAGMENT_SHADER_BIT;

@@ -1,5 +1,5 @@
-// Draws a frame of tiles, each with a texture of its own, into an image without a window. Knows nothing of when bytes
-// arrive: the frame loop does.
+// Draws a frame of tiles, each with its own texture, into an image without a window. The frame loop, not the renderer,
+// tracks when bytes arrive.
 #pragma once
 
 #include <array>
@@ -23,13 +23,13 @@ constexpr std::size_t tile_bytes = texels * sizeof(std::uint32_t), tiles_per_fra
 constexpr std::size_t vertex_bytes = vertices * sizeof(vertex),
                       upload_bytes = vertex_bytes + tiles_per_frame * tile_bytes;
 
-// A tile's new picture: bytes from `offset` on of the frame's upload buffer.
+// A tile's new picture: bytes of the frame's upload buffer, starting at `offset`.
 struct tile_upload {
     texture *to;
     VkDeviceSize offset;
 };
 
-// What a frame shows.
+// The contents of a frame.
 struct picture {
     std::array<texture *, tiles> tile_textures = {};
     texture *backdrop = nullptr; // of frame_size, imported
@@ -45,16 +45,16 @@ public:
 
     void make_set(texture &of, VkImageLayout layout);
     void free_set(texture &of) { VK_CHECK(vkFreeDescriptorSets(on_.device, descriptors_, 1, &of.set)); }
-    // Waits for the device: where a level begins, not in a frame.
+    // Waits for the device: call it at the start of a level, not in a frame.
     void make_general(texture &of);
 
-    // Draws frame number `frame` behind `uploaded`, and sets `rendered` to the same value.
+    // Draws frame number `frame` after `uploaded`, and sets `rendered` to the same value.
     void draw(std::uint64_t frame, const picture &shown, const shared_timeline &uploaded,
               const shared_timeline &rendered, bool with_screenshot);
-    // Of the last frame with a screenshot, once that has been drawn.
+    // The pixels of the last frame with a screenshot, valid once that frame has been drawn.
     const std::uint32_t *screenshot() const { return static_cast<const std::uint32_t *>(screen_.host); }
 
-    // What the frame loop writes for a frame.
+    // The memory that the frame loop writes for a frame.
     ferry::device_view<std::uint8_t> upload_buffer_of(std::uint64_t frame) const { return slot_of(frame).upload_view; }
     ferry::device_view<std::uint32_t> constants_of(std::uint64_t frame) const { return slot_of(frame).constant_view; }
 

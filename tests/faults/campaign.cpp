@@ -1,13 +1,13 @@
-// Lets each driver call that a scenario makes fail in turn, and reports every expectation that did not hold.
+// Makes each driver call of a scenario fail in turn, and reports every expectation that was not met.
 //
-// For each scenario a first run counts the calls of each entry point. Then each of these calls fails in a run of its
-// own: once or from then on, with an ordinary refusal or with a status that says a context is dead. A run is a process
-// that opens the driver anew. A run that does not end is stopped and counted. FERRY_TEST_DRIVER names the driver.
+// For each scenario, a first run counts the calls of each entry point. Then each of these calls fails in a separate
+// run: once or from then on, with an ordinary error or with a status that reports a dead context. A run is a process
+// that opens the driver again. A run that does not end is killed and counted. FERRY_TEST_DRIVER selects the driver.
 //
 //   test-faults [--scenario=TEXT] [--entry=NAME] [--nth=N] [--mode=TEXT] [--jobs=N] [--limit=SECONDS]
 //
-// FERRY_FAULT_SECONDS stops the campaign after that many seconds. The cases then come in an order that FERRY_FAULT_SEED
-// chooses; the seed is printed.
+// FERRY_FAULT_SECONDS stops the campaign after that many seconds. The order of the cases is then random, determined by
+// FERRY_FAULT_SEED. The seed is printed.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -34,17 +34,17 @@ namespace {
 
 struct fault_mode {
     const char *name;
-    CUresult result; // CUDA_SUCCESS: the refusal that is natural for the entry point
+    CUresult result; // CUDA_SUCCESS: an error that is typical of the entry point
     bool sticky;
 };
 constexpr fault_mode fault_modes[] = {
     {"once unknown", CUDA_ERROR_UNKNOWN, false},      {"once refused", CUDA_SUCCESS, false},
-    {"once dead", CUDA_ERROR_ILLEGAL_ADDRESS, false}, // as if another context had failed
+    {"once dead", CUDA_ERROR_ILLEGAL_ADDRESS, false}, // as if another context had died
     {"sticky unknown", CUDA_ERROR_UNKNOWN, true},     {"sticky refused", CUDA_SUCCESS, true},
 };
 
 CUresult natural_refusal(const std::string &entry) {
-    // Other statuses would mean that the memory to release has already ended with its context.
+    // Other statuses would mean that the memory to be released was already freed with its context.
     for (const char *const part : {"Unregister", "FreeHost"})
         if (entry.find(part) != std::string::npos) return CUDA_ERROR_NOT_PERMITTED;
     for (const char *const part : {"Alloc", "Create", "Register", "Load", "Retain", "Import", "Open", "EnablePeer"})
@@ -125,7 +125,7 @@ void print_stack(int) {
     static_cast<void>(!write(1, end, sizeof end - 1));
 }
 
-// Prints the stacks of all threads, except of those that block signals.
+// Prints the stacks of all threads, except threads that block signals.
 void stop_hung_run(int) {
     running->add(finding::hang, "in %s", running->last_call);
     if (DIR *const tasks = opendir("/proc/self/task")) {
@@ -133,7 +133,7 @@ void stop_hung_run(int) {
             if (const int thread = std::atoi(one->d_name)) {
                 syscall(SYS_tgkill, getpid(), thread, SIGUSR1);
                 std::this_thread::sleep_for(
-                    std::chrono::milliseconds(20)); // so that the stacks come one after the other
+                    std::chrono::milliseconds(20)); // so that the stacks are printed one after another
             }
     }
     _exit(status_hang);
@@ -155,10 +155,10 @@ void stop_hung_run(int) {
         of.run(run);
     }
     std::fflush(nullptr);
-    _exit(0); // a sanitizer that has found something changes this status
+    _exit(0); // a sanitizer with findings changes this status
 }
 
-// Runs processes side by side, each with its own verdict and output.
+// Runs several processes in parallel, each with its own verdict and output.
 class runner {
 public:
     explicit runner(int jobs) : slots_(static_cast<std::size_t>(jobs)) {
@@ -299,7 +299,7 @@ private:
         const char *const given = std::getenv("FERRY_FAULT_SEED");
         const unsigned seed = given ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device()();
         std::printf("FERRY_FAULT_SEED=%u\n", seed);
-        // Runs end in any order, so their counts come in any order.
+        // Runs end in any order, so their counts arrive in any order.
         std::sort(cases_.begin(), cases_.end(), [](const fault_case &one, const fault_case &other) {
             return std::tuple(std::string(one.of->name), std::string(one.entry), one.nth, one.mode) <
                    std::tuple(std::string(other.of->name), std::string(other.entry), other.nth, other.mode);

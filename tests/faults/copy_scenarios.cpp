@@ -111,7 +111,7 @@ void rows_by_kernels(trial &t) {
 
 // ---- Staged
 
-// Makes small copies take several chunks and launches. Must be called before the first of them.
+// Makes small copies use several chunks and launches. Must be called before the first copy.
 void cut_small(trial &t, bool refuses_work = false) {
     staged_options options;
     options.slot_size = 16384;
@@ -165,11 +165,11 @@ void staged_as_the_plan_says(trial &t) {
     copy_and_compare(t, host, {}, device, {}, shape.width, 1, 1, 0, true);
     copy_and_compare(t, device, {}, host, {1}, shape.width - 1, 1, 1, 0, true);
     copy_and_compare(t, host, {}, device, {}, 3000, 1, 1, 0,
-                     true); // a small copy, which the driver may read inside the call
+                     true); // a small copy, which the driver may read within the call
     copy_and_compare(t, host, {}, device, {}, shape.width, 1, 1, 0, false);
 }
 
-// Enqueues several copies on one stream and a second one, then waits for all.
+// Enqueues several copies on two streams, then waits for all.
 void staged_many(trial &t) {
     t.open();
     cut_small(t);
@@ -269,11 +269,11 @@ void staged_by_a_pool(trial &t, bool (*is_full)(int nth)) {
 void staged_by_threads_of_the_program(trial &t) { staged_by_a_pool(t, nullptr); }
 void staged_by_a_pool_that_runs_work_itself(trial &t) { staged_by_a_pool(t, program_threads::always); }
 
-// Enqueues copies behind a held stream, lets other calls fail, then releases the stream.
+// Enqueues copies on a blocked stream, makes other calls fail, then unblocks the stream.
 void other_calls_beside_staged_copies(trial &t) {
     t.open();
     cut_small(t);
-    // Unless staging is prepared, a copy may wait for the held stream.
+    // Unless staging is prepared, a copy may wait for the blocked stream.
     if (!CALL(t, ferry_staging_prepare, t.ferry, 0)) return;
     CUstream_st *second = nullptr;
     CUevent_st *event = nullptr;
@@ -400,7 +400,7 @@ void batches(trial &t) {
     test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape), other(place_kind::device, shape),
         pageable(place_kind::pageable, shape), array(place_kind::array_2d, {.width = 256, .height = 300});
     pinned.fill(1), device.fill(2), other.fill(3), pageable.fill(4), array.fill(5);
-    // Boxes for a kernel, lines, pageable memory and an array.
+    // Boxes for a kernel, contiguous copies, pageable memory and an array.
     std::vector<ferry_copy_desc> copies;
     struct planned {
         test_place *from, *to;
@@ -443,7 +443,7 @@ struct pieces {
     }
 };
 
-// Synchronously, then twice on the stream. `expect` is told whether a call succeeded.
+// Copies synchronously, then twice on the stream. The argument of `expect` is whether a call succeeded.
 void copy_three_times(trial &t, const pieces &all, const std::function<void(bool)> &expect) {
     expect(CALL(t, ferry_copy_pieces, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
                 all.sizes.size(), 0, t.error()));
@@ -478,7 +478,7 @@ void pieces_with(trial &t, std::uint32_t instance_flags) {
     };
     copy_three_times(t, all, expect);
 }
-// Pieces of pageable memory, all in one staged copy for each direction.
+// Pieces of pageable memory, all in one staged copy per direction.
 void pieces_staged(trial &t) {
     ferry_options options = t.options();
     options.copy_flags = FERRY_COPY_BY_STAGING;
@@ -503,7 +503,7 @@ void pieces_staged(trial &t) {
     copy_three_times(t, all, expect);
 }
 
-// Sources that are read before the call returns, small and large, behind other work and not.
+// Sources that are read before the call returns: small and large, after other work and on an idle stream.
 void sources_read_early(trial &t) {
     t.open();
     cut_small(t);
@@ -541,7 +541,7 @@ void destinations_written(trial &t) {
         const auto expect = [&](bool succeeded) {
             t.expect_copy(succeeded, device, {}, large, {}, 150'000);
             t.expect_copy(succeeded, device, {3}, small, {}, 4000);
-            t.compare(); // without a wait
+            t.compare(); // without waiting
         };
         const bool one = CALL(t, ferry_copy_async, t.ferry, &both[0], t.stream, nullptr, t.error());
         const bool other = CALL(t, ferry_copy_async, t.ferry, &both[1], t.stream, nullptr, t.error());
@@ -562,7 +562,7 @@ void prepared_batches(trial &t) {
     test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape), other(place_kind::device, shape),
         pageable(place_kind::pageable, shape);
     pinned.fill(1), device.fill(2), other.fill(3), pageable.fill(4);
-    // Changeable pieces, which have a table.
+    // Pieces whose addresses can change, which use a table.
     constexpr std::uint64_t count = 250;
     pieces to_device, to_other;
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -585,7 +585,7 @@ void prepared_batches(trial &t) {
         if (is_changed)
             expect(is_launched, other, 16, 32);
         else
-            expect(is_launched, device, 0, 0); // the old addresses still hold
+            expect(is_launched, device, 0, 0); // the old addresses are still valid
         t.wait_and_compare(t.stream);
         t.begin("ferry_prepared_destroy");
         t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared));
@@ -703,7 +703,7 @@ void arrays(trial &t) {
     if (mipmapped) RELEASE(t, ferry_mipmapped_array_destroy, t.ferry, mipmapped);
 }
 
-// One array that a kernel reads, so that each driver call of the array's life is made to fail.
+// One array that a kernel reads, so that each driver call in the lifetime of the array is made to fail.
 void surfaces(trial &t) {
     t.open();
     ferry_array_desc desc = {.struct_size = sizeof desc,
@@ -869,7 +869,7 @@ void explanations(trial &t) {
     CALL(t, ferry_address_get_info, t.ferry, device.address(), &info);
 }
 
-// Memory of a host pool that only one of two devices reaches, and memory of device 1, by a stream of device 0.
+// Memory of a host pool that only one of two devices can access, and memory of device 1, on a stream of device 0.
 void host_pools_of_one_device(trial &t) {
     if (device_count() < 2 || !is_supported(place_kind::pool_of_host)) return;
     constexpr std::uint64_t size = 50'000;
@@ -935,7 +935,7 @@ void several_devices(trial &t) {
     test_place pinned(place_kind::pinned, line), near(place_kind::device, line), far(place_kind::device, line, 1);
     pinned.fill(1), near.fill(2), far.fill(3);
     for (const copy_form &form : both_forms) {
-        // The first one uses a slot twice.
+        // The first copy uses a slot twice.
         copy_and_compare(t, near, {}, far, {}, 4'000'001, 1, 1, FERRY_COPY_BY_RELAY, form.is_asynchronous);
         copy_and_compare(t, far, {5}, near, {77}, 1'000'001, 1, 1, FERRY_COPY_BY_RELAY, form.is_asynchronous);
     }

@@ -1,5 +1,5 @@
 // Implements support/driver_under_test.h for a program whose runs are forked children, each of which opens the driver
-// anew.
+// again.
 #include <cstdlib>
 #include <cstring>
 #include <random>

@@ -1,4 +1,4 @@
-// Scenarios for everything but copies: instances, contexts, memory, pools, streams and events, sharing, calibration.
+// Scenarios for everything except copies: instances, contexts, memory, pools, streams and events, sharing, calibration.
 #include <atomic>
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ void use_device_memory(trial &t, std::uint64_t address, std::uint64_t size) {
 
 // ---- Instances and contexts
 
-// Faults are possible from the first driver call of ferry_open on.
+// Faults are possible starting with the first driver call of ferry_open.
 void opening_and_closing(trial &t) {
     ferry_options options = t.options();
     options.kernels = FERRY_KERNELS_AT_OPEN;
@@ -55,7 +55,7 @@ void contexts(trial &t) {
         RELEASE(t, ferry_context_release_primary, t.ferry, 0);
     CALL(t, ferry_context_get_current, t.ferry, &current);
     CALL(t, ferry_context_synchronize, t.ferry, 0, nullptr);
-    // Push and pop are meant to change the current context, so it is checked only after the pair.
+    // Push and pop change the current context, so it is checked only after both.
     t.begin("ferry_context_push");
     const std::int32_t pushed = ferry_context_push(t.ferry, 0, nullptr);
     std::int32_t popped = FERRY_SUCCESS;
@@ -97,7 +97,7 @@ void contexts(trial &t) {
     }
 }
 
-// The tracer's events end with the context, and a copy that was made must not be reported as failed.
+// The tracer's events end with the context, and a copy that was performed must not be reported as failed.
 void contexts_that_end_beside_a_trace(trial &t) {
     static std::atomic<int> failed = 0;
     failed = 0;
@@ -380,14 +380,14 @@ void pinned_pools(trial &t) {
         if (round == 1) CALL(t, ferry_pinned_pool_trim, pool, 0);
     }
     EXPECT_OK(raw().cuStreamDestroy(second));
-    // The pool is gone, whatever the driver returns.
+    // The pool no longer exists, whatever the driver returns.
     t.begin("ferry_pinned_pool_destroy");
     t.ended("ferry_pinned_pool_destroy", ferry_pinned_pool_destroy(pool));
 }
 
 // ---- Sharing
 
-// Handles of this process open nothing, but their imports are counted.
+// Importing handles of this process opens nothing, but the imports are counted.
 void sharing_with_oneself(trial &t) {
     t.open();
     std::uint64_t address = 0, imported = 0;
@@ -552,7 +552,7 @@ FERRY_SECOND_PROCESS(exports_everything) {
     return 0;
 }
 
-// A handle that states more than is mapped, of memory that is imported and of memory that is not.
+// A handle that states more than is mapped, for memory that is imported and for memory that is not.
 void expect_nothing_forged(trial &t, const ferry_ipc_handle &genuine) {
     for (const bool is_imported : {true, false}) {
         handle_contents contents;

@@ -11,7 +11,7 @@ namespace ferry::test {
 
 namespace {
 
-// Memory that ferry has allocated from the program. Every block must come back, with its size.
+// Memory that ferry has allocated from the program. Every block must be deallocated, with its size.
 std::mutex blocks_mutex;
 std::map<void *, std::uint64_t> blocks; // guarded by blocks_mutex
 verdict *blocks_verdict = nullptr;
@@ -51,7 +51,7 @@ void verdict::add(finding kind, const char *format, ...) {
     va_start(arguments, format);
     std::vsnprintf(made.text, sizeof made.text, format, arguments);
     va_end(arguments);
-    ++finding_count; // last, since the run may end at any time
+    ++finding_count; // last, because the run may end at any time
 }
 
 trial::trial(const fault &planned, verdict &result) : driver(raw_entry_points()), planned_(planned), result_(result) {
@@ -120,7 +120,7 @@ void trial::note_call(const char *name, std::int32_t status) {
     CUcontext now = nullptr;
     raw().cuCtxGetCurrent(&now);
     if (now != context_) {
-        // If the driver refuses to pop a context, ferry cannot restore the previous one.
+        // If the driver fails to pop a context, ferry cannot restore the previous context.
         const bool is_excused = fails("cuCtxPopCurrent") && driver.injected();
         if (!is_excused) add(finding::context_changed, "%s left another context current", name);
         raw().cuCtxSetCurrent(context_);
@@ -223,7 +223,7 @@ void trial::look_for_leaks() {
     }
     if (is_dead_) return; // a dead context's objects cannot be released
     const std::vector<fault_driver::live_object> left = driver.live_objects();
-    // A pool stays as long as memory of the pool is allocated.
+    // A pool exists as long as memory of the pool is allocated.
     const bool is_memory_left = std::any_of(left.begin(), left.end(), [](const fault_driver::live_object &one) {
         return one.destruction_failed && std::string(one.kind) == "device memory";
     });

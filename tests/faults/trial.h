@@ -1,4 +1,4 @@
-// One run of a scenario with one fault: an instance on a wrapped driver, and what its calls have promised.
+// One run of a scenario with one fault: an instance on a wrapped driver, and the expected effects of its calls.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace ferry::test {
 // per process, after its last fork. Returns ferry_open's status.
 std::int32_t open_driver_under_test();
 
-// The driver call that is made to fail, and how. Without an entry no call fails and the calls are only counted.
+// The driver call that is made to fail, and how. Without an entry point, no call fails and calls are only counted.
 struct fault {
     const char *entry = nullptr;
     int nth = 1;
@@ -36,14 +36,14 @@ enum class finding : int {
     driver_leak,     // an object of the driver is left after ferry_close
     context_changed, // a call left another context current
     bad_output,      // a handle after a failure, an unknown status, or an error struct with another status
-    harness,         // a call that the test itself made failed
+    harness,         // a call of the test itself failed
 };
 const char *name_of(finding kind);
 
-// What a run reports. It lies in memory that the run shares with the campaign.
+// The result of a run, in memory that the run shares with the campaign.
 struct verdict {
     int counts[driver_symbol_count]; // calls of each entry point while faults were possible
-    int calls, failed_calls;         // calls of ferry
+    int calls, failed_calls;         // calls of ferry's functions
     int injected;
     int failed_streams;
     char last_call[64];
@@ -59,7 +59,7 @@ struct verdict {
 class trial {
 public:
     trial(const fault &planned, verdict &result);
-    ~trial(); // closes the instance and looks for leaks
+    ~trial(); // closes the instance and detects leaks
     trial(const trial &) = delete;
     trial &operator=(const trial &) = delete;
 
@@ -71,11 +71,11 @@ public:
     void begin_faults();
     void close();
 
-    // CALL uses these two around each call of ferry. `ended` counts the call, checks what must hold after every call,
-    // and returns whether the call succeeded.
+    // CALL uses these two functions around each ferry call. `ended` counts the call, checks the invariants of every
+    // call, and returns whether the call succeeded.
     void begin(const char *name);
     bool ended(const char *name, std::int32_t status);
-    // The same for a call that hands out a handle, which must be empty after a failure.
+    // Same as above, for a call that returns a handle, which must be null after a failure.
     template <class Handle> bool ended(const char *name, std::int32_t status, const Handle &handle) {
         const bool succeeded = ended(name, status);
         if (!succeeded && handle != Handle{}) add(finding::bad_output, "%s failed and returned an object", name);
@@ -83,27 +83,28 @@ public:
     }
     // For a call that must not succeed, with or without a fault.
     void ended_refused(const char *name, std::int32_t status);
-    // For the last argument of the next call. The status in the struct must agree with what the call returns.
+    // For the last argument of the next call. The status in the struct must equal the returned status.
     ferry_error_info *error();
-    // For a call that releases something. If the call fails, it is made again without faults.
+    // For a call that releases something. If the call fails, it is repeated without faults.
     void release(const char *name, const std::function<std::int32_t()> &call);
 
-    // Sets the current context. Each call of ferry must leave it current.
+    // Sets the current context. Each ferry call must leave it current.
     void make_current(CUcontext context);
     CUcontext context() const { return context_; }
 
-    // Records what a successful call will have done. After a failed call the destination may hold anything.
+    // Records the effect of a successful call. After a failed call, the destination may contain any bytes.
     void expect_copy(bool succeeded, test_place &source, const box &from, test_place &destination, const box &to,
                      std::uint64_t width, std::uint64_t height = 1, std::uint64_t depth = 1);
     void expect_pattern(bool succeeded, test_place &destination, const box &to, std::uint64_t width,
                         std::uint64_t height, std::uint64_t depth, const void *pattern, std::size_t pattern_size);
     // Waits for the stream through the raw driver and compares.
     void wait_and_compare(CUstream stream);
-    // Compares what was expected. Enough on its own after synchronous calls.
+    // Compares the expected bytes. Sufficient alone after synchronous calls.
     void compare();
     // Returns whether the plan makes calls of this entry point fail.
     bool fails(const char *entry) const { return planned_.entry && std::strcmp(planned_.entry, entry) == 0; }
-    // Returns whether the raw driver has reported a failed stream, and so a dead context. Nothing is promised any more.
+    // Returns whether the raw driver has reported a failed stream, and therefore a dead context. After that, nothing is
+    // guaranteed.
     bool is_dead() const { return is_dead_; }
     void note_dead(const char *what, CUresult result);
 
@@ -133,15 +134,15 @@ private:
 };
 
 #define CALL(trial, name, ...) ((trial).begin(#name), (trial).ended(#name, name(__VA_ARGS__)))
-// `handle` is what the call hands out.
+// `handle` is the result of the call.
 #define MAKE(trial, handle, name, ...) ((trial).begin(#name), (trial).ended(#name, name(__VA_ARGS__), handle))
 #define RELEASE(trial, name, ...) (trial).release(#name, [&] { return name(__VA_ARGS__); })
 
 struct scenario {
     const char *name;
     void (*run)(trial &);
-    int max_calls = 16; // the maximum of calls of one entry point to fail: the first ones, some in the middle, the last
-    bool is_long = false; // takes seconds, so it is left out where the time is limited
+    int max_calls = 16;   // maximum number of calls per entry point to fail: the first, some in the middle, the last
+    bool is_long = false; // takes seconds, so it is omitted if time is limited
 };
 extern const std::vector<scenario> memory_scenarios, copy_scenarios;
 

@@ -1,5 +1,5 @@
-// Operations on batches, pieces and prepared batches. Copies of one batch have no order among themselves, so they are
-// drawn without overlap.
+// Operations on batches, pieces and prepared batches. The copies of one batch are unordered, so they are drawn without
+// overlap.
 #include <algorithm>
 
 #include "fuzz/operations.h"
@@ -75,7 +75,7 @@ bool went_well(world &w, std::int32_t status, const ferry_error_info &error, con
     return false;
 }
 
-// Gives every copy the flags that promise something when the call returns.
+// Gives every copy a flag that guarantees something when the call returns.
 void add_promise(world &w, copies &all) {
     const std::uint32_t promise = w.random.one_in(2) ? FERRY_COPY_SOURCE_READ : FERRY_COPY_DESTINATION_WRITTEN;
     for (drawn_copy &one : all) {
@@ -84,7 +84,7 @@ void add_promise(world &w, copies &all) {
     }
 }
 
-// Checks what the flags promise now that the call has returned.
+// Checks the guarantees of the flags after the call has returned.
 void check_promise(world &w, std::size_t lane, const copies &all) {
     const int device = w.lanes[lane].device;
     const bool reuses = w.random.one_in(2);
@@ -160,7 +160,7 @@ void pieces_at_once(world &w) { run_at_once(w, "ferry_copy_pieces", false); }
 void prepare_a_batch(world &w) {
     if (w.prepared.size() > 5) w.release_prepared(0);
     const bool is_updatable = w.random.one_in(2);
-    // New addresses must stay in their allocation, which the device must reach.
+    // New addresses must be in the same allocation, which the device must be able to access.
     const auto is_reached = [](const buffer &one) { return !one.traits().is_pageable; };
     const copies all = is_updatable ? draw_batch(w, false, is_reached) : draw_batch(w, w.random.one_in(2), is_any);
     if (all.empty()) return;

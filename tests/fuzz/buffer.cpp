@@ -144,7 +144,7 @@ bool buffer::is_pageable_beside(const buffer &other, int context_device) const {
 void buffer::register_part(dice &random) {
     const std::uint64_t pages = size() / page;
     if (pages < 2) return;
-    // Registers one range, or two adjacent ones.
+    // Registers one range, or two adjacent ranges.
     std::uint64_t first = random.up_to(pages - 1), end = first + 1 + random.up_to(pages - first - 1);
     for (std::uint64_t parts = 1 + random.up_to(1); parts && end <= pages && first < end; --parts) {
         void *const start = bytes_on_host() + first * page;

@@ -1,5 +1,5 @@
-// Memory of every kind that can be an end of a copy, made by ferry's own calls. Each buffer has a model in plain
-// memory: the bytes that the buffer holds once all enqueued work has run.
+// Memory of every kind that can be an end of a copy, created by ferry's own calls. Each buffer has a model in plain
+// memory: the bytes that the buffer will contain once all enqueued work has run.
 #pragma once
 
 #include <memory>
@@ -35,10 +35,10 @@ enum class memory_kind {
 struct memory_traits {
     memory_kind kind;
     const char *name;
-    bool is_on_host; // the CPU reads and writes it
+    bool is_on_host; // the CPU can read and write it
     bool is_pageable;
     bool is_fillable;
-    std::int32_t place; // the FERRY_KIND_* that describes it
+    std::int32_t place; // the FERRY_KIND_* constant that describes it
 };
 inline constexpr memory_traits all_memory[] = {
     {memory_kind::heap, "heap", true, true, false, FERRY_KIND_HOST},
@@ -49,7 +49,7 @@ inline constexpr memory_traits all_memory[] = {
     {memory_kind::pinned_pool, "pinned pool", true, false, true, FERRY_KIND_HOST},
     {memory_kind::host_pool, "host pool without access", true, true, false, FERRY_KIND_HOST},
     {memory_kind::host_pool_with_access, "host pool with access", true, false, true, FERRY_KIND_HOST},
-    // Pageable for the other device. Filled only on streams of this one, so not at all here.
+    // Pageable for the other device. Could be filled only on streams of this device, so it is never filled here.
     {memory_kind::host_pool_of_one_device, "host pool of one device", true, true, false, FERRY_KIND_HOST},
     {memory_kind::device, "device", false, false, true, FERRY_KIND_DEVICE},
     {memory_kind::device_pitched, "pitched", false, false, true, FERRY_KIND_DEVICE},
@@ -65,7 +65,7 @@ constexpr const memory_traits &traits_of(memory_kind kind) { return all_memory[s
 // The size of the device memory that another process exports.
 inline constexpr std::uint64_t lent_bytes = 96 << 10;
 
-// What the buffers of one world are made from. Null where the driver has no such source.
+// The sources of the buffers in one world. Null if the driver does not have the source.
 struct buffer_sources {
     ferry_instance *ferry = nullptr;
     ferry_pinned_pool *pinned = nullptr;
@@ -86,17 +86,17 @@ public:
     bool is_array() const { return made_array_.has_value(); }
     ferry_array *array() { return made_array_ ? &*made_array_ : nullptr; }
     std::uint64_t size() const { return model.size(); }
-    // Whether a copy in a context of `context_device` may treat some of the memory as pinned, or promises what it
-    // promises for pageable memory. `other` is the copy's other end.
+    // Whether a copy in a context of `context_device` may treat some of the memory as pinned, or gives the guarantees
+    // for pageable memory. `other` is the other end of the copy.
     bool may_be_pinned() const;
     bool is_pageable_beside(const buffer &other, int context_device) const;
     std::byte *bytes_on_host() const { return reinterpret_cast<std::byte *>(address); }
     std::string name() const;
 
-    // For memory registered in part alone. Nothing may be using the buffer.
+    // Only for memory that is registered in part. The buffer must not be in use.
     void register_part(dice &random);
     void unregister_parts();
-    // For stream-ordered memory alone: frees the memory and allocates it anew on `stream`, with undefined bytes.
+    // Only for stream-ordered memory: frees the memory and allocates it again on `stream`, with undefined bytes.
     void reallocate(CUstream_st *stream);
 
     const memory_kind kind;
@@ -105,7 +105,7 @@ public:
     std::uint64_t address = 0;
     bytes model;
     std::uint32_t element_size = 1;
-    // Bit masks of the lanes with work on this buffer that nobody has waited for.
+    // Bit masks of the lanes that have work on this buffer which was not waited for.
     std::uint32_t readers = 0, writers = 0;
 
 private:
@@ -118,13 +118,13 @@ private:
     std::vector<void *> registered_;
 };
 
-// Reads and writes whole buffers through calls of the driver alone, on its own streams, which wait for nothing. The
-// witness therefore sees what any other stream or thread would see at that moment.
+// Reads and writes whole buffers only through driver calls, on its own streams, which wait for nothing. So the witness
+// sees the same bytes as any other stream or thread would see at that moment.
 class witness {
 public:
     witness();
     ~witness();
-    // The first place where the buffer differs from the model, and how.
+    // The first difference between the buffer and the model, and a description.
     struct difference {
         std::uint64_t at;
         std::string words;

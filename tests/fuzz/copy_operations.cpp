@@ -1,4 +1,4 @@
-// Operations that make a single copy, in every form of the call. The explanation must agree with what happens.
+// Operations that perform a single copy, in every form of the call. The explanation must match the actual copy.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -13,10 +13,11 @@ namespace {
 constexpr std::uint32_t forcing =
     FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING | FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_RELAY;
 
-// Returns true for a success. Flags may force a route that the copy cannot take. No other legal copy is refused.
+// Returns true for a success. Flags may force a route that does not support the copy. No other valid copy may be
+// rejected.
 bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferry_error_info &error,
                const drawn_copy &drawn) {
-    // Staging without kernels needs slots that other copies may have, and relays need streams.
+    // Staging without kernels needs slots that other copies may be using, and relays need streams.
     constexpr std::uint32_t by_copies = FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS;
     const bool needs_what_is_limited = (drawn.flags & by_copies) == by_copies || drawn.flags & FERRY_COPY_BY_RELAY;
     if (status == FERRY_ERROR_LIMIT && needs_what_is_limited) return false;
@@ -36,7 +37,7 @@ bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferr
     return false;
 }
 
-// Adds flags that only single copies on streams take: relays, and what is promised when the call returns.
+// Adds flags that only single copies on streams support: relays, and guarantees for the return of the call.
 void add_flags_of_streams(world &w, drawn_copy &drawn) {
     constexpr std::uint32_t promises[] = {FERRY_COPY_SOURCE_READ, FERRY_COPY_DESTINATION_WRITTEN,
                                           FERRY_COPY_SOURCE_READ | FERRY_COPY_DESTINATION_WRITTEN};
@@ -50,10 +51,11 @@ void add_flags_of_streams(world &w, drawn_copy &drawn) {
     }
 }
 
-// Checks, after the call has returned, what the flags promise and what the explanation says the caller has waited for.
+// After the call has returned, checks what the flags guarantee and what the caller has waited for according to the
+// explanation.
 void check_waits(world &w, std::size_t lane, const drawn_copy &drawn, const ferry_explanation &explained) {
     buffer &from = *drawn.source.in, &to = *drawn.destination.in;
-    const bool reuses = w.random.one_in(2); // drawn in any case, since the explanation may depend on timing
+    const bool reuses = w.random.one_in(2); // drawn in any case, because the explanation may depend on timing
     if (explained.route == FERRY_ROUTE_NONE) return;
     const int device = w.lanes[lane].device;
     if (drawn.flags & FERRY_COPY_DESTINATION_WRITTEN && to.is_pageable_beside(from, device) && is_only_of(to, lane))
@@ -63,11 +65,11 @@ void check_waits(world &w, std::size_t lane, const drawn_copy &drawn, const ferr
         return;
     }
     if (explained.blocks == FERRY_BLOCKS_NO) return;
-    // The driver was predicted to be faster than staging, which may have been late until the explanation and in time
-    // for the call.
+    // The driver was predicted to be faster than staging. The reason may be a delay of staging that had ended by the
+    // time of the call.
     if (explained.route == FERRY_ROUTE_DRIVER && explained.staged_obstacle == FERRY_OBSTACLE_NONE) return;
-    // A copy in parts waits for some of them. A pinned part of the source is read later, and the part of pageable memory
-    // may be staged in the end, as above.
+    // A copy in parts waits for some of its parts. A pinned part of the source is read later, and the pageable part may
+    // still be staged, as above.
     if (explained.calls > 1) return;
     if (explained.blocks == FERRY_BLOCKS_UNTIL_DONE && to.traits().is_on_host && is_only_of(to, lane))
         w.compare(to, "right after a call that waits until the copy is done");
@@ -101,9 +103,9 @@ void issue(world &w, const drawn_copy &drawn, std::size_t lane, form how) {
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
     w.require(ferry_ticket_get_info(ticket, &info));
-    // A copy may take the driver's route if no work is before it on the stream: a short one, and a long one where staging
-    // was late. Since the explanation, that work may have ended, and other threads may have enqueued work on the legacy
-    // stream.
+    // A copy may use the driver's route if no earlier work is on the stream: a short copy, and a long copy if staging
+    // was delayed. Since the explanation, the earlier work may have completed, and other threads may have enqueued work
+    // on the legacy stream.
     const auto goes_either_way = [&](std::int32_t route) {
         return route == FERRY_ROUTE_DRIVER || route == FERRY_ROUTE_STAGED ||
                (route == FERRY_ROUTE_BUFFERED && drawn.flags & FERRY_COPY_SOURCE_READ);
@@ -136,8 +138,8 @@ drawn_copy any_line(world &w) {
     return draw_pieces(w.random, {from}, *to, 1).front();
 }
 
-// Waits for the work that a synchronous call of this thread conflicts with. May leave out the work that the legacy
-// stream is ordered after anyway, unless there is nothing to copy.
+// Waits for the work that a synchronous call of this thread conflicts with. May omit work that the legacy stream waits
+// for anyway, unless there is nothing to copy.
 void wait_before(world &w, const drawn_copy &drawn, CUcontext current) {
     const extent &size = drawn.size;
     const bool is_ordered = size.width && size.height && size.depth && current && w.random.one_in(2);
@@ -202,8 +204,8 @@ void copy_bytes_at_once(world &w) {
 
 namespace {
 
-// Holds a stream until the gate is opened, for 60 s at most. A call that waits for the stream shows as a timeout. A call
-// that pins memory, as a first relay does, may take seconds where other processes have the processors.
+// Blocks a stream until the gate is opened, for at most 60 s. A call that waits for the stream shows as a timeout. A
+// call that pins memory, such as the first relay, may take seconds if other processes use the processors.
 class limited_gate {
 public:
     explicit limited_gate(const lane &on) {
@@ -246,7 +248,7 @@ void copy_on_a_held_stream(world &w) {
     const ferry_copy_desc copy = drawn.describe();
     w.say(std::string("ferry_copy_async on a held '") + on.name + "' of device " + std::to_string(on.device) + ": " +
           drawn.words());
-    // Staging is prepared first, since a first copy may wait.
+    // Staging is prepared first, because a first copy may wait.
     const std::int32_t prepared = w.call(on.context, [&] { return ferry_staging_prepare(ferry, on.device); });
     w.expect(prepared == 0 || prepared == FERRY_ERROR_UNSUPPORTED, "ferry_staging_prepare failed");
     w.order(lane, {drawn});
@@ -257,8 +259,8 @@ void copy_on_a_held_stream(world &w) {
     const std::int32_t said =
         w.call(current, [&] { return ferry_copy_explain_async(ferry, &copy, on.stream, &explained, nullptr); });
     if (explained.blocks != FERRY_BLOCKS_NO) gate.open();
-    // Staging without a kernel needs slots. If other copies have them, or other parts of this copy, the driver makes the
-    // copy and waits for the stream (docs/contract.md). The ticket has the route.
+    // Staging without a kernel needs slots. If other copies, or other parts of this copy, use the slots, the driver
+    // performs the copy and waits for the stream (docs/contract.md). The ticket reports the route.
     const bool may_lack_slots = explained.route == FERRY_ROUTE_STAGED && explained.max_sms == 0;
     ferry_ticket *ticket = nullptr;
     const std::int32_t status = w.call(
@@ -292,7 +294,7 @@ void query_a_ticket(world &w) {
                  (info.done || !waits) && (!info.done || info.bytes_done == info.bytes_total),
              "the ticket reports a wrong state");
     const buffer &to = *held.copy.destination.in;
-    const bool copies_something = held.copy.size.total() != 0; // else it is done at once, whatever is before it
+    const bool copies_something = held.copy.size.total() != 0; // otherwise it is done at once
     if (info.done && copies_something && to.traits().is_on_host && w.last_write_of(to) == held.operation)
         w.compare(to, "after the ticket reported completion");
     if (w.random.one_in(2)) w.release_ticket(chosen);

@@ -1,6 +1,6 @@
 // libFuzzer's target for descriptors: copies, batches, prepared batches, fills and options with arbitrary bytes.
-// Addresses come from a table of small buffers or lie where there is no memory. A call that succeeds must change
-// exactly the bytes that the descriptor names. A call that is refused must change none.
+// Addresses come from a table of small buffers or are outside any memory. A call that succeeds must change exactly the
+// bytes that the descriptor describes. A call that is rejected must not change any bytes.
 #include "driver/table.h"
 #include "fuzz/target.h"
 
@@ -81,7 +81,7 @@ struct table {
     }
 };
 
-// Mostly small numbers, and edge cases.
+// Draws mostly small numbers, and edge cases.
 std::uint64_t number(input &from) {
     constexpr std::uint64_t edges[] = {
         0, 1, 2, 127, 128, 4095, 4096, 1u << 31, ~std::uint64_t{0}, std::uint64_t{1} << 63};
@@ -154,18 +154,18 @@ drawn_copy draw_copy(input &from, table &all) {
     return drawn;
 }
 
-// Finds where each row begins in its buffer, as the header defines it. `find` returns false if the box is not wholly
-// inside.
+// Finds the start of each row in its buffer, as the header defines it. `find` returns false if the box is not
+// completely inside.
 struct rows {
     std::uint64_t start = 0, pitch = 0, slice = 0;
-    std::uint64_t first_byte = 0; // the address of the first byte, for linear memory if it lies outside the buffer
+    std::uint64_t first_byte = 0; // address of the first byte, for linear memory that is outside the buffer
 
     bool find(const buffer *one, const ferry_place &place, std::uint64_t width, std::uint64_t height,
               std::uint64_t depth) {
         using wide = unsigned __int128;
         if (!one) return false;
         const bool is_array = one->array;
-        // With one row any pitch is ignored, and with one slice any slice height.
+        // With one row, any pitch is ignored, and with one slice, any slice height.
         const bool has_rows = height != 1 || depth != 1 || place.y || place.z;
         const wide row = !has_rows ? 0 : is_array ? array_width * 2 : place.row_pitch ? place.row_pitch : width;
         const bool has_slices = depth != 1 || place.z;
@@ -190,7 +190,7 @@ struct rows {
     std::uint64_t at(std::uint64_t y, std::uint64_t z) const { return start + z * slice + y * pitch; }
 };
 
-// An origin may lead from one buffer into another. No check can find that mistake.
+// An origin may lead from one buffer into another. No check can detect that mistake.
 bool leads_into_another(const table &all, const rows &where) {
     return std::any_of(std::begin(all.buffers), std::end(all.buffers), [&](const buffer &one) {
         return where.first_byte && !one.array && where.first_byte - one.address < buffer_bytes;
@@ -215,8 +215,8 @@ struct located_copy {
     }
 };
 
-// ferry cannot check everything: nobody knows where host memory ends, and overlap is found only for equal strides of
-// both ends. A copy that escapes the checks is explained but not made.
+// ferry cannot check everything: the end of pageable host memory is unknown, and overlap is detected only for equal
+// strides at both ends. A copy that escapes the checks is explained but not performed.
 bool may_be_made(const drawn_copy &drawn, const table &all) {
     const located_copy located(drawn);
     if (leads_into_another(all, located.from) || leads_into_another(all, located.to)) return false;
@@ -261,7 +261,7 @@ void run_copy(input &from, table &all) {
     }
 }
 
-// Runs one drawn copy among empty ones.
+// Runs one drawn copy among empty copies.
 void run_batch(input &from, table &all) {
     const drawn_copy drawn = draw_copy(from, all);
     if (!may_be_made(drawn, all)) return;
@@ -325,7 +325,7 @@ template <class Struct> Struct draw_struct(input &from) {
     Struct drawn = {};
     from.take_bytes(&drawn, sizeof drawn);
     if (!from.one_in(4)) drawn.struct_size = sizeof drawn;
-    // The struct's size must not reach past the variable that ferry reads.
+    // The struct's size must not exceed the variable that ferry reads.
     if (drawn.struct_size > sizeof drawn) drawn.struct_size = sizeof drawn;
     return drawn;
 }
@@ -334,7 +334,7 @@ void run_options(input &from, table &all) {
     ferry_error_info error = new_error();
     if (from.one_in(8)) {
         ferry_options options = draw_struct<ferry_options>(from);
-        // Pointers are the program's responsibility, and the settings of the running driver stay as they are.
+        // Pointers are the program's responsibility, and the settings of the running driver stay unchanged.
         options.get_proc = nullptr;
         options.allocate = nullptr;
         options.deallocate = nullptr;

@@ -204,7 +204,7 @@ bool draw_view(dice &random, buffer &in, const extent &size, std::uint64_t unit,
     const std::uint64_t slack = is_tight ? room : (end - first - needed()) / unit * unit;
     drawn.offset = first + (random.one_in(3) ? 0 : random.up_to(slack / unit) * unit);
     if (random.one_in(3)) drawn.offset = std::max(first, drawn.offset / 256 * 256);
-    // The stated address may lie far before the first byte.
+    // The stated address may be far before the first byte.
     if (is_line && is_tight && random.one_in(3)) {
         const std::uint64_t moved = random.up_to((drawn.offset - first) / unit) * unit;
         drawn.offset -= moved;

@@ -1,5 +1,5 @@
-// What one step does to bytes: a copy, a fill, or a write by a host function of a stream. Each effect can be described
-// to ferry, applied to the models, and put in words.
+// The effect of one step on bytes: a copy, a fill, or a write by a host function of a stream. Each effect can be
+// described to ferry, applied to the models, and expressed in words.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ struct extent {
     std::uint64_t total() const { return width * height * depth; }
 };
 
-// How a box lies in a buffer.
+// The position and layout of a box in a buffer.
 struct view {
     buffer *in = nullptr;
     std::uint64_t offset = 0; // of the stated address
     std::uint64_t row_pitch = 0, slice_height = 0;
     box at = {};
-    bool states_pitches = true; // else the pitches are tight and stated as 0
-    bool states_kind = true;    // else the kind is FERRY_KIND_ANY
+    bool states_pitches = true; // otherwise the pitches are tight and stated as 0
+    bool states_kind = true;    // otherwise the kind is FERRY_KIND_ANY
     bool states_device = true;
 
     std::uint64_t offset_of(std::uint64_t y, std::uint64_t z) const {
@@ -33,7 +33,7 @@ struct view {
     ferry_place describe() const;
 };
 
-// A line for which only the address is stated.
+// A contiguous range for which only the address is stated.
 view line_in(buffer &in, std::uint64_t offset, std::uint64_t length);
 
 struct drawn_copy {

@@ -1,4 +1,4 @@
-// Operations that fill, and other writers of bytes: host functions of streams and the program itself.
+// Operations that fill, and other writers: host functions of streams and the program itself.
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -14,7 +14,7 @@ buffer &any_fillable(world &w) {
         if (buffer &drawn = any_buffer(w); drawn.traits().is_fillable) return drawn;
 }
 
-// Returns true for a success. Fills that need a kernel are refused where no kernel can run.
+// Returns true for a success. Fills that need a kernel are rejected if kernels cannot run.
 bool went_well(world &w, std::int32_t status, const ferry_error_info &error, const drawn_fill &drawn) {
     w.expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == 0) return true;

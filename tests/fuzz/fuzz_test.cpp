@@ -32,7 +32,7 @@ std::uint64_t number_in(const char *variable, std::uint64_t otherwise) {
     return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-// Ends the process when no thread makes progress any more, and says what each thread was doing.
+// Ends the process when no thread makes progress any more, and reports the operation of each thread.
 class watchdog {
 public:
     explicit watchdog(fuzz_run &of) : of_(of) {}

@@ -1,11 +1,11 @@
-// Operations that capture graphs and launch them several times, with other contents at each launch.
+// Operations that capture graphs and launch them several times, with different contents at each launch.
 #include "fuzz/operations.h"
 
 namespace ferry::test {
 
 namespace {
 
-// A capture in progress. A call that ferry itself refuses does not break the capture.
+// A capture in progress. A call that ferry itself rejects does not break the capture.
 class capture {
 public:
     capture(world &of, std::size_t lane) : w_(of), on_(of.lanes[lane]) { made_.context = on_.context; }

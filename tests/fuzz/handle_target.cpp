@@ -1,5 +1,5 @@
-// libFuzzer's target for handles from other processes: forged, damaged and good handles, with the checksum as it comes
-// or corrected.
+// libFuzzer's target for handles from other processes: forged, damaged and valid handles, with the resulting or a
+// corrected checksum.
 #include "fuzz/target.h"
 
 #include <csignal>
@@ -43,7 +43,7 @@ exports export_one_of_each(ferry_instance *ferry) {
     return all;
 }
 
-// Handles of another process, which must begin before this one opens the driver. It ends with this one.
+// Handles of another process, which must be started before this process opens the driver. It ends with this process.
 exports exports_of_a_child(std::int64_t &descriptor) {
     int ends[2];
     expect(pipe(ends) == 0, "cannot make a pipe");
@@ -72,7 +72,7 @@ struct exported {
                                       foreign.memory, foreign.pool, foreign.pool_memory, foreign.event};
     exported() {
         descriptors[2] = own.pool_descriptor;
-        // Most forged handles name memory that is imported already.
+        // Most forged handles refer to memory that is already imported.
         std::uint64_t address = 0;
         CUmemPoolHandle_st *pool = nullptr;
         expect(ferry_ipc_import_memory(ferry, &foreign.memory, &address, nullptr) == 0, "cannot import memory");
@@ -83,7 +83,7 @@ struct exported {
     }
 };
 
-// What a handle states must lie in one allocation that the driver knows.
+// The range that a handle states must be within one allocation that the driver knows.
 void expect_inside(ferry_instance *ferry, std::uint64_t address, std::uint64_t size) {
     ferry_address_info info = {};
     info.struct_size = sizeof info;
@@ -103,7 +103,7 @@ ferry_ipc_handle forge(input &from, const exported &given) {
     handle = from.of(given.good);
     const bool has_a_right_checksum = !from.one_in(4);
     for (std::uint64_t edits = from.up_to(6); edits; --edits) {
-        // Mostly at the beginning of fields, which lie at multiples of 4.
+        // Mostly at the start of fields, which are at multiples of 4.
         const std::uint64_t at = from.one_in(2) ? from.up_to(63) * 4 : from.up_to(sizeof handle.bytes - 1);
         std::uint8_t value[8];
         const std::uint64_t length = 1 + from.up_to(sizeof value - 1);
@@ -114,7 +114,7 @@ ferry_ipc_handle forge(input &from, const exported &given) {
     if (!has_a_right_checksum) return handle;
     handle_contents contents;
     std::memcpy(&contents, &handle, sizeof contents);
-    if (from.one_in(2)) { // a part that fits into what the handle states, and perhaps into no memory
+    if (from.one_in(2)) { // a part that fits in the stated range, and perhaps in no memory
         contents.offset = from.take<std::uint64_t>() >> from.up_to(63);
         contents.size = 1 + from.up_to(8192);
         contents.allocation_size = contents.offset + contents.size + from.up_to(1);

@@ -1,4 +1,4 @@
-// Operations that create and free memory beside the copies, and that wait for work in flight.
+// Operations that create and free memory concurrently with copies, and that wait for work in flight.
 #include "fuzz/operations.h"
 
 namespace ferry::test {
@@ -29,7 +29,7 @@ void reallocate_in_stream_order(world &w) {
     const struct lane &on = w.lanes[lane];
     w.say("freeing " + one.name() + " and allocating it anew on '" + on.name + "'");
     w.drop_users(one);
-    // The new memory holds undefined bytes until it is filled.
+    // The new memory contains undefined bytes until it is filled.
     drawn_fill whole;
     whole.destination = line_in(one, 0, one.size());
     whole.size.width = one.size();
@@ -90,7 +90,7 @@ void change_peer_access(world &w) {
     const bool enables = w.random.one_in(2);
     w.say(std::string(enables ? "enabling" : "disabling") + " peer access of device " + std::to_string(device));
     ferry_instance *const ferry = w.run.ferry.get();
-    // Prepared batches and graphs keep the peer access of the time when they were made.
+    // Prepared batches and graphs keep the peer access that was enabled when they were created.
     while (!w.graphs.empty())
         w.release_graph(0);
     while (!w.prepared.empty())

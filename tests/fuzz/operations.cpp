@@ -26,7 +26,7 @@ const operation operations[] = {
     {"prepared batch launched", 6, launch_a_prepared_batch},
     {"prepared addresses set", 3, set_addresses},
     {"prepared batch destroyed", 1, destroy_a_prepared_batch},
-    // A wait for a context breaks the captures on its streams, whichever thread waits.
+    // Waiting for a context breaks the captures on its streams, on whichever thread.
     {"graph captured", 3, capture_a_graph, true},
     {"graph launched", 7, launch_a_graph},
     {"graph destroyed", 1, destroy_a_graph},

@@ -1,5 +1,5 @@
-// Copies within one buffer. Those whose ends share bytes must be refused where the contract says so, and the others must
-// be made.
+// Copies within one buffer. Copies whose ends share bytes must be rejected if the contract says so, and all other
+// copies must be performed.
 #include <algorithm>
 
 #include "fuzz/operations.h"
@@ -38,8 +38,8 @@ bool is_layered(world &w, const buffer &one) {
     return desc.flags & (FERRY_ARRAY_LAYERED | FERRY_ARRAY_CUBEMAP);
 }
 
-// Whether the contract says that the overlap is found: exactly for equal strides and in arrays, else where the first
-// bytes coincide.
+// Whether the overlap is detected according to the contract: exactly for equal strides and in arrays, otherwise only if
+// the first bytes coincide.
 bool is_found(const drawn_copy &drawn) {
     const view &from = drawn.source, &to = drawn.destination;
     const bool has_equal_rows = from.row_pitch == to.row_pitch || drawn.size.height == 1;
@@ -143,7 +143,7 @@ namespace {
 
 enum class exchange { flip, rotation, halves, shift };
 
-// Where piece `number` of `count` goes.
+// The destination of piece `number` of `count`.
 std::uint64_t target_of(exchange how, std::uint64_t number, std::uint64_t count) {
     switch (how) {
     case exchange::flip:
@@ -164,8 +164,8 @@ bool share_bytes(const view &one, const view &other, std::uint64_t length) {
 
 } // namespace
 
-// Pieces of one buffer that change places: those of a flip or a rotation share bytes, those from one half to the other
-// do not.
+// Pieces of one buffer that are exchanged. In a flip or a rotation, pieces share bytes. From one half to the other,
+// they do not.
 void pieces_within_a_buffer(world &w) {
     buffer &in = any_buffer(w);
     if (in.is_array()) return;

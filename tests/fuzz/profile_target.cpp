@@ -1,5 +1,5 @@
-// libFuzzer's target for the text of profiles. A text that is not a profile is refused and changes nothing. A profile
-// that loads can be saved, the saved text loads and is saved again unchanged, and plans can be made from it.
+// libFuzzer's target for the text of profiles. A text that is not a profile is rejected and changes nothing. A profile
+// that loads can be saved. The saved text loads, is saved again unchanged, and allows plans.
 #include "fuzz/target.h"
 
 #include <vector>
@@ -21,7 +21,7 @@ std::string save() {
     return text;
 }
 
-// The bytes as they are, or a good text with edits.
+// Returns the bytes unchanged, or a valid text with edits.
 std::string text_of(input from, const std::string &good) {
     if (from.one_in(3)) return std::string(reinterpret_cast<const char *>(from.data()), from.left());
     std::string text = good;
@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     using namespace ferry::fuzzing;
     static const std::string built_in = save();
     const std::string before = save(), text = text_of({data, size}, built_in);
-    // A buffer of exactly this size, so that a sanitizer sees a read past the end.
+    // A buffer of exactly this size, so that a sanitizer detects a read past the end.
     const std::vector<char> exact(text.begin(), text.end());
     ferry_error_info error = new_error();
     const std::int32_t status = known(ferry_profile_load(instance(), exact.data(), exact.size(), &error));

@@ -1,4 +1,4 @@
-// Operations that copy nothing, between those that do. Their answers must agree with the buffers.
+// Operations that only query, between operations that copy. Their results must match the buffers.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -36,7 +36,7 @@ void query_an_address(world &w) {
     const std::uint64_t address = one.address + w.random.up_to(one.size() - 1);
     w.require(w.call(w.contexts[1], [&] { return ferry_address_get_info(ferry, address, &info); }));
     if (one.kind == memory_kind::registered_in_part) return;
-    const bool is_reached = one.kind == memory_kind::host_pool_of_one_device && one.device == 0; // the context's device
+    const bool is_reached = one.kind == memory_kind::host_pool_of_one_device && one.device == 0; // the context's
     const std::int32_t memory = one.kind == memory_kind::managed          ? FERRY_MEMORY_MANAGED
                                 : !one.traits().is_on_host                ? FERRY_MEMORY_DEVICE
                                 : one.traits().is_pageable && !is_reached ? FERRY_MEMORY_PAGEABLE
@@ -87,7 +87,7 @@ void push_and_pop_contexts(world &w) {
     w.expect(pushed && pushed == popped && before == after, "push and pop changed the current context");
 }
 
-// Imports memory and events that this process exported, which must come back as themselves.
+// Imports memory and events that this process exported, which must result in the original objects.
 void share_with_itself(world &w) {
     buffer &one = any_buffer(w);
     w.say("sharing " + one.name());
@@ -114,7 +114,7 @@ void share_with_itself(world &w) {
         w.require(w.call(w.any_context(), [&] { return ferry_ipc_import_memory(ferry, &handle, &address, nullptr); }));
         w.expect(address == one.address, "memory of this process was imported at another address");
         w.require(w.call(w.any_context(), [&] { return ferry_ipc_close_memory(ferry, address, nullptr); }));
-        // A damaged handle must be refused.
+        // A damaged handle must be rejected.
         handle.bytes[w.random.up_to(sizeof handle.bytes - 1)] ^= static_cast<std::uint8_t>(1 + w.random.up_to(254));
         w.expect(w.call(w.any_context(), [&] { return ferry_ipc_import_memory(ferry, &handle, &address, nullptr); }) ==
                      FERRY_ERROR_HANDLE,
@@ -129,7 +129,7 @@ void share_with_itself(world &w) {
     w.require(ferry_event_destroy(ferry, event));
 }
 
-// A peer may state anything in a handle. What is imported must lie in the memory that the peer has lent.
+// Another process may state anything in a handle. An import must be within the memory that the process has lent.
 void import_forged_handles(world &w) {
     if (!w.run.lent) return;
     ferry_instance *const ferry = w.run.ferry.get();
@@ -162,7 +162,7 @@ void import_forged_handles(world &w) {
     w.require(w.call(w.any_context(), [&] { return ferry_ipc_close_memory(ferry, base, nullptr); }));
 }
 
-// The copy must arrive, and a trace must not report that it failed.
+// The copy must complete, and a trace must not report that it failed.
 void end_a_context(world &w) {
     ferry_instance *const ferry = w.run.ferry.get();
     CUcontext ending = nullptr;
@@ -202,7 +202,7 @@ void save_and_load_a_profile(world &w) {
         w.require(
             w.call(w.any_context(), [&] { return ferry_profile_load(ferry, text.data(), text.size(), nullptr); }));
     } else {
-        // A truncated profile must be refused.
+        // A truncated profile must be rejected.
         const std::uint64_t cut = w.random.up_to(text.size() - 3);
         w.expect(ferry_profile_load(ferry, text.data(), cut, nullptr) == FERRY_ERROR_PROFILE,
                  "a truncated profile was accepted");

@@ -1,4 +1,4 @@
-// Operations that must be refused. Each error names the field at fault, and every byte stays as it was.
+// Operations that must be rejected. Each error reports the invalid field, and no byte changes.
 #include <limits>
 
 #include "fuzz/operations.h"
@@ -109,7 +109,7 @@ void refused_batch(world &w) {
     const std::uint64_t index = w.random.up_to(6);
     std::vector<ferry_copy_desc> copies(7, drawn.describe());
     for (ferry_copy_desc &one : copies)
-        one.width = 0; // empty, except for the spoilt one
+        one.width = 0; // empty, except for the invalid copy
     copies[index].width = drawn.size.width;
     how.spoil(copies[index]);
     w.say(std::string(how.name) + " in copy " + std::to_string(index) + " of a batch: " + drawn.words());
@@ -156,7 +156,7 @@ void refused_fill(world &w) {
         expected = to.is_array() ? FERRY_ERROR_UNSUPPORTED : FERRY_ERROR_KIND, field = FERRY_FIELD_KIND;
     if (to.kind == memory_kind::registered_in_part || to.kind == memory_kind::host_pool ||
         to.kind == memory_kind::host_pool_of_one_device)
-        return; // may be fillable or not
+        return; // may or may not be fillable
     w.say(std::string(to.traits().is_fillable ? how.name : "unfillable memory") + " in a fill of " + to.name());
     w.wait_for(to);
     ferry_error_info error = new_error();
@@ -166,7 +166,7 @@ void refused_fill(world &w) {
     w.compare(to, "after a refused fill");
 }
 
-// Calls with invalid arguments, which every call must refuse.
+// Calls with invalid arguments, which every function must reject.
 void refused_calls(world &w) {
     w.say("calls with arguments that are refused");
     ferry_instance *const ferry = w.run.ferry.get();

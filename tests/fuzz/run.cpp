@@ -1,4 +1,4 @@
-// How a run opens the library, and what its threads report that they are doing.
+// How a run opens the library, and the threads' reports of their current operations.
 #include "fuzz/world.h"
 
 #include <cstdio>

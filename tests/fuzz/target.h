@@ -1,5 +1,5 @@
-// Shared by libFuzzer's targets: input bytes read as values, one instance on the software driver, and expectations that
-// end the process, which libFuzzer reports.
+// Shared by libFuzzer's targets: reads input bytes as values, opens one instance on the software driver, and ends the
+// process if an expectation fails, which libFuzzer reports.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,7 @@ inline void expect(bool is_so, const char *what) {
     std::abort();
 }
 
-// Returns `status`, which must be a success, one of ferry's own statuses or a status of the driver with a known name.
+// Returns `status`, which must be a success, a status that ferry defines, or a driver status with a known name.
 inline std::int32_t known(std::int32_t status) {
     const char *const name = ferry_status_name(status);
     expect(std::strcmp(name, "FERRY_ERROR_UNKNOWN_STATUS") != 0, "a call returned an unknown status");
@@ -71,7 +71,7 @@ inline ferry_error_info new_error() {
     return error;
 }
 
-// Opens an instance that is never closed, since libFuzzer ends the process first.
+// Opens an instance that is never closed, because libFuzzer ends the process first.
 inline ferry_instance *open_with(std::int32_t checks) {
     ferry_options options = {};
     options.struct_size = sizeof options;

@@ -13,7 +13,7 @@ world::world(fuzz_run &run, unsigned thread) : run(run), random(run.seed * 64 + 
     for (const memory_traits &traits : all_memory)
         if (sources.has(traits.kind, 0)) buffers.push_back(make_buffer(traits.kind));
     if (sources.host_pool) buffers.push_back(make_buffer(memory_kind::host_pool_of_one_device));
-    for (int i = 0; i < 4; ++i) // more of the kinds that are staged
+    for (int i = 0; i < 4; ++i) // more buffers of the kinds that are staged
         buffers.push_back(make_buffer(i % 2 ? memory_kind::device : memory_kind::heap));
 }
 
@@ -151,10 +151,10 @@ CUcontext world::context_for(const lane &one) { return one.is_default ? one.cont
 ferry_instance *world::instance_for(const std::vector<effect> &effects) {
     for (const effect &one : effects) {
         const buffer *const from = source_of(one), *const to = destination_of(one);
-        // Only the instance that registered the memory can tell its parts apart.
+        // Only the instance that registered the memory can distinguish its parts.
         for (const buffer *const end : {from, to})
             if (end && end->kind == memory_kind::registered_in_part) return run.ferry.get();
-        // And only the instance that made an array knows its device.
+        // Only the instance that created an array knows its device.
         if (const auto *const copy = std::get_if<drawn_copy>(&one))
             for (const view *const end : {&copy->source, &copy->destination})
                 if (end->in->is_array() && !end->states_device) return run.ferry.get();
@@ -179,7 +179,7 @@ namespace {
 
 std::uint32_t bit(std::size_t lane) { return 1u << lane; }
 
-// The lanes whose work must come before an effect.
+// The lanes whose work must complete before an effect.
 std::uint32_t conflicts_of(const effect &one) {
     const buffer *const from = source_of(one), *const to = destination_of(one);
     return to->readers | to->writers | (from ? from->writers : 0);
@@ -192,8 +192,8 @@ void world::order(std::size_t lane, const std::vector<effect> &effects) {
     for (const effect &one : effects)
         before |= conflicts_of(one);
     // Without an event, a copy may read its host source before pending work on the legacy stream has written the
-    // source: where ferry stages the source and the writer is not ferry's own work, or where the source is one short
-    // row, which the driver reads inside the call (docs/contract.md).
+    // source. That happens if ferry stages the source and the writer is not ferry's own work, or if the source is one
+    // short row, which the driver reads within the call (docs/contract.md).
     const bool may_be_read_before = std::any_of(effects.begin(), effects.end(), [&](const effect &one) {
         const buffer *const from = source_of(one);
         return from && from->traits().is_on_host && (from->may_be_pinned() || is_written_by_a_host_function(*from));
@@ -314,7 +314,7 @@ void world::compare(const buffer &one, const char *what) {
         writes_[&one].clear();
 }
 
-// Wrong bytes spread by copies, so this finds the first write that went wrong.
+// Wrong bytes are spread by copies, so this finds the first wrong write.
 std::string world::earliest_wrong_write() {
     for (std::size_t i = 0; i < lanes.size(); ++i)
         synchronize(i);

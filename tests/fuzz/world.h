@@ -1,5 +1,5 @@
-// Buffers, streams and the work on them. The world orders operations that touch the same buffer, so that the models
-// give the result. Where the world leaves operations unordered, the library must keep them apart.
+// Buffers, streams and the work on them. The world orders operations that use the same buffer, so that the models
+// predict the result. Operations that the world leaves unordered must not affect each other.
 #pragma once
 
 #include <atomic>
@@ -23,8 +23,8 @@ struct fuzz_setting {
     std::int32_t checks, kernels, staging;
     std::uint64_t staging_bytes = 0;
     std::uint32_t staging_threads = 2;
-    bool has_program_threads = false;         // for ferry_options.submit
-    bool (*is_queue_full)(int nth) = nullptr; // which calls of submit run work themselves
+    bool has_program_threads = false;         // uses ferry_options.submit
+    bool (*is_queue_full)(int nth) = nullptr; // the calls of submit that run work themselves
 };
 extern const fuzz_setting fuzz_settings[];
 extern const std::size_t fuzz_setting_count;
@@ -36,12 +36,12 @@ struct fuzz_run {
     const std::uint64_t seed;
     const unsigned threads;
     const fuzz_setting &how;
-    std::optional<program_threads> workers; // before the instances, which wait for them
-    instance_owner ferry, other;            // both on one driver; `other` has the other level of checks
+    std::optional<program_threads> workers; // before the instances, which wait for the workers
+    instance_owner ferry, other;            // both on one driver; `other` uses the other level of checks
     const ferry_ipc_handle *lent = nullptr;
     bool prints = false; // prints each operation as it begins
     std::atomic<bool> has_failed = false;
-    // Copies that the trace has reported as failed when they were done. Every other run is traced.
+    // Copies that the trace has reported as failed. Every other run is traced.
     std::atomic<int> failed_in_trace = 0;
 
     // Records what a thread is doing, for the watchdog.
@@ -58,7 +58,7 @@ struct lane {
     CUstream_st *stream;
     int device;
     CUcontext context;
-    bool is_default = false;  // the current context decides which stream it is
+    bool is_default = false;  // the current context determines the stream
     bool is_blocking = false; // ordered with the legacy stream of its context
 };
 
@@ -72,7 +72,7 @@ struct held_ticket {
 struct held_prepared {
     ferry_prepared *handle;
     std::vector<drawn_copy> copies;
-    std::size_t lane; // the lane of its creation, the only one on which addresses may change
+    std::size_t lane; // the lane of its creation, the only lane on which addresses may change
     bool is_updatable;
 };
 
@@ -105,7 +105,7 @@ public:
     std::vector<held_prepared> prepared;
     std::vector<held_graph> graphs;
     buffer_sources sources;
-    std::vector<CUcontext> contexts; // that calls may find current: none, primary ones, the program's own
+    std::vector<CUcontext> contexts; // contexts that calls may find current: none, primary contexts, the program's own
     buffer *last_written = nullptr;
 
     const std::string &words() const { return words_; }
@@ -127,8 +127,8 @@ public:
         return static_cast<bool>(well);
     }
 
-    // Calls ferry with `current` as the current context. Expects the context to stay current and the status to be a
-    // known one, whatever the outcome.
+    // Calls ferry with `current` as the current context. Expects that the context stays current and that the status is
+    // known, regardless of the outcome.
     std::int32_t call(CUcontext current, const std::function<std::int32_t()> &ferry_call);
     CUcontext any_context();
     CUcontext context_for(const lane &one); // any context, unless the stream depends on it
@@ -139,7 +139,7 @@ public:
     // Orders `effects`, which are enqueued on `lane` next, after the work that they conflict with.
     void order(std::size_t lane, const std::vector<effect> &effects);
     void enqueued(std::size_t lane, const std::vector<effect> &effects);
-    // The same for effects of the calling thread itself. Work on the lanes in `ordered` comes first anyway.
+    // Same as above, for effects of the calling thread itself. Work on the lanes in `ordered` comes first anyway.
     void wait_for(const std::vector<effect> &effects, std::uint32_t ordered = 0);
     void done(const std::vector<effect> &effects);
     void wait_for(buffer &one);
@@ -150,7 +150,7 @@ public:
     void compare_if_settled(const buffer &one, const char *what) {
         if (!one.writers) compare(one, what);
     }
-    // Releases every prepared batch, graph and ticket that names the buffer.
+    // Releases every prepared batch, graph and ticket that uses the buffer.
     void drop_users(const buffer &one);
     void replace(std::size_t number);
     void release_all();

@@ -1,5 +1,5 @@
 // Writes seed inputs for libFuzzer's targets: random bytes of several lengths, from which the targets draw, and for
-// profiles also the text of a good one. write-seeds FOLDER makes a subfolder for each target.
+// profiles also the text of a valid profile. write-seeds FOLDER creates a subfolder for each target.
 #include "fuzz/target.h"
 
 #include <filesystem>

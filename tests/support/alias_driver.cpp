@@ -13,7 +13,7 @@ namespace ferry::test {
 
 namespace {
 
-// Set in the device addresses of host memory, which puts them far from every real address.
+// Set in the device addresses of host memory, which makes them differ from every real address.
 constexpr std::uint64_t alias_bit = std::uint64_t{1} << 55;
 
 driver_table real;
@@ -30,7 +30,7 @@ bool is_host_memory(std::uint64_t address) {
            !is_managed;
 }
 
-// Converts a device address to the one that the real driver knows. Returns false for a host address.
+// Converts a device address to the address that the real driver knows. Returns false for a host address.
 bool to_real(std::uint64_t &address) {
     if (!(address & alias_bit)) return !is_host_memory(address);
     address &= ~alias_bit;
@@ -56,7 +56,8 @@ template <class Job> bool to_real(Job *jobs, std::uint32_t count) {
         all = to_real(jobs[i]) && all;
     return all;
 }
-// Corrects a table in host-visible memory in place. The correction stays, so a second launch finds it corrected.
+// Corrects a table in host-visible memory in place. The correction persists, so a second launch finds a corrected
+// table.
 template <class Job> bool table_to_real(std::uint64_t &table, std::uint32_t count) {
     if (!to_real(table)) return false;
     if (!is_host_memory(table)) return true;
@@ -140,7 +141,7 @@ CUresult CUDAAPI get_attribute(int *value, CUdevice_attribute asked, CUdevice de
     return result;
 }
 
-// One wrapper for each memset, named by its field in the driver table.
+// One wrapper per memset function, identified by its field in the driver table.
 template <auto field, class Function> struct fill;
 template <auto field, class... Arguments> struct fill<field, CUresult(CUDAAPI *)(CUdeviceptr, Arguments...)> {
     static CUresult CUDAAPI call(CUdeviceptr address, Arguments... arguments) {

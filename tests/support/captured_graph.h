@@ -1,5 +1,5 @@
-// Captures what a stream gets between the construction of a captured_graph and end(), as a graph that a test can run
-// repeatedly.
+// Captures the work that is enqueued on a stream between the construction of a captured_graph and end(), as a graph
+// that a test can launch repeatedly.
 #pragma once
 
 #include "support/driver_under_test.h"

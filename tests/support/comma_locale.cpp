@@ -16,7 +16,7 @@ std::filesystem::path make_folder() {
     return mkdtemp(name.data()) ? name : "";
 }
 
-// The character map of the package "locales", which a bare system lacks too.
+// The character map of the package "locales", which minimal systems lack as well.
 void write_ascii(const std::filesystem::path &path) {
     std::ofstream out(path);
     out << "<code_set_name> ANSI_X3.4-1968\n<comment_char> %\n<escape_char> /\n<mb_cur_min> 1\n<mb_cur_max> "
@@ -36,7 +36,7 @@ comma_locale::comma_locale() : folder_(make_folder()), locale_before_(std::setlo
     write_ascii(folder_ / "ascii");
     std::ofstream(folder_ / "source")
         << "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n";
-    // Ends with an error, because the other categories are left to their defaults. The locale is there all the same.
+    // The command fails because the other categories are left to their defaults. The locale is created nevertheless.
     const std::string command = "cd " + folder_.string() + " && localedef -c -f ./ascii -i source ./comma >log 2>&1";
     static_cast<void>(std::system(command.c_str()));
     setenv("LOCPATH", folder_.c_str(), 1);

@@ -1,4 +1,4 @@
-// A locale with decimal commas, which the tests make: a bare system has none.
+// A locale with decimal commas, created by the tests, because minimal systems have no such locale.
 #pragma once
 
 #include <filesystem>
@@ -6,7 +6,7 @@
 
 namespace ferry::test {
 
-// The locale of the whole process until the end of the scope. Other threads must not format numbers meanwhile.
+// The locale of the whole process until the end of the scope. Other threads must not format numbers during that time.
 class comma_locale {
 public:
     comma_locale();

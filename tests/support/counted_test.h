@@ -1,4 +1,4 @@
-// A fixture for tests that count the driver's calls. Each test has a stream of its own.
+// A fixture for tests that count driver calls. Each test has its own stream.
 #pragma once
 
 #include "support/driver_under_test.h"

@@ -14,7 +14,7 @@ public:
     std::uint64_t any() { return random_(); }
     std::uint64_t up_to(std::uint64_t most) { return random_() % (most + 1); }
     bool one_in(std::uint64_t number) { return up_to(number - 1) == 0; }
-    // Draws small sizes often. A uniform draw would hardly ever give one.
+    // Draws small sizes often. A uniform draw would rarely produce them.
     std::uint64_t size(std::uint64_t most) {
         std::uint64_t limit = most;
         if (one_in(2)) limit >>= up_to(static_cast<std::uint64_t>(std::bit_width(most)) - 1);

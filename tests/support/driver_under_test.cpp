@@ -90,7 +90,7 @@ void ferry_test::TearDown() {
 }
 
 bytes random_bytes(std::size_t size, std::uint64_t seed) {
-    // PCG's multiplier and increment. The xor mixes the high bits into the low ones, so that consecutive words differ
+    // PCG's multiplier and increment. The xor mixes the high bits into the low bits, so that consecutive words differ
     // there too. A generator with more state is slow under sanitizers.
     std::linear_congruential_engine<std::uint64_t, 6364136223846793005, 1442695040888963407, 0> random(seed);
     bytes made((size + 7) / 8 * 8);
@@ -158,12 +158,12 @@ int main(int argc, char **argv) {
     if (status) {
         const bool no_gpu = status == FERRY_ERROR_NO_DRIVER || status == FERRY_ERROR_NO_DEVICE;
         std::printf("%s: %s\n", no_gpu ? "SKIPPED, no GPU here" : "FAILED", ferry_status_text(status));
-        return no_gpu ? 77 : 1; // Meson and Automake take 77 for a skipped test
+        return no_gpu ? 77 : 1; // Meson and Automake interpret 77 as skipped
     }
     environment.report.struct_size = sizeof environment.report;
     ferry_instance_get_report(environment.instance, &environment.report);
     ferry::resolve_table(raw_entry_points(), environment.table, environment.found);
-    // Retained for the whole run: a real driver takes tenths of a second to make a primary context again for every
+    // Retained for the whole run: a real driver takes tenths of a second to create a primary context again for every
     // test.
     CUcontext context = nullptr;
     for (int device = 0; device < device_count(); ++device)

@@ -1,5 +1,5 @@
 // The driver under test: the software driver or, with FERRY_TEST_DRIVER=cuda, the driver of the machine. Test bodies do
-// not depend on which one it is. A test that only one of them can run skips on the other and says so.
+// not depend on the driver. A test that only one driver can run is skipped on the other driver, with the reason.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ int device_count();
 // streams of any driver may.
 bool streams_share_a_queue();
 
-// Called before the tests run. A test program that takes arguments of its own defines it.
+// Called before the tests run. A test program with its own arguments defines this function.
 void take_arguments(int argc, char **argv);
 
 // Options that open the driver under test.
@@ -39,7 +39,7 @@ using instance_owner = std::unique_ptr<ferry_instance, close_instance>;
 // Plans on the software driver as on a GPU (support/gpu_profile.h).
 instance_owner open_or_fail(const ferry_options &options);
 
-// ferry_host_alloc with flags alone. Leaves *address null where it fails.
+// Calls ferry_host_alloc with only flags. Leaves *address null on failure.
 inline std::int32_t allocate_pinned(ferry_instance *instance, std::uint64_t size, std::uint32_t flags, void **address) {
     ferry_host_options options = {};
     options.struct_size = sizeof options;
@@ -65,7 +65,8 @@ struct ferry_test : driver_test {
     instance_owner basic, full;
 };
 
-// Bytes that are compared by one memcmp: comparing them one by one takes half the time of the sanitized tests.
+// Bytes that are compared by one memcmp, because comparing them individually takes half the time of the tests under
+// sanitizers.
 struct bytes : std::vector<std::byte> {
     using vector::vector;
     friend bool operator==(const bytes &one, const bytes &other) {
@@ -86,7 +87,7 @@ std::string describe(const ferry_explanation &explanation);
 #define EXPECT_OK(call) EXPECT_TRUE(::ferry::test::is_success(call))
 #define ASSERT_OK(call) ASSERT_TRUE(::ferry::test::is_success(call))
 
-// Expects a refusal with exactly this status, side and field.
+// Expects a rejection with exactly this status, side and field.
 void expect_refusal(std::int32_t returned, const ferry_error_info &error, std::int32_t status, std::int32_t side,
                     std::int32_t field);
 

@@ -1,5 +1,5 @@
-// A context that ends in the middle of a copy of ferry's: behind the first event that is recorded there, so behind the
-// first chunk. For the software driver. Only one can exist at a time.
+// A context that dies in the middle of one of ferry's copies: after the first event that is recorded there, and so
+// after the first chunk. For the software driver. Only one can exist at a time.
 #pragma once
 
 #include <utility>
@@ -29,15 +29,15 @@ public:
     dying_context &operator=(const dying_context &) = delete;
 
     operator CUcontext() const { return context_; }
-    // From now on the next event ends it.
+    // After this call, the next event kills the context.
     void arm() { is_armed_ = true; }
-    // Ends it now.
+    // Kills the context now.
     void die() const {
         const made_current in(context_);
         launch_into_nowhere(CU_STREAM_PER_THREAD);
         EXPECT_NE(raw().cuStreamSynchronize(CU_STREAM_PER_THREAD), CUDA_SUCCESS);
     }
-    // Whether the work that ends it has been enqueued.
+    // Whether the work that kills the context has been enqueued.
     bool is_doomed() const { return is_doomed_; }
     CUdeviceptr allocate(std::uint64_t size) const { // ends with the context
         const made_current in(context_);
@@ -46,7 +46,7 @@ public:
         return memory;
     }
 
-    // For instances that are to meet it.
+    // Options for instances that use this context.
     static ferry_options options() {
         static replaced_call recording = {"cuEventRecord", reinterpret_cast<void *>(record)};
         return recording.options();

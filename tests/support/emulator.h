@@ -1,5 +1,5 @@
-// Emulators that run the tests of a cross build, and what they lack. FERRY_TEST_EMULATOR is the command of the emulator;
-// the cross files in tools/cross set it.
+// Emulators that run the tests of a cross build, and the features that they lack. FERRY_TEST_EMULATOR is the command of
+// the emulator, set by the cross files in tools/cross.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace ferry::test {
 
-// emulator_test.cpp shows that a program without ferry meets each gap too, and fails when the emulator has closed it.
+// emulator_test.cpp proves each gap with a program without ferry, and fails when the emulator has closed the gap.
 enum class gap {
     pages_wiped_in_children, // MADV_WIPEONFORK
     execution,               // of the program itself, by execve
     process_vm_reads,        // process_vm_readv
 };
 
-// The words of the command; none on a real machine.
+// The words of the command; empty on a real machine.
 const std::vector<std::string> &emulator_command();
-// Says what the emulator does in place of this. Null if the tests run on a real machine or in an emulator that has it.
+// Describes what the emulator does instead. Null if the tests run on a real machine or the emulator has the feature.
 const char *missing(gap which);
 
 } // namespace ferry::test

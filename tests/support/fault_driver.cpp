@@ -39,7 +39,7 @@ bool is_faulty(entry_state &entry) {
     while (left > 1)
         if (entry.calls_until_fault.compare_exchange_weak(left, left - 1)) return false;
     if (left == 0) return false;
-    // If the exchange fails, another thread has taken the fault.
+    // If the exchange fails, the fault was injected on another thread.
     if (!entry.sticky && !entry.calls_until_fault.compare_exchange_strong(left, 0)) return false;
     ++injected_count;
     return true;
@@ -47,9 +47,9 @@ bool is_faulty(entry_state &entry) {
 
 // ---- Objects
 
-// creates_once: the driver returns the same object again, and does not count.
+// creates_once: the driver may return the same object again, without counting references.
 enum class effect { creates, creates_once, destroys };
-// Where the handle is. Most calls that create an object write the handle to where their first argument points.
+// The location of the handle. Most calls that create an object write the handle to the target of their first argument.
 enum class handle_at { first_argument, target_of_first_argument, second_argument };
 struct object_call {
     const char *entry;
@@ -114,7 +114,7 @@ template <class Argument> std::uint64_t as_number([[maybe_unused]] Argument argu
         return 0;
 }
 
-// Called after a call succeeded, or instead of a call that is made to fail.
+// Called after a call has succeeded, or instead of a call that is made to fail.
 void note_object(const object_call &call, const std::uint64_t *arguments, bool is_injected) {
     if (call.what != effect::destroys && is_injected) return;
     std::uint64_t handle = arguments[call.handle == handle_at::second_argument];
@@ -127,7 +127,7 @@ void note_object(const object_call &call, const std::uint64_t *arguments, bool i
     };
     if (call.what == effect::creates_once && std::any_of(objects.begin(), objects.end(), is_known)) return;
     if (call.what != effect::destroys) return objects.push_back({call.kind, handle, false});
-    // Prefers, among several references to one context, one whose release has not failed.
+    // Of several references to one context, prefers a reference whose release has not failed.
     std::size_t found = objects.size();
     for (std::size_t i = 0; i < objects.size(); ++i) {
         if (!is_known(objects[i])) continue;
@@ -140,14 +140,14 @@ void note_object(const object_call &call, const std::uint64_t *arguments, bool i
         return;
     }
     objects.erase(objects.begin() + static_cast<std::ptrdiff_t>(found));
-    // Streams and events end with their context. The list does not know their contexts, so it drops them all.
+    // Streams and events end with their context. The list does not record their contexts, so all of them are dropped.
     if (std::strcmp(call.kind, "context") == 0)
         std::erase_if(objects, [](const auto &one) {
             return std::strcmp(one.kind, "event") == 0 || std::strcmp(one.kind, "stream") == 0;
         });
 }
 
-// One wrapper function per row, with the row's own signature.
+// One wrapper function per row, with the signature of the row.
 template <int row, class Function> struct thunk;
 template <int row, class... Arguments> struct thunk<row, CUresult(CUDAAPI *)(Arguments...)> {
     static CUresult CUDAAPI call(Arguments... arguments) {
@@ -180,7 +180,7 @@ void *const thunks[] = {
 #undef FERRY_DRIVER_SYMBOL
 };
 
-// Visits the rows of an entry point: there is one for each signature that ferry calls.
+// Visits the rows of an entry point: one row for each signature that ferry calls.
 template <class Action> void for_each_row(const char *name, Action action) {
     bool is_known = false;
     for (int row = 0; row < driver_symbol_count; ++row)

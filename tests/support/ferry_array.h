@@ -1,4 +1,4 @@
-// Arrays made by ferry, one of every kind and texel size, each with a copy of its bytes on the CPU.
+// Arrays created by ferry, one of every kind and texel size, each with a copy of its bytes on the CPU.
 #pragma once
 
 #include <algorithm>
@@ -75,7 +75,7 @@ public:
         array_ = nullptr;
         return status;
     }
-    // For use after the instance was closed: the driver destroys what the instance left.
+    // For use after the instance was closed: the driver destroys what the instance has left.
     void destroy_by_the_driver() {
         if (mipmapped_)
             EXPECT_OK(raw().cuMipmappedArrayDestroy(mipmapped_));

@@ -1,4 +1,4 @@
-// Holds work in a stream until the test releases it.
+// Blocks a stream until the test releases it.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ public:
     gate(const gate &) = delete;
     gate &operator=(const gate &) = delete;
 
-    // Holds another stream too.
+    // Blocks another stream too.
     void hold(CUstream stream) {
         EXPECT_OK(raw().cuLaunchHostFunc(
             stream, [](void *held) { static_cast<shared *>(held)->get()->opened.wait(); }, keep(opened_)));
@@ -40,7 +40,7 @@ private:
         std::shared_future<void> opened = promise.get_future();
     };
     using shared = std::shared_ptr<state>;
-    // Keeps the promise until the process ends. In a dead context the host function may never be called, and nobody
+    // Keeps the promise until the process ends. In a dead context the host function may never be called, so nothing
     // waits for it.
     static shared *keep(const shared &opened) {
         static std::mutex mutex;

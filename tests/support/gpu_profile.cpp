@@ -1,5 +1,5 @@
-// Prints the profile of a GPU that was not measured, as a text for devices of the software driver. Tests that have only
-// the public interface load it.
+// Prints the profile of a GPU that was not measured, as a text for devices of the software driver. Tests that can use
+// only the public interface load it.
 #include "support/gpu_profile.h"
 
 #include <cstdio>

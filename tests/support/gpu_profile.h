@@ -1,5 +1,5 @@
-// The software driver in the role of a GPU. ferry knows that kernels and staging are slow there, and copies by the
-// driver's calls. Tests of the other routes need the plans of a GPU.
+// Makes the software driver act like a GPU. ferry knows that kernels and staging are slow on the software driver, and
+// copies by the driver's calls. Tests of the other routes need the plans for a GPU.
 #pragma once
 
 #include "ferry/ferry.h"
@@ -8,7 +8,7 @@
 
 namespace ferry::test {
 
-// Makes ferry plan on devices of the software driver as on a GPU that was not measured. Changes nothing on a GPU.
+// Makes ferry plan for devices of the software driver as for a GPU that was not measured. Has no effect on a GPU.
 inline void plan_as_on_a_gpu(ferry_instance *instance) {
     for (int device = 0; instance && device < instance->report.device_count; ++device)
         if (instance->devices[device].info.is_software)

@@ -26,7 +26,7 @@ bool has_huge_pages_after(int kind, int advice_before, int advice_after) {
     const mapped_memory around(size + huge_page);
     const std::uint64_t first = round_up(around.address(), huge_page);
     void *const mapped = mmap(reinterpret_cast<void *>(first), size, PROT_READ | PROT_WRITE,
-                              kind | MAP_ANONYMOUS | MAP_FIXED, -1, 0); // unmapped with what is around it
+                              kind | MAP_ANONYMOUS | MAP_FIXED, -1, 0); // unmapped together with its surroundings
     if (mapped == MAP_FAILED) return false;
     madvise(mapped, size, advice_before);
     for (std::size_t at = 0; at < size; at += huge_page)
@@ -57,7 +57,7 @@ huge_pages huge_pages_of(const void *memory, std::size_t size) {
 
 bool can_have_huge_pages() { return has_huge_pages_after(MAP_PRIVATE, MADV_HUGEPAGE, MADV_NORMAL); }
 bool can_share_huge_pages() {
-    // Ferry does not ask where the system gives nobody huge pages, although collapsing works there too.
+    // ferry does not request huge pages if the system gives them to no program, although collapsing works there too.
     return can_have_huge_pages() && has_huge_pages_after(MAP_SHARED, MADV_NORMAL, collapse);
 }
 

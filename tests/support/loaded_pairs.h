@@ -1,4 +1,4 @@
-// Gives an instance rates of pairs of devices, as if they had been measured: by a profile that it loads.
+// Gives an instance rates for pairs of devices, as if they had been measured, by loading a profile.
 #pragma once
 
 #include <string>

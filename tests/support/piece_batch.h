@@ -1,4 +1,4 @@
-// Pieces for the batch calls, by hand or scattered at random.
+// Pieces for the batch calls, listed explicitly or scattered at random.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,8 @@ struct piece_batch {
     }
 };
 
-// Two lines of memory, and pieces from the first to the second in any order and alignment. No two destinations overlap.
+// Two ranges of memory, and pieces from the first to the second in any order and alignment. Destinations do not
+// overlap.
 struct scattered {
     scattered(place_kind source_kind, place_kind destination_kind, std::size_t count, std::size_t largest,
               std::uint64_t seed, int source_device = 0, int destination_device = 0)

@@ -1,6 +1,6 @@
-/* For LD_PRELOAD, into programs that link the shared library: an instance that they open on the software driver plans
- * with the profile in the file FERRY_TEST_PROFILE, so that its copies take the routes that they take on a GPU. On a GPU
- * the profile does not fit, and nothing changes. */
+/* For LD_PRELOAD, in programs that link the shared library: an instance that such a program opens on the software
+ * driver plans with the profile in the file FERRY_TEST_PROFILE, so that its copies use the same routes as on a GPU.
+ * On a GPU, the profile does not fit, and nothing changes. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

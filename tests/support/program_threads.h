@@ -57,8 +57,8 @@ public:
         return static_cast<int>(jobs_.size());
     }
 
-    bool (*refuses)(int nth) = nullptr; // which calls of submit return 0; null: none
-    // Which calls of submit find the queue full: they run the oldest job themselves. Null: none.
+    bool (*refuses)(int nth) = nullptr; // the calls of submit that return 0; null: none
+    // The calls of submit that find the queue full. They run the oldest job themselves. Null: none.
     bool (*is_full)(int nth) = nullptr;
     static bool always(int) { return true; }
     static bool sometimes(int nth) { return nth % 3 != 0; }
@@ -89,7 +89,7 @@ private:
     std::condition_variable wake_;
     std::deque<std::pair<void (*)(void *), void *>> jobs_;
     bool is_over_ = false, is_held_ = false;
-    std::deque<std::thread> threads_; // last: they use the members above
+    std::deque<std::thread> threads_; // last, because the threads use the members above
 };
 
 } // namespace ferry::test

@@ -1,4 +1,4 @@
-// Owners of objects made by raw driver calls, for tests that call the driver directly.
+// Owners of objects created by raw driver calls, for tests that call the driver directly.
 #pragma once
 
 #include "support/driver_under_test.h"
@@ -44,7 +44,7 @@ struct test_event {
     CUevent handle = nullptr;
 };
 
-// Makes a context, or none, current for a scope and restores the previous one at its end.
+// Makes a context, or no context, current for a scope and restores the previous context at its end.
 struct made_current {
     explicit made_current(CUcontext wanted) {
         EXPECT_OK(raw().cuCtxGetCurrent(&before));
@@ -55,7 +55,7 @@ struct made_current {
     CUcontext before = nullptr;
 };
 
-// A second context on device 0. It is current only where a test makes it current.
+// A second context on device 0. It is current only if a test makes it current.
 struct test_context {
     test_context() {
         EXPECT_OK(raw().cuCtxCreate(&handle, 0, 0));
@@ -87,7 +87,8 @@ inline void write(CUdeviceptr address, const bytes &data) {
     EXPECT_OK(raw().cuMemcpyHtoD(address, data.data(), data.size()));
 }
 
-// Writes and then waits for the context: a synchronous copy from pageable memory may return before its bytes arrive.
+// Writes, and then waits for the context, because a synchronous copy from pageable memory may return before its bytes
+// arrive.
 inline void write_for_all_streams(CUdeviceptr address, const bytes &data) {
     write(address, data);
     EXPECT_OK(raw().cuCtxSynchronize());

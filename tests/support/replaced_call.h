@@ -1,4 +1,4 @@
-// An instance on the driver under test in which a function of the test takes the place of one of the driver's.
+// An instance on the driver under test in which a function of the test replaces a driver function.
 #pragma once
 
 #include <cstring>

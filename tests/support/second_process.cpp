@@ -46,7 +46,7 @@ void close_descriptor(int) {}
 
 namespace {
 
-constexpr int limit_ms = 60'000; // for one read: longer than any step of a test, shorter than the timeout of a test
+constexpr int limit_ms = 60'000; // for one read: longer than a step of a test, and shorter than the timeout of a test
 
 [[noreturn]] void fail(const char *what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -119,7 +119,7 @@ second_process::second_process(const char *role) : second_process(role, socket_p
 
 second_process::second_process(const char *role, const int *sockets) : channel_(sockets[0]) {
     const int theirs = sockets[1];
-    // Spawned, not forked: a process that has loaded a driver should not be forked.
+    // Spawned instead of forked: a process that has loaded a driver should not be forked.
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, theirs, theirs); // clears FD_CLOEXEC, so that the child keeps it
@@ -128,7 +128,7 @@ second_process::second_process(const char *role, const int *sockets) : channel_(
     std::string flag = role_argument;
     char program[] = "second-process";
     char *arguments[] = {program, flag.data(), name.data(), socket.data(), nullptr};
-    // The system cannot run a program that an emulator runs.
+    // Under an emulator, the system cannot run the program itself.
     std::vector<std::string> emulator = emulator_command();
     std::vector<char *> command;
     if (!emulator.empty()) {

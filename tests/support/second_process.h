@@ -1,5 +1,5 @@
-// A second process for tests of sharing. It is a fresh start of the same program on the same driver. It plays a role
-// and talks to its test through a pair of sockets.
+// A second process for tests of sharing: the same program, started again on the same driver. It plays a role and
+// communicates with its test through a pair of sockets.
 #pragma once
 
 #include "support/driver_under_test.h"
@@ -10,8 +10,8 @@
 
 namespace ferry::test {
 
-// One end of the socket pair. Receiving throws when nothing arrives. In the test gtest reports that as a failure, and
-// in a role play_second_process does.
+// One end of the socket pair. Receiving throws if nothing arrives. In the test, gtest reports the exception as a
+// failure; in a role, play_second_process does.
 class channel {
 public:
     explicit channel(int socket) : socket_(socket) {}
@@ -31,7 +31,7 @@ public:
     void send_descriptor(int descriptor);
     int receive_descriptor(); // the caller closes it
 
-    // arrive() says "I am here", await() waits until the other process is.
+    // arrive() reports that this process has reached a point, and await() waits until the other process has.
     void arrive() { send('.'); }
     void await() { receive<char>(); }
     void await_for_ever(); // until the other process ends
@@ -45,16 +45,16 @@ private:
     int socket_;
 };
 
-void close_descriptor(int descriptor); // the kind that a channel sends
+void close_descriptor(int descriptor); // closes a descriptor of the kind that a channel sends
 
-// On Windows, where the software driver shares nothing, none can be started: the constructor throws.
+// On Windows, where the software driver does not support sharing, the constructor throws.
 class second_process {
 public:
     explicit second_process(const char *role);
-    ~second_process(); // kills the process if it still runs
+    ~second_process(); // kills the process if it is still running
 
     channel *operator->() { return &channel_; }
-    // Waits until the process ends. Returns 0 if its role returned 0 and all its expectations held. Kills a process
+    // Waits until the process ends. Returns 0 if its role returned 0 and all its expectations were met. Kills a process
     // that does not end.
     int wait();
     void kill();
@@ -80,7 +80,7 @@ struct registered_role {
     const registered_role *next;
 };
 
-// Called by main. Returns true if this process was started to play a role; the role has then been played.
+// Called by main. Returns true if this process was started to play a role, after it has played the role.
 bool play_second_process(int argc, char **argv, int &status);
 
 } // namespace ferry::test

@@ -1,4 +1,4 @@
-// Memory of a device with a stream there, for tests with several devices.
+// Memory and a stream on a device, for tests with several devices.
 #pragma once
 
 #include "support/driver_under_test.h"

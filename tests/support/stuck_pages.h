@@ -1,5 +1,5 @@
-// Memory of the program with pages that do not arrive: a thread that touches one waits until the test releases it.
-// Pages behave like this when a stalled file system, a userfaultfd or a swap device has to bring them.
+// Memory of the program with pages that do not arrive: a thread that touches such a page waits until the test releases
+// it. Real pages behave like this if they come from a stalled file system, a userfaultfd or a swap device.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@
 
 namespace ferry::test {
 
-// Parts of equal size. The first and the last page of each part are present, the others are stuck. Only one stuck_pages
-// can exist at a time.
+// Parts of equal size. The first and the last page of each part are present, and the other pages are stuck. Only one
+// stuck_pages can exist at a time.
 class stuck_pages {
 public:
     stuck_pages(std::size_t parts, std::size_t size, std::uint64_t seed)
@@ -55,7 +55,7 @@ private:
     static inline std::atomic<int> waiting_ = 0;
     mapped_memory memory_;
     std::atomic<bool> is_released_ = false;
-    fault_handler handler_; // last: it uses the members above
+    fault_handler handler_; // last, because it uses the members above
 };
 
 } // namespace ferry::test

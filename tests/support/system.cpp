@@ -136,7 +136,7 @@ void mapped_memory::remove(std::size_t offset, std::size_t size) const { EXPECT_
 int run_in_child(const std::function<int()> &function) {
     const pid_t child = fork();
     if (child == 0) {
-        alarm(5); // ends a child that hangs
+        alarm(5); // kills a child that hangs
         _exit(function());
     }
     EXPECT_GE(child, 0);

@@ -1,4 +1,4 @@
-// What the tests need of the operating system: memory whose pages can be closed, children of a fork, faults.
+// The features of the operating system that the tests need: memory whose pages can be closed, forked children, faults.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ public:
     std::byte *data() const { return data_; }
     std::size_t size() const { return size_; }
     std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(data_); }
-    // Whole pages. Both report a failed expectation if the system refuses.
+    // The range must consist of whole pages. Both functions report a failed expectation if the system rejects the
+    // request.
     void allow(std::size_t offset, std::size_t size, page_access access) const;
     void remove(std::size_t offset, std::size_t size) const; // nothing is mapped there any more
 
@@ -46,12 +47,12 @@ inline constexpr bool has_fork = true, can_refuse_threads = true, has_second_pro
     if (!::ferry::test::has_second_process)                                                                            \
     GTEST_SKIP() << "the software driver shares nothing between processes on Windows"
 
-// Runs the function in a forked child, without its other threads, and returns what the function returns. -1 if the child
+// Runs the function in a forked child, without its other threads, and returns the function's result. -1 if the child
 // ended in another way, or not within five seconds.
 int run_in_child(const std::function<int()> &function);
 
-// While it exists, calls `handle` for each fault of any thread, on that thread. The access is repeated if `handle`
-// returns true, and ends the process otherwise. Only one can exist at a time.
+// While this object exists, calls `handle` for each fault of any thread, on that thread. The access is repeated if
+// `handle` returns true; otherwise the process is killed. Only one object can exist at a time.
 class fault_handler {
 public:
     explicit fault_handler(std::function<bool(std::byte *at)> handle);
@@ -61,7 +62,7 @@ public:
 };
 
 void keep_thread_on(unsigned processor);
-unsigned first_processor(); // of those that the process may run on
+unsigned first_processor(); // of the processors that the process may run on
 
 std::uint64_t own_process_number();
 

@@ -70,7 +70,7 @@ void array_format(std::uint32_t element_size, CUarray_format &format, unsigned &
 
 constexpr std::uint64_t page = 4096;
 
-// Made once: a host pool takes tens of milliseconds to give its first memory.
+// Created once, because a host pool takes tens of milliseconds for its first allocation.
 CUmemoryPool make_host_pool(int devices) {
     CUmemPoolProps props = {};
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;

@@ -57,7 +57,7 @@ public:
         ADD_FAILURE() << "no such memory";
         return 0;
     }
-    // Runs commands, after `waited` has its value, and then sets `signalled`; waits for the end if there is none.
+    // Runs commands after `waited` has its value, and then sets `signalled`. Without `signalled`, waits for the end.
     void run(const std::function<void(VkCommandBuffer)> &record, VkSemaphore waited = nullptr, std::uint64_t wait = 0,
              VkSemaphore signalled = nullptr, std::uint64_t signal = 0) {
         auto how = made<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
@@ -241,7 +241,7 @@ private:
     VkSemaphore handle_ = nullptr;
 };
 
-// A stream and a Vulkan queue take turns: by an exported timeline, or by waits of the host where there is none.
+// Orders a stream and a Vulkan queue alternately: by an exported timeline semaphore, or else by waits of the host.
 struct turns {
     turns(const instance &ferry, const machine &on) : value(on) {
         if (on.exports_semaphores) imported = vulkan::import(ferry, on.number, on.device, value, true).or_throw();

@@ -1,4 +1,4 @@
-// A free of device memory in another thread, which cannot return while the test holds a stream.
+// A free of device memory in another thread, which cannot return while the test blocks a stream.
 #pragma once
 
 #include <chrono>

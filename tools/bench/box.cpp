@@ -10,7 +10,7 @@ CUmemorytype type_of(const buffer &buffer) {
                                            : CU_MEMORYTYPE_ARRAY;
 }
 
-// Fills the members that CUDA_MEMCPY2D, CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER share. A line needs no pitch.
+// Fills the members that CUDA_MEMCPY2D, CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER share. A contiguous copy needs no pitch.
 template <class Call> Call lower_rows(const box &box) {
     const auto &[source, destination, size] = box;
     Call call = {};
@@ -51,7 +51,7 @@ CUDA_MEMCPY3D_PEER lower_between_devices(const box &box) {
     return call;
 }
 
-// A box as the arguments of each call, prepared before the clock runs.
+// A box as the arguments of each call, prepared before the time is measured.
 struct lowered {
     bench::box box;
     CUstream stream;
@@ -125,14 +125,14 @@ constexpr raw_call raw_calls[] = {
      }},
 };
 
-// The stream to wait for, or null where the call itself waits. A synchronous copy without a host end returns before the
+// The stream to wait for, or null if the call itself waits. A synchronous copy without a host end returns before the
 // bytes have arrived.
 CUstream stream_to_wait_for(const raw_call &call, const lowered &copy) {
     if (call.form == call_form::async) return copy.stream;
     return copy.from().is_host() || copy.to().is_host() ? nullptr : CU_STREAM_LEGACY;
 }
 
-// According to its manual, cuMemcpy2DAsync may refuse pitches that do not come from cuMemAllocPitch.
+// According to its manual, cuMemcpy2DAsync may reject pitches that do not come from cuMemAllocPitch.
 bool is_refused(const environment &environment, const raw_call &call, const lowered &copy) {
     const CUresult result = call.issue(environment.cu, copy);
     if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED) return true;

@@ -1,4 +1,4 @@
-// Copies of boxes: places and boxes, ferry's descriptor of a copy, and the driver's calls that make the same copy.
+// Copies of boxes: places and boxes, ferry's copy descriptor, and the driver's calls that perform the same copy.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct extent {
 };
 
 // One end of a copy. The frame is the whole array, or the row pitch, slice height and number of slices of linear
-// memory. The box begins x bytes, y rows and z slices into the frame.
+// memory. The box starts x bytes, y rows and z slices into the frame.
 struct place {
     bench::buffer buffer;
     extent frame;
@@ -60,10 +60,10 @@ struct array {
     owned<CUarray> handle;
     bench::place place; // the whole array
 };
-// Makes an array on the current context's device. `size.width` is in bytes. One row makes a 1D array, several rows in
-// one slice a 2D array. `element_size` is 1, 2, 4, 8 or 16.
+// Creates an array on the current context's device. `size.width` is in bytes. One row gives a 1D array, several rows in
+// one slice give a 2D array. `element_size` is 1, 2, 4, 8 or 16.
 array make_array(const environment &environment, const buffer &where, const extent &size, std::size_t element_size);
-// Makes an array through ferry, so that ferry's kernels can read it.
+// Creates an array through ferry, so that ferry's kernels can read it.
 array make_ferry_array(const environment &environment, const buffer &where, const extent &size,
                        std::size_t element_size);
 
@@ -74,10 +74,10 @@ ferry_copy_desc describe(const box &box);
 void drain(const environment &environment);
 void ferry_copy_async_checked(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream);
 
-// All of the driver's calls that make this copy, timed until the bytes have arrived. Calls that the driver refuses are
-// left out. Each call is tried for that, so both ends must exist.
+// All driver calls that perform this copy, timed until the bytes have arrived. Omits calls that the driver rejects. To
+// detect these, each call is tried, so both ends must exist.
 std::vector<contender> raw_contenders(const environment &environment, const box &box);
-// The same on another stream, whose context is current.
+// Same as above, on another stream, whose context must be current.
 std::vector<contender> raw_contenders(const environment &environment, const box &box, CUstream stream);
 // ferry_copy_async, timed until the bytes have arrived. `flags`: FERRY_COPY_*.
 contender ferry_contender(const environment &environment, const box &box, std::uint32_t flags = 0);

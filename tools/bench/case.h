@@ -1,5 +1,5 @@
-// A case, its input and its result. A new case is one file case_<name>.cpp that defines a bench_case, which is declared
-// at the end of this header and listed in main.cpp; progress.cpp has its time.
+// A case, its input and its result. A new case is one file case_<name>.cpp that defines a bench_case. The bench_case is
+// declared at the end of this header and listed in main.cpp; progress.cpp has its expected time.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace bench {
 
 class progress;
 
-// The route that ferry chose, compared with every route that can serve the copy, each forced.
+// Compares the route that ferry chose with every route that can serve the copy. Each route is forced.
 struct route_choice {
     struct route {
         std::int32_t which; // FERRY_ROUTE_*
@@ -24,15 +24,15 @@ struct route_choice {
         double predicted_ns; // by the plan; 0: unknown
     };
     std::vector<route> routes;
-    std::optional<std::int32_t> chosen; // empty for batches, whose pieces may take several routes
+    std::optional<std::int32_t> chosen; // empty for batches, whose pieces may use several routes
     distribution ratio;                 // the fastest route's time / ferry's, as in a comparison
     double target;                      // the minimum acceptable ratio
 
     verdict judged() const { return judge(ratio, target); }
 };
 
-// How close ferry comes to the link's limit: to a copy by the driver of as many bytes of pinned memory in the same
-// rounds, or to the row's ceiling.
+// Compares ferry with the limit of the link: with the driver's copy of the same number of bytes of pinned memory in the
+// same rounds, or with the row's ceiling.
 struct link_share {
     distribution share; // the limit's time / ferry's
     std::optional<double> target;
@@ -57,10 +57,10 @@ struct row {
     std::optional<double> max_ns = {};             // instead of `target`: the maximum time for ferry
     std::optional<double> ceiling = {};            // bytes per nanosecond (GB/s); with it, bandwidths are shown
     std::optional<distribution> reference_ns = {}; // another raw call, for information
-    std::optional<route_choice> choice = {};       // judged too
-    std::optional<link_share> of_link = {};        // judged too, if it has a target
+    std::optional<route_choice> choice = {};       // judged as well
+    std::optional<link_share> of_link = {};        // judged as well if it has a target
 
-    // Empty for a row without a target. ferry has to keep up with both the link and the calls.
+    // Empty for a row without a target. ferry must meet the targets for both the link and the calls.
     std::optional<verdict> judged() const {
         const std::optional<verdict> beside_calls = judged_beside_calls();
         const std::optional<verdict> beside_link = of_link ? of_link->judged() : std::nullopt;
@@ -69,8 +69,8 @@ struct row {
     }
 
 private:
-    // ferry has to keep up with both the raw call and the other routes. With `max_ns`, keeping to that time or keeping
-    // up with the other routes is enough, because on this machine perhaps no route reaches that time.
+    // ferry must be as fast as both the raw call and the other routes. With `max_ns`, either staying within that time
+    // or being as fast as the other routes is sufficient, because on this machine perhaps no route is that fast.
     std::optional<verdict> judged_beside_calls() const {
         if (max_ns) {
             const verdict of_time = judge_at_most(times.ferry_ns, *max_ns);
@@ -84,7 +84,7 @@ private:
 
 using row_listener = std::function<void(const std::vector<std::string> &label_columns, const row &)>;
 
-// The rows of a case, in the order of their measurement. A row that is added does not change any more.
+// The rows of a case, in the order of their measurement. A row that was added no longer changes.
 class row_list {
 public:
     row_list() = default;
@@ -102,7 +102,7 @@ private:
     std::function<void(const row &)> added_;
 };
 
-// Numbers without a comparison, in a table of their own.
+// Numbers without a comparison, in a separate table.
 struct number_table {
     std::vector<std::string> label_columns = {};
     struct line {
@@ -122,9 +122,9 @@ struct route_map {
 };
 
 struct case_result {
-    std::string note;                       // tells the reader what raw and ferry are here
+    std::string note;                       // explains what raw and ferry mean here
     std::vector<std::string> label_columns; // of the rows
-    std::string reference_column = {};      // what row::reference_ns is, if the rows have one
+    std::string reference_column = {};      // the meaning of row::reference_ns, if the rows have one
     row_list rows = {};
     number_table numbers = {};
     std::vector<route_map> route_maps = {};
@@ -136,7 +136,7 @@ struct session {
     const std::vector<ceiling> &ceilings;
     bool is_quick;
     bench::progress &progress;
-    const row_listener &measured; // called with each row that is added to a result
+    const row_listener &measured; // called for each row that is added to a result
 
     // Returns the result with its rows connected to `measured`.
     case_result begin(case_result result) const {
@@ -146,7 +146,7 @@ struct session {
     }
 };
 
-// One text out of several.
+// Concatenates several texts.
 inline std::string joined(std::initializer_list<const char *> texts) {
     std::string all;
     for (const char *text : texts)
@@ -191,7 +191,7 @@ extern const bench_case pageable_loops_case;
 extern const bench_case pageable_pieces_case;
 extern const bench_case pageable_devices_case;
 
-// Runs the second process of ipc-open. It talks to the first process through `socket`.
+// Runs the second process of ipc-open, which communicates with the first process through `socket`.
 void run_importer(const environment &environment, int socket, bool is_quick);
 
 } // namespace bench

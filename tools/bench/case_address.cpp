@@ -8,18 +8,18 @@ namespace bench {
 namespace of_address {
 namespace {
 
-constexpr int burst_length = 200; // calls in a row, 10 to 30 us in all
+constexpr int burst_length = 200; // consecutive calls, 10 to 30 us in total
 constexpr double max_ns = 150;
 constexpr std::size_t block = 1 << 20;
 
 struct subject {
     const char *name;
     std::uint64_t address;
-    std::int32_t memory; // FERRY_MEMORY_*: what ferry must answer
+    std::int32_t memory; // FERRY_MEMORY_*: the kind that ferry must report
 };
 
-// The attributes behind ferry_address_info. The pool is included only where the device has pools, because otherwise the
-// driver may not know that attribute.
+// Queries the attributes that ferry_address_info reports. Includes the pool only if the device has pools, because
+// otherwise the driver may not know that attribute.
 contender query_driver(const environment &environment, std::uint64_t address) {
     struct answers {
         unsigned type = 0, is_managed = 0;
@@ -68,7 +68,7 @@ row measure_subject(session &session, const subject &subject) {
             .max_ns = max_ns};
 }
 
-// Allocates memory by `allocate`. The address is 0 where the driver has no such memory.
+// Allocates memory by `allocate`. The address is 0 if the driver has no such memory.
 template <typename Allocate>
 owned<std::uint64_t> allocate_maybe(const environment &environment, const char *call, Allocate allocate) {
     ferry_instance *const ferry = environment.basic.get();

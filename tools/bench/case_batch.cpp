@@ -1,5 +1,5 @@
 // batch: thousands of pieces in one call, in 16 allocations at either end, timed until all have arrived, prepared and
-// not. Also the time that checking and planning takes on the calling thread.
+// unprepared. Also measures the time that validation and planning take on the calling thread.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -25,7 +25,7 @@ std::vector<std::size_t> equal_sizes(std::size_t count, std::size_t size) {
     return std::vector<std::size_t>(count, size);
 }
 
-// Sizes spread evenly over the powers of two, so most bytes are in large pieces.
+// Sizes that are evenly distributed over the powers of two, so most bytes are in large pieces.
 std::vector<std::size_t> mixed_sizes(std::size_t bytes) {
     std::mt19937_64 random(5);
     std::vector<std::size_t> sizes;
@@ -99,7 +99,7 @@ contender ferry_set_and_launch(const environment &environment, ferry_prepared *p
 
 // ---- The routes
 
-// An instance that forces a route on all its copies, because pieces have no flags of their own.
+// An instance that forces a route for all its copies, because pieces have no flags.
 struct forced_route {
     std::uint32_t flags;
     instance ferry;
@@ -142,7 +142,7 @@ struct size_class {
     std::size_t size;
     double targets[3], prepared_targets[3]; // for H2D, D2H, D2D
 };
-// A target of 0 means none.
+// A target of 0 means no target.
 constexpr size_class size_classes[] = {
     {256, {40, 15, 140}, {100, 40, 800}}, {4 << 10, {12, 4.2, 140}, {0, 0, 0}}, {64 << 10, {1.2, 1.2, 60}, {0, 0, 0}}};
 
@@ -196,7 +196,7 @@ void measure_equal(session &session, const std::vector<forced_route> &forced, co
     }
 }
 
-// Compares pieces of mixed sizes with one line of as many bytes.
+// Compares pieces of mixed sizes with one contiguous copy of the same number of bytes.
 void measure_mixed(session &session, const std::vector<forced_route> &forced, const batch_direction &direction,
                    int which, row_list &rows) {
     const environment &environment = session.environment;
@@ -231,7 +231,8 @@ void measure_mixed(session &session, const std::vector<forced_route> &forced, co
                     .target = std::nullopt});
 }
 
-// ---- The calling thread's share: everything except the driver calls that move bytes, which do nothing here
+// ---- The calling thread's share: everything except the driver calls that move bytes, which are replaced by empty
+// functions
 
 template <class Function> struct does_nothing;
 template <class... Arguments> struct does_nothing<CUresult(CUDAAPI *)(Arguments...)> {

@@ -1,4 +1,4 @@
-// both-ways: one large copy to the device and one from it at the same time, on two streams.
+// both-ways: one large copy to the device and one large copy from it at the same time, on two streams.
 #include <algorithm>
 
 #include "contest.h"

@@ -1,4 +1,4 @@
-// broadcast: the same bytes to every device at once.
+// broadcast: copies the same bytes to every device at once.
 #include "contest.h"
 #include "peers.h"
 #include "progress.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t MiB = 1 << 20, GiB = 1 << 30;
 
-// One source and its destinations on all other devices, or on all devices if the source is in host memory.
+// One source and its destinations: all other devices, or all devices if the source is in host memory.
 struct broadcast {
     std::string source_name;
     std::vector<transfer> copies; // on streams of their destinations' devices, without sizes
@@ -19,8 +19,9 @@ struct broadcast {
     std::vector<std::size_t> sizes;
 };
 
-// The driver sends the whole source over each link. With four links a quarter over each is enough, because the devices
-// can exchange them, so a ratio of 4 is the limit. Elsewhere ferry has to keep up with the driver, as in contest.cpp.
+// The driver sends the whole source over each link. With four links, a quarter over each is sufficient, because the
+// devices can exchange the quarters, so the limit of the ratio is 4. Elsewhere ferry must be as fast as the driver, as
+// in contest.cpp.
 std::optional<double> target_for(const broadcast &of, std::size_t size) {
     const bool is_pinned = of.copies.front().way.kind() == memory::pinned, are_many = of.copies.size() >= 4;
     if (is_pinned && size == GiB) return are_many ? std::optional(3.4) : std::nullopt;
@@ -28,8 +29,8 @@ std::optional<double> target_for(const broadcast &of, std::size_t size) {
     return 0.99;
 }
 
-// Aims for 1 GiB: GB/s from the host to four devices or more, and from a device a share of what one pair of devices
-// carries. Of pinned memory, a prototype reached 149 GB/s on four H200.
+// Targets for 1 GiB: GB/s from the host to four devices or more, and from a device a share of the bandwidth between one
+// pair of devices. From pinned memory, a prototype reached 149 GB/s on four H200.
 std::optional<double> share_target_for(const broadcast &of, std::size_t size) {
     constexpr double from_pinned = 140, from_pageable = 90, of_pair = 0.9;
     const memory kind = of.copies.front().way.kind();

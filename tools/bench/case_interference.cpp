@@ -1,4 +1,5 @@
-// interference: a kernel that computes on all SMs beside each way of copying, and how much each slows the other.
+// interference: a kernel that computes on all SMs concurrently with each way of copying, and how much each slows down
+// the other.
 #include <algorithm>
 #include <cmath>
 
@@ -12,10 +13,10 @@ namespace bench {
 namespace of_interference {
 namespace {
 
-// The driver accepts about a thousand launches in advance.
+// The driver's queue accepts about a thousand launches.
 constexpr int max_copies = 400;
 
-// One way of copying, enqueued over and over.
+// One way of copying, enqueued repeatedly.
 struct way_of_copying {
     std::string name, limit;
     std::function<void(CUstream)> enqueue;
@@ -92,10 +93,10 @@ struct streams {
 
 struct measured {
     double compute_us, copy_us;
-    int copies = 0; // that ended before the computing did
+    int copies = 0; // that completed before the kernel did
 };
 
-// The events: the start of both streams, the end of the computing, then the end of each copy.
+// The events: start of both streams, end of the kernel, then the end of each copy.
 constexpr int begun = 0, computed = 1, first_copied = 2;
 
 void wait_for_both(const environment &environment, const streams &on) {
@@ -103,7 +104,7 @@ void wait_for_both(const environment &environment, const streams &on) {
         check(environment.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
 }
 
-// Measures the computing alone if there are no copies, and the copies alone if there is no kernel.
+// Measures only the kernel if there are no copies, and only the copies if there is no kernel.
 measured measure_once(const environment &environment, const stopwatch &watch, const streams &on,
                       const compute_kernel *kernel, const way_of_copying &way, int copies) {
     watch.note(begun, on.compute);
@@ -120,7 +121,7 @@ measured measure_once(const environment &environment, const stopwatch &watch, co
     if (!kernel) return {0, watch.us_between(begun, first_copied + copies - 1) / copies, copies};
     while (found.copies < copies && watch.us_between(begun, first_copied + found.copies) <= found.compute_us)
         ++found.copies;
-    // If no copy ended in time, the first one waited for all of the computing.
+    // If no copy completed in time, the first copy waited for the whole kernel.
     const int counted = std::max(found.copies, 1);
     found.copy_us = watch.us_between(begun, first_copied + counted - 1) / counted;
     return found;
@@ -139,9 +140,9 @@ number_table::line measure_way(const session &session, const stopwatch &watch, c
     const auto once = [&](const compute_kernel *beside, int copies) {
         return measure_once(environment, watch, on, beside, way, copies);
     };
-    once(&kernel, 1); // warms up
+    once(&kernel, 1); // warm-up
     const double compute_us = once(&kernel, 0).compute_us, copy_us = once(nullptr, 10).copy_us;
-    // Enough copies to last through the computing if both take twice as long.
+    // Enough copies to last as long as the kernel if both take twice as long.
     const int copies = static_cast<int>(std::clamp(std::ceil(2 * compute_us / copy_us), 1.0, double{max_copies}));
     std::vector<measured> computing, copying, both;
     for (int i = 0; i < (session.is_quick ? 3 : 11); ++i) {

@@ -1,4 +1,4 @@
-// ipc-open: opening memory and pools that another process shares. The second process measures; this one only exports.
+// ipc-open: opens memory and pools that another process shares. The second process measures; this process only exports.
 #include <algorithm>
 #include <cstring>
 
@@ -20,7 +20,7 @@ constexpr std::size_t block = 8 << 20;
 constexpr unsigned char pattern = 0x5a;
 constexpr double min_ratio = 0.95; // for the first opening of memory
 
-// The things opened, in the order of the answers.
+// The objects that are opened, in the order of the answers.
 enum class subject { memory, memory_again, pool, pool_memory };
 struct subject_row {
     of_ipc_open::subject subject;
@@ -35,7 +35,7 @@ constexpr subject_row subjects[] = {
     {subject::pool_memory, "pool memory", "cuMemPoolImportPointer", true, std::nullopt},
 };
 
-// Sent from this process to the second.
+// Sent from this process to the second process.
 struct offer {
     CUipcMemHandle raw_memory;
     ferry_ipc_handle memory;
@@ -45,13 +45,13 @@ struct offer {
     ferry_ipc_handle pool, pool_memory;
 };
 
-// Sent from the second process to this one, once for each subject that was offered.
+// Sent from the second process to this process, once for each offered object.
 struct answer {
     char fault[256]; // the error text; empty on success
     comparison times;
 };
 
-// A way to open one thing and to close it again. The thing is an address or a pool.
+// A way to open an object and to close it again. The object is an address or a pool.
 struct way {
     const char *name;
     std::function<std::uint64_t()> open;
@@ -198,7 +198,7 @@ comparison compare_subject(const importer &importer, subject subject) {
 
 // ---- This process
 
-// Filled memory that ferry allocated, exported as both kinds of handle.
+// Filled memory that ferry has allocated, exported as both kinds of handle.
 class exported_memory {
 public:
     exported_memory(const environment &environment, offer &offer)
@@ -221,7 +221,7 @@ private:
     const bool is_shared_;
 };
 
-// A pool and filled memory from it, both exported. Offers nothing where such pools, or sharing them, are not supported.
+// A pool and filled memory from it, both exported. Offers nothing if such pools, or sharing them, are not supported.
 class exported_pool {
 public:
     exported_pool(const environment &environment, offer &offer) : environment_(environment) {
@@ -306,7 +306,7 @@ case_result run_ipc_open(session &session) {
 void run_importer(const environment &environment, int socket, bool is_quick) {
     using namespace of_ipc_open;
     channel channel(socket);
-    channel.send('\0'); // it runs
+    channel.send('\0'); // reports that it runs
     offer offer;
     channel.receive(offer);
     const importer importer = {environment, offer, is_quick};

@@ -19,7 +19,8 @@ std::vector<linear_copy> all_copies(const workspace &workspace) {
     for (const direction &direction : pinned_directions(workspace))
         for (const form each : {form::async, form::sync})
             copies.push_back({direction, each});
-    // Only the synchronous form for pageable memory: the driver's asynchronous calls wait for such a copy, too.
+    // Pageable memory uses only the synchronous form, because the driver's asynchronous calls wait for such a copy as
+    // well.
     for (const direction &direction : pageable_directions(workspace))
         copies.push_back({direction, form::sync});
     return copies;
@@ -44,7 +45,7 @@ row measure_copy(session &session, const linear_copy &copy, std::size_t size) {
                                     ferry_line(environment, copy.direction, copy.form, size)};
     const box copied = line(copy.direction, size);
     verify_each(session.workspace, {&copied, 1}, contenders);
-    // 7 rounds, 14 samples, for 1 GiB; 2000 rounds for copies of some microseconds.
+    // 7 rounds, 14 samples, for 1 GiB; 2000 rounds for copies of several microseconds.
     const effort effort = session.is_quick ? bench::effort{4, 200, 0.1e9} : bench::effort{7, 2000, 0.8e9};
     const std::vector<samples> taken = interleave(contenders, effort);
     const bool has_target = copy.direction.kind() == memory::pinned && size >= 1 << 20;

@@ -1,4 +1,4 @@
-// multilink: large copies between the host and one device, over the links of other devices too.
+// multilink: large copies between the host and one device that also use the links of other devices.
 #include <cmath>
 
 #include "case.h"
@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::size_t MiB = 1 << 20, GiB = 1 << 30;
 
-// Aims: the share of what the links carry together, and the gain of staging over four links instead of one.
+// Targets: the share of the links' total bandwidth, and the gain of staging over four links instead of one.
 constexpr double min_share_of_links = 0.95, min_gain_of_staging = 1.8;
 constexpr std::size_t links_for_that_gain = 4;
 
-// Lets copies of the run's device use the links of the first `count` peers, until destruction.
+// Enables copies of the run's device to use the links of the first `count` peers, until destruction.
 class helpers {
 public:
     helpers(const environment &environment, const peer_devices &peers, std::size_t count, std::uint32_t max_sms = 0)
@@ -47,7 +47,7 @@ private:
 
 enum class way { up, down };
 
-// What all rows share. The pinned memory has room for a largest frame in one part for each device.
+// What all rows share. The pinned memory is large enough for a largest frame in one part per device.
 struct setting {
     bench::session &session;
     const peer_devices &peers; // that may help
@@ -58,7 +58,8 @@ struct setting {
         return way == way::up ? direction{"H2D", host, workspace.device_destination}
                               : direction{"D2H", workspace.device_source, host};
     }
-    // Equal parts of `size` bytes, one for the run's device and one for each helper, each over its device's own link.
+    // Equal parts of `size` bytes, one for the run's device and one for each helper. Each part uses the link of its own
+    // device.
     std::vector<transfer> parts(way way, std::size_t helper_count, std::size_t size) const {
         const environment &environment = session.environment;
         const std::size_t part = size / (helper_count + 1);
@@ -89,7 +90,8 @@ double ceiling_of_links(const session &session, const direction &direction, std:
     return ceiling_of(direction.name, session.ceilings) * static_cast<double>(links);
 }
 
-// Two rows of the same rounds: beside copies of each device for itself, and beside the driver's copy over one link.
+// Two rows from the same rounds: compared with copies by each device over its own link, and with the driver's copy over
+// one link.
 void measure_pinned(const setting &setting, way way, std::size_t helper_count, std::size_t size, row_list &rows) {
     session &session = setting.session;
     const environment &environment = session.environment;
@@ -133,8 +135,8 @@ row measure_pageable(const setting &setting, std::size_t helper_count, std::size
     return found;
 }
 
-// A kernel that computes on all SMs of the first helper, beside copies that may use some of them. The helper's context
-// is current.
+// A kernel that computes on all SMs of the first helper, concurrently with copies that may use some of these SMs. The
+// helper's context must be current.
 number_table::line measure_kernel(const setting &setting, const compute_kernel &kernel, const stopwatch &watch, way way,
                                   std::size_t helper_count, std::uint32_t max_sms) {
     session &session = setting.session;
@@ -157,8 +159,8 @@ number_table::line measure_kernel(const setting &setting, const compute_kernel &
     };
     const effort effort = session.is_quick ? bench::effort{2, 2, 0} : bench::effort{5, 5, 0};
     const double copy_us = summarise(interleave({&one_copy, 1}, effort)[0]).median / 1e3;
-    compute_us(1); // warms up
-    // Enough copies to last through the computing, also if it takes twice as long.
+    compute_us(1); // warm-up
+    // Enough copies to last as long as the kernel, even if it takes twice as long.
     const int copies = static_cast<int>(std::ceil(2 * compute_us(0) / copy_us)) + 1;
     samples alone, beside;
     for (int i = 0; i < (session.is_quick ? 3 : 11); ++i) {
@@ -211,7 +213,7 @@ case_result run_multilink(session &session) {
                  "FERRY_COPY_MULTILINK;\nraw: each device for itself, an equal part of the bytes by cuMemcpy*Async on "
                  "each device, all at once, which is what the\nlinks carry; one link, cuMemcpy*Async of all bytes; "
                  "ferry, one link, ferry_copy_async without the flag, which stages them;\nall until the bytes have "
-                 "arrived; ceiling: that of one link for each device",
+                 "arrived; ceiling: one link for each device",
          .label_columns = {"copy", "memory", "helpers", "raw"}});
     const owned<void *> memory = allocate_pinned(environment, largest + (peers.size() + 1) * guard);
     const setting setting = {session, peers, host_buffer(memory::pinned, memory.get())};

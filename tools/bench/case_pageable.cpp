@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20, GiB = 1 << 30;
 
 // 4 GiB, but at most an eighth of the free host memory and an eighth of the device's memory, because four host buffers
-// and two device buffers of that size are made. In a quick run, and where the CPU makes the copies, the smallest size
-// that has a target relative to the link.
+// and two device buffers of that size are allocated. In a quick run, and if the CPU performs the copies, the smallest
+// size that has a target relative to the link.
 std::size_t largest_line(const session &session) {
     if (session.is_quick || session.environment.device_info.is_software) return 64 * MiB;
     std::size_t size = 4 * GiB;
@@ -26,14 +26,15 @@ std::size_t largest_line(const session &session) {
     return size;
 }
 
-// A session whose workspace has room for the largest lines: the run's own workspace, or an additional one.
+// A session whose workspace has space for the largest contiguous copies: the run's own workspace, or an additional
+// workspace.
 class wide_session {
 public:
     explicit wide_session(session &of) : session_(of), size_(largest_line(of)) {
         if (size_ <= of.workspace.largest) return;
         warm_host_memory(4 * size_);
         workspace_ = std::make_unique<workspace>(of.environment, size_);
-        workspace_->load({workspace_->pinned, {size_}}); // as in the run's own: pages never written may share one page
+        workspace_->load({workspace_->pinned, {size_}}); // like the run's workspace: unwritten pages may share one page
     }
     session made() const {
         return {session_.environment, workspace_ ? *workspace_ : session_.workspace,
@@ -59,7 +60,7 @@ targets targets_of_line(const direction &direction, std::size_t size) {
     return {is_up(direction) ? 4.5 : 2.7, size < 256 * MiB ? 0.85 : 0.90};
 }
 
-// At 4 GiB a round of the driver's copies to the device takes 1.5 s (H200).
+// At 4 GiB, one round of the driver's copies to the device takes 1.5 s (H200).
 effort effort_of(const session &session, std::size_t size) {
     if (session.is_quick) return {2, 40, 0.02e9};
     return {size > GiB ? 2 : 3, 400, 0.35e9};
@@ -73,7 +74,8 @@ struct task_of_line {
     of_pageable::targets targets;
 };
 
-// Compares the driver's way of copying a line, ferry's way, and the link itself: a copy of pinned memory.
+// Compares three contiguous copies: the driver's copy, ferry's copy, and a copy of pinned memory that shows the limit
+// of the link.
 row measure_beside_link(session &session, const task_of_line &task, const contender &raw, const contender &ferry) {
     const auto &[what, direction, form, size, targets] = task;
     const environment &environment = session.environment;
@@ -131,7 +133,7 @@ void add_untouched(session &session, row_list &rows) {
         into_untouched(ferry_line(environment, direction, form::async, size), memory.get(), mapped)));
 }
 
-// Compares with the fastest of the driver's calls.
+// Compares ferry with the fastest of the driver's calls.
 row measure_pageable_box(session &session, std::string what, const char *name, const box &box, const char *ceiling) {
     return measure_box(
         session,
@@ -157,7 +159,7 @@ void add_rows_apart(session &session, row_list &rows) {
         }
 }
 
-// Whole cubic arrays with texels of 4 bytes, made by ferry for its kernels and made by the driver.
+// Whole cubic arrays with texels of 4 bytes, created by ferry for its kernels or created by the driver.
 void add_volumes(session &session, row_list &rows) {
     constexpr std::size_t texel = 4, full_side = 512;
     std::size_t side = full_side;
@@ -180,7 +182,7 @@ void add_volumes(session &session, row_list &rows) {
     }
 }
 
-// Copies a line in equal pieces, each on a thread and a stream of its own. `copy` enqueues one piece.
+// Copies a contiguous range in equal pieces, each on its own thread and stream. `copy` enqueues one piece.
 template <class Copy>
 contender by_threads(const char *name, const environment &environment, const std::vector<owned<CUstream>> &streams,
                      Copy copy) {

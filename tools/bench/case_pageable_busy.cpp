@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20;
 
 #if defined(__linux__)
-// Processes that compute until they are destroyed. They touch neither the driver nor memory.
+// Processes that compute until they are destroyed. They use neither the driver nor memory.
 class computing_processes {
 public:
     explicit computing_processes(unsigned count) {
@@ -55,7 +55,7 @@ private:
 };
 #endif
 
-// Launches kernels back to back on a stream of its own, each of which fills the device for about 1.5 ms.
+// Launches kernels back to back on its own stream. Each kernel fills the device for about 1.5 ms.
 class computing_device {
 public:
     explicit computing_device(const environment &environment)
@@ -93,7 +93,7 @@ effort effort_of(const session &session, std::size_t size) {
     return {10, 200, size > 64 * MiB ? 1.5e9 : 0.6e9};
 }
 
-// Runs the contest beside something that is there for its time alone.
+// Runs the contest concurrently with an object that exists only during the contest.
 template <class Beside>
 std::vector<samples> interleave_beside(const environment &environment, std::span<const contender> both,
                                        const effort &effort) {
@@ -104,7 +104,7 @@ std::vector<samples> interleave_alone(const environment &, std::span<const conte
     return interleave(both, effort);
 }
 
-// The most that ferry may take, as a multiple of the driver's time.
+// The maximum time of ferry as a multiple of the driver's time.
 double most_of(std::size_t size, double small) { return size <= MiB ? small : 1.0; }
 
 void measure_sizes(session &session, const std::string &beside, std::span<const std::size_t> sizes, double small,
@@ -158,7 +158,7 @@ case_result run_pageable_busy(session &session) {
 #endif
 }
 
-// Programs copy now and then rather than in a row: processors and threads sleep in between.
+// Programs copy from time to time rather than continuously: processors and threads sleep in between.
 case_result run_pageable_cold(session &session) {
     case_result result =
         session.begin({.note = "10 ms of sleep before each copy; raw: cuMemcpy*Async or cuMemcpy*; ferry: "

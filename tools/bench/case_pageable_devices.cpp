@@ -1,4 +1,4 @@
-// pageable-devices: pageable memory to and from several devices at once, and what this machine's memory carries.
+// pageable-devices: pageable memory to and from several devices at once, and the bandwidth of this machine's memory.
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -31,7 +31,7 @@ public:
             check(environment_.cu.cuMemsetD8(memory_->get(), static_cast<unsigned char>(seed), size_), "cuMemsetD8");
         check(environment_.cu.cuCtxSynchronize(), "cuCtxSynchronize");
     }
-    // Whether the destination holds only this byte.
+    // Whether the destination contains only this byte.
     bool holds(bool to_device, int seed) {
         const current_context current(environment_.cu, context_.handle);
         std::vector<char> seen(to_device ? size_ : 0);
@@ -72,7 +72,7 @@ private:
 
 using stations = std::vector<std::unique_ptr<station>>;
 
-// The driver's calls block, so each device has a thread.
+// The driver's calls block, so each device has its own thread.
 contender raw_copies(const stations &all, bool to_device) {
     return {"raw", [&all, to_device] {
                 std::vector<std::thread> threads;
@@ -101,7 +101,7 @@ void verify(const stations &all, const contender &one, bool to_device) {
         if (!place->holds(to_device, 0x5a)) fail(std::string(one.name) + ": a copy is wrong");
 }
 
-// How fast threads copy from memory into small buffers, which stay in their caches. GB/s.
+// The bandwidth in GB/s of threads that copy from memory into small buffers, which stay in their caches.
 double carried_by(unsigned threads, std::size_t size) {
     std::vector<std::vector<char>> sources(threads, std::vector<char>(size, 1)),
         buffers(threads, std::vector<char>(std::min<std::size_t>(size, 256 << 10)));

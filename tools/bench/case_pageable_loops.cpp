@@ -1,5 +1,5 @@
-// pageable-loops: 400 small copies of pageable memory in a row, as programs with many small tensors or a buffer for each
-// draw make them, on an idle stream and behind other work. Counts from the end of that work.
+// pageable-loops: 400 consecutive small copies of pageable memory, as in programs with many small tensors or a buffer
+// per draw call, on an idle stream and after other work. Measures from the end of that work.
 #include "case.h"
 #include "compute.h"
 #include "lines.h"
@@ -19,7 +19,7 @@ struct loop {
 };
 
 struct loop_times {
-    double copy_ns, call_ns; // each copy: until all have arrived, and in the call
+    double copy_ns, call_ns; // per copy: until all have arrived, and in the call
 };
 
 class stream_loops {
@@ -56,7 +56,7 @@ private:
     const stopwatch watch_;
     const std::size_t ahead_size_;
     const owned<CUdeviceptr> target_;
-    direction ahead_; // to memory of its own
+    direction ahead_; // to separate memory
 };
 
 buffer moved(buffer place, std::size_t offset) {
@@ -82,7 +82,7 @@ loop ferry_loop(const environment &environment, const direction &of, std::size_t
             }};
 }
 
-// What the loop of such copies has to reach beside the driver's.
+// The target of a loop of such copies relative to the driver.
 double target_of_loop(bool is_busy, bool to_device, std::size_t size) {
     if (is_busy) return 1.0;
     if (to_device) return size >= 256 * KiB ? 1.5 : size >= 64 * KiB ? 1.2 : 1.0;
@@ -91,8 +91,8 @@ double target_of_loop(bool is_busy, bool to_device, std::size_t size) {
 
 case_result run_pageable_loops(session &session) {
     case_result result =
-        session.begin({.note = "400 pageable copies in a row, each time that of one copy until all have arrived, from "
-                               "the end of the work ahead.\nraw: cuMemcpy*Async; ferry: ferry_copy_async; read: with "
+        session.begin({.note = "400 pageable copies in a row; times are per copy, until all have arrived, from the "
+                               "end of the earlier work.\nraw: cuMemcpy*Async; ferry: ferry_copy_async; read: with "
                                "FERRY_COPY_SOURCE_READ. Busy: behind 512 MiB of pinned memory",
                        .label_columns = {"stream", "copy", "flags"}});
     result.numbers.label_columns = {"stream", "copy", "flags", "size"};
@@ -124,7 +124,7 @@ case_result run_pageable_loops(session &session) {
                         for (int turn = 0; turn < 4; ++turn) {
                             const int who = (round + turn + turn / 2) & 1; // forwards, then backwards
                             const loop_times times = loops.run(both[who], size, room);
-                            if (round < 0) continue; // warms up
+                            if (round < 0) continue; // warm-up
                             taken[who].push_back(times.copy_ns);
                             calls[who].push_back(times.call_ns);
                         }

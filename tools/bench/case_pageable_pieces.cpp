@@ -1,4 +1,4 @@
-// pageable-pieces: many pieces of pageable memory in one call, as programs with many tensors copy them.
+// pageable-pieces: many pieces of pageable memory in one call, as in programs with many tensors.
 #include <cmath>
 #include <numeric>
 
@@ -21,7 +21,7 @@ struct list_of_sizes {
     std::optional<double> of_link; // the minimum share of the link
 };
 
-// 256 B to 256 KiB, spread evenly over the powers of two: some 50 KB on average.
+// 256 B to 256 KiB, evenly distributed over the powers of two: about 50 KB on average.
 std::vector<std::size_t> mixed_sizes(std::size_t count) {
     std::mt19937_64 random(5);
     std::vector<std::size_t> sizes(count);
@@ -30,7 +30,7 @@ std::vector<std::size_t> mixed_sizes(std::size_t count) {
     return sizes;
 }
 
-// Five tensors of each of 24 layers of a language model of 0.3 billion parameters, in half precision.
+// Five tensors per layer, for 24 layers of a language model with 0.3 billion parameters, in half precision.
 std::vector<std::size_t> tensors_of_a_model(std::size_t part) {
     std::vector<std::size_t> sizes;
     for (int layer = 0; layer < 24; ++layer)

@@ -1,4 +1,4 @@
-// peer: from one device to another, without peer access and with it.
+// peer: copies from one device to another, without and with peer access.
 #include "contest.h"
 #include "peer_boxes.h"
 #include "peers.h"

@@ -1,4 +1,4 @@
-// pinned-alloc: allocation and release of pinned host memory, and whether copies are as fast with ferry's memory.
+// pinned-alloc: allocation and release of pinned host memory, and whether copies are equally fast with ferry's memory.
 #include "case.h"
 #include "host_memory.h"
 #include "progress.h"
@@ -58,8 +58,8 @@ struct table {
 // At 1 GiB, which takes the driver 0.31 s, one round takes 0.8 s. At 64 KiB each sample is 0.5 ms (H200, 2026-11).
 effort effort_of(const session &session) { return session.is_quick ? effort{3, 60, 0.05e9} : effort{5, 200, 0.8e9}; }
 
-// The target for 1 GiB, which took a sixth to an eighth of the driver's time on one H200 (2026-11). With more devices
-// visible, both ways map the memory into each of them.
+// The target for 1 GiB, which took a sixth to an eighth of the driver's time on one H200 (2026-11). With more visible
+// devices, both allocators map the memory into each device.
 std::optional<double> allocation_target(const table &table, std::size_t size) {
     if (size < 1 << 30) return std::nullopt;
     return table.device_count() == 1 ? 5 : 3;
@@ -97,7 +97,7 @@ void measure_free(table &table, std::size_t size) {
         table.ways[i].free(held[i]);
 }
 
-// The driver's copy call with either memory. Only the memory differs.
+// The driver's copy call with the memory of either allocator. Only the memory differs.
 void measure_copies(table &table, std::size_t size) {
     const environment &environment = table.session.environment;
     workspace &workspace = table.session.workspace;
@@ -131,7 +131,7 @@ case_result run_pinned_alloc(session &session) {
          .label_columns = {"what", "devices"}});
     table table = {session, {by_driver(session.environment), by_ferry(session.environment)}, result.rows};
     const std::size_t largest = session.workspace.largest;
-    warm_host_memory(6 * largest); // each of two ways holds one block, and the system hands out others
+    warm_host_memory(6 * largest); // each allocator has one block allocated, and the system hands out other pages
     for (const std::size_t size : {64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30})
         if (size <= largest) {
             measure_allocation(table, size);

@@ -8,12 +8,12 @@ namespace bench {
 namespace of_pinned_pool {
 namespace {
 
-constexpr int burst_length = 100; // pairs of calls in a row, without waiting for the stream
+constexpr int burst_length = 100; // consecutive pairs of calls, without waiting for the stream
 constexpr double max_ns = 1000;
 
 using pool_owner = owned<ferry_pinned_pool *>;
 
-// The calls that order a block with a stream. Any pool that reuses blocks by events makes at least these.
+// The calls that order a block with a stream. Any pool that reuses blocks by events makes at least these calls.
 contender by_event(const environment &environment, CUevent event) {
     return burst(
         "cuEventRecord, cuEventQuery", burst_length,
@@ -25,7 +25,7 @@ contender by_event(const environment &environment, CUevent event) {
         [&environment] { drain(environment); });
 }
 
-// With a stream, blocks are freed in stream order. Without one, they are free at once.
+// With a stream, blocks are freed in stream order. Without a stream, they are free at once.
 contender by_pool(const environment &environment, ferry_pinned_pool *pool, std::size_t size, bool has_stream) {
     return burst(
         "ferry_pinned_pool_alloc", burst_length,
@@ -40,7 +40,7 @@ contender by_pool(const environment &environment, ferry_pinned_pool *pool, std::
         [&environment] { drain(environment); });
 }
 
-// Grows the pool to as many blocks as a burst can have waiting for the stream, so that the steady state is measured.
+// Grows the pool to as many blocks as a burst can leave waiting for the stream, so that the steady state is measured.
 void grow(ferry_pinned_pool *pool, std::size_t size) {
     void *blocks[burst_length];
     for (void *&block : blocks)

@@ -8,11 +8,12 @@ namespace bench {
 namespace of_pool_alloc {
 namespace {
 
-// Pairs of calls in a row, without waiting for the stream. Fewer for cuMemAlloc and cuMemFree, which wait themselves.
+// Consecutive pairs of calls, without waiting for the stream. Fewer for cuMemAlloc and cuMemFree, which wait
+// themselves.
 constexpr int burst_length = 100, slow_burst_length = 5;
 constexpr double target = 1 / 1.05;
 
-// While this object lives, the pool keeps freed memory.
+// The pool keeps freed memory while this object exists.
 class keeping_pool {
 public:
     keeping_pool(const ferry::driver_table &cu, CUmemoryPool pool) : cu_(cu), pool_(pool) {

@@ -1,4 +1,4 @@
-// register: pinning memory of the program, and unpinning it.
+// register: registers memory of the program and unregisters it.
 #include <algorithm>
 
 #include "case.h"

@@ -1,4 +1,4 @@
-// regret: compares the route that ferry chooses with every route that can be forced, on the boxes of strided and
+// regret: compares the route that ferry chooses with every route that can be forced, for the boxes of strided and
 // volume.
 #include <algorithm>
 
@@ -12,14 +12,14 @@ namespace bench {
 namespace of_regret {
 namespace {
 
-// A row is measured for half of its share of the remaining time. The other half is for its raw calls and for checking
+// A row is measured for half of its share of the remaining time. The other half is for its raw calls and for verifying
 // its bytes.
 constexpr double full_time_ns = 80e9, quick_time_ns = 4e9;
 constexpr double max_budget_ns = 0.1e9;
 
 constexpr const box_grid *grids[] = {&strided_grid, &volume_grid};
 
-// Joins all labels but the first, which names the copy.
+// Joins all labels except the first, which names the copy.
 std::string shape_text(const std::vector<std::string> &labels) {
     std::string text;
     for (std::size_t i = 1; i < labels.size(); ++i)

@@ -1,4 +1,4 @@
-// relay: from one device to another without peer access, where the bytes pass through host memory.
+// relay: copies from one device to another without peer access, which pass through host memory.
 #include <algorithm>
 
 #include "contest.h"
@@ -12,22 +12,22 @@ namespace bench {
 namespace of_relay {
 namespace {
 
-// 4 MiB and more, 0.1 ms at the driver's 38 GB/s.
+// 4 MiB and more, which take 0.1 ms at the driver's 38 GB/s.
 constexpr peer_box relay_boxes[] = {{"2D", {64, 64 << 10}, side::pitched, side::pitched},
                                     {"2D", {256, 64 << 10}, side::pitched, side::pitched},
                                     {"2D", {4096, 8192}, side::pitched, side::pitched},
                                     {"3D", {1024, 128, 256}, side::pitched, side::pitched},
                                     {"2D", {8192, 4096}, side::array, side::array}};
 
-// The aims for long lines; other rows have to keep up with the driver. The driver carries 1 GiB at 38 GB/s over links
-// of 55 GB/s (H200, docs/performance.md), so a ratio of 1.45 is the limit.
+// The targets for long contiguous copies; other rows must be as fast as the driver. The driver copies 1 GiB at 38 GB/s
+// over links of 55 GB/s (H200, docs/performance.md), so the limit of the ratio is 1.45.
 struct line_target {
     std::size_t size;
     double ratio, of_link;
 };
 constexpr line_target line_targets[] = {{64 << 20, 1.25, 0.88}, {1 << 30, 1.35, 0.94}};
 
-// Turns access off through ferry, whose routes depend on it, and checks that it is off.
+// Disables access through ferry, whose routes depend on it, and verifies that it is disabled.
 void turn_access_off(const environment &environment, const peer_device &peer) {
     struct end {
         int device;
@@ -52,7 +52,7 @@ struct lane {
     row_list &rows;
 };
 
-// The stream belongs to the device of the current context.
+// The stream must belong to the device of the current context.
 void measure(const lane &lane, int stream_device, CUstream stream, const placed_box &placed) {
     const auto &[labels, box, arrays] = placed;
     lane.session.progress.show("relay", lane.direction.name + (' ' + labels.front()), box.size.bytes());

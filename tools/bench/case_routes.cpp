@@ -1,4 +1,4 @@
-// routes: which route ferry plans for rows of every width and number. Nothing is copied.
+// routes: the route that ferry plans for rows of every width and number. Copies nothing.
 #include "case.h"
 #include "progress.h"
 #include "units.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t max_width = 1 << 20, max_rows = 1 << 20;
 
-// Powers of two, or in a quick run of four.
+// Powers of two, or powers of four in a quick run.
 std::vector<std::size_t> steps(const session &session, std::size_t last) {
     std::vector<std::size_t> values;
     for (std::size_t value = 1; value <= last; value *= session.is_quick ? 4 : 2)
@@ -18,7 +18,7 @@ std::vector<std::size_t> steps(const session &session, std::size_t last) {
     return values;
 }
 
-// Rows are twice their width apart at an end with gaps.
+// At an end with gaps, the distance of rows is twice their width.
 struct gaps {
     const char *name;
     bool at_source, at_destination;

@@ -1,4 +1,4 @@
-// strided: rows with gaps between them, on one side or on both.
+// strided: rows with gaps between them, at one end or at both.
 #include "contest.h"
 #include "grids.h"
 #include "progress.h"

@@ -1,4 +1,4 @@
-// submit: submission latency, the time the calling thread needs to issue a copy without waiting for it.
+// submit: submission latency, the time that the calling thread needs to issue a copy without waiting for it.
 #include "case.h"
 #include "progress.h"
 #include "units.h"
@@ -8,11 +8,12 @@ namespace bench {
 namespace of_submit {
 namespace {
 
-// Calls in a row without waiting: enough to time, and too few to fill the driver's queue (500 calls did not fill it on an H200).
+// Consecutive calls without waiting: enough to measure, and too few to fill the driver's queue (500 calls did not fill
+// it on an H200).
 constexpr int burst_length = 200;
 
 struct variant {
-    bool is_short; // ferry_copy_bytes_async, which takes no kinds of memory
+    bool is_short; // ferry_copy_bytes_async, which has no memory kinds
     bool is_any;
     bool is_full; // with all checks
     std::optional<double> target;

@@ -1,4 +1,4 @@
-// urgent: a small copy while a big copy is in flight in the same direction on another stream.
+// urgent: a small copy while a large copy is in flight in the same direction on another stream.
 #include <algorithm>
 
 #include "case.h"
@@ -12,16 +12,17 @@ namespace {
 
 constexpr std::size_t small_size = 64 << 10;
 constexpr double max_median_ns = 60e3, max_p99_ns = 150e3;
-constexpr double head_start_ns = 100e3; // after which the big copy is running
+constexpr double head_start_ns = 100e3; // after this time the big copy is running
 
-// A round is one copy by the driver beside a big copy that has just begun, then several by ferry beside another one.
+// A round is one copy by the driver concurrent with a big copy that has just begun, then several copies by ferry
+// concurrent with another big copy.
 struct rounds_plan {
     int rounds, urgent_per_round;
-    std::size_t samples_per_p99; // the fewest for which 1 % means something
+    std::size_t samples_per_p99; // the minimum for which 1 % is meaningful
 };
 
 rounds_plan plan_of(const session &session) {
-    if (session.environment.device_info.is_software) return {10, 4, 20}; // the CPU makes the big copies
+    if (session.environment.device_info.is_software) return {10, 4, 20}; // the CPU performs the big copies
     return session.is_quick ? rounds_plan{20, 20, 200} : rounds_plan{200, 10, 200};
 }
 
@@ -43,7 +44,7 @@ owned<CUstream> make_urgent_stream(const environment &environment) {
     return {stream, environment.cu.cuStreamDestroy};
 }
 
-// A big copy on a stream of its own.
+// A big copy on its own stream.
 class big_copy {
 public:
     big_copy(const environment &environment, const direction &way, std::size_t size)
@@ -78,7 +79,7 @@ private:
 
 struct taken_samples {
     samples raw, urgent, alone; // alone: urgent, with no big copy in flight
-    int discarded = 0;          // samples discarded because the big copy had ended
+    int discarded = 0;          // because the big copy had ended
 };
 
 double time_of(const contender &contender) {
@@ -90,7 +91,7 @@ double time_of(const contender &contender) {
 taken_samples measure(const big_copy &big, const contender &raw, const contender &urgent, const rounds_plan &plan) {
     taken_samples taken;
     for (int round = 0; round < plan.rounds; ++round) {
-        // The driver's copy ends after the big one, so the big one need only be in flight at the call.
+        // The driver's copy ends after the big copy, so the big copy only needs to be in flight during the call.
         big.begin();
         const bool was_under_way = big.is_under_way();
         const double raw_ns = time_of(raw);
@@ -171,7 +172,7 @@ case_result run_urgent(session &session) {
     const owned<CUstream> raw_stream = make_urgent_stream(environment), stream = make_stream(environment);
     int discarded = 0;
     for (const direction &way : pinned_directions(session.workspace)) {
-        if (way.kind() == memory::device) continue; // such copies do not queue for a copy engine
+        if (way.kind() == memory::device) continue; // such copies do not wait for a copy engine
         session.progress.show("urgent", way.name, small_size);
         const box small = line(way, small_size);
         ferry_copy_desc copy = describe(small);
@@ -192,7 +193,7 @@ case_result run_urgent(session &session) {
         const big_copy big(environment, way, big_bytes);
         session.workspace.clear(small.destination);
         const taken_samples taken = measure(big, raw, urgent, plan);
-        session.workspace.verify(small, urgent.name); // the bytes that were copied beside the big copy
+        session.workspace.verify(small, urgent.name); // the bytes that were copied concurrently with the big copy
         discarded += taken.discarded;
         if (!taken.raw.empty() && !taken.urgent.empty())
             add_rows(taken, {way.name, name_of_route(explain(environment, copy)->route)}, plan, result.rows);

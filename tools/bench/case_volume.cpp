@@ -1,4 +1,4 @@
-// volume: copies to, from and between CUDA arrays, whole and of boxes inside, one by one and many at once.
+// volume: copies to, from and between CUDA arrays: whole arrays and boxes inside, one by one and many at once.
 #include <random>
 
 #include "contest.h"
@@ -11,7 +11,7 @@ namespace bench {
 namespace of_volume {
 namespace {
 
-// Boxes from an array that ferry made to device memory, each to a block of its own.
+// Boxes from an array that ferry created to device memory, each to its own block.
 std::vector<box> make_boxes(const session &session, const array &source, std::size_t side, std::size_t texel_size,
                             std::size_t count, std::size_t step) {
     constexpr std::size_t alignment = 256;
@@ -56,7 +56,7 @@ contender ferry_batch(const environment &environment, const std::vector<box> &bo
             }};
 }
 
-// Many boxes of one array in one call, with texels of 4 bytes. The boxes begin at multiples of 16 texels, like bricks,
+// Many boxes of one array in one call, with texels of 4 bytes. The boxes start at multiples of 16 texels, like bricks,
 // or anywhere.
 void measure_many_boxes(session &session, row_list &rows) {
     constexpr std::size_t texel_size = 4, largest_side = 512, box_side = 16, count = 1000;

@@ -15,7 +15,7 @@ namespace bench {
 
 namespace {
 
-// What a run found out about a row rather than what it was asked to measure.
+// Whether a label is a result of the run rather than a parameter of the row.
 bool is_finding(const std::string &label) { return label == "raw call" || label == "route"; }
 
 // The case, the labels and the size.
@@ -28,7 +28,7 @@ row_key key_of(const json &which, const json &row) {
     return {which.at("name"), labels, size_text(row.at("bytes"))};
 }
 
-// Rows of equal keys, such as one for each raw call, are told apart by their order.
+// Rows with equal keys, such as one row per raw call, are distinguished by their order.
 using numbered_rows = std::vector<std::pair<std::pair<row_key, int>, const json *>>;
 
 numbered_rows rows_of(const json &results) {
@@ -98,8 +98,8 @@ void compare(std::ostream &out, const std::string &before_path, const json &befo
     print_run(out, "A", before_path, before);
     print_run(out, "B", after_path, after);
     print_differences(out, before, after);
-    out << "Medians [p25..p75] of ferry's times. change: of ferry's median from A to B; raw: the same of the driver's "
-           "call.\nfaster and slower: no p25..p75 of A overlaps that of B.\n\n";
+    out << "Medians [p25..p75] of ferry's times. change: of ferry's median from A to B; raw: the same for the "
+           "driver's call.\nfaster and slower: no p25..p75 of A overlaps the p25..p75 of B.\n\n";
     print_table(out, lines, 2);
     const std::size_t both = lines.size() - 1;
     out << '\n'

@@ -7,9 +7,9 @@ namespace bench {
 
 namespace {
 
-// compute(rounds, nowhere): 8 fused multiply-adds a round, in four chains. The compiler must keep them, because it
-// cannot know that the result is never the number that would be stored.
-// wait_for(flag, longest_ns): until the number at `flag` is not 0.
+// compute(rounds, nowhere): 8 fused multiply-adds per round, in four chains. The compiler must keep them, because it
+// cannot know that the result never equals the number that would be stored.
+// wait_for(flag, longest_ns): waits until the number at `flag` is not 0.
 constexpr const char *kernels_ptx = R"(
 .version 6.4
 .target sm_75
@@ -123,7 +123,7 @@ persistent_kernel::persistent_kernel(const environment &environment)
     std::uint64_t longest_ns = 60'000'000'000;
     void *given[] = {&flag, &longest_ns};
     launch_kernel(environment, library_.get(), "wait_for", blocks_of_all_sms(environment), given, stream_.get());
-    std::this_thread::sleep_for(std::chrono::milliseconds(10)); // until it runs
+    std::this_thread::sleep_for(std::chrono::milliseconds(10)); // until the kernel runs
 }
 
 persistent_kernel::~persistent_kernel() {

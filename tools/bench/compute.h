@@ -13,8 +13,8 @@ namespace bench {
 // Returns why this driver cannot run the kernel; empty if it can.
 std::string why_no_computing(const environment &environment);
 
-// A kernel that fills the device. Its blocks come in waves: a block runs for `rounds`, some 70 ns each. By default one
-// launch takes 3 ms on an H200, and there is always a block about to end, as in most programs.
+// A kernel that fills the device. Its blocks run in waves: a block runs for `rounds`, about 70 ns each. By default, one
+// launch takes 3 ms on an H200. As in most programs, there is always a block that is about to end.
 class compute_kernel {
 public:
     explicit compute_kernel(const environment &environment, unsigned waves = 60, std::uint32_t rounds = 700);
@@ -28,8 +28,8 @@ private:
     const std::uint32_t rounds_;
 };
 
-// One kernel that fills the device from the constructor to the destructor, but for a minute at most. Other kernels do
-// not start meanwhile, nor do memsets.
+// One kernel that fills the device from the constructor to the destructor, at most for a minute. Meanwhile, no
+// other kernels or memsets start.
 class persistent_kernel {
 public:
     explicit persistent_kernel(const environment &environment);
@@ -46,7 +46,7 @@ private:
     const owned<CUstream> stream_, releasing_;
 };
 
-// Events that are recorded again and again.
+// Events that are recorded repeatedly.
 class stopwatch {
 public:
     stopwatch(const environment &environment, int count);

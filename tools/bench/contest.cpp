@@ -7,14 +7,14 @@ namespace bench {
 namespace {
 
 // For copies of 40 us and more. ferry adds 0.1 to 0.4 us to a call between two waits (H200, 2026-11-21). With shorter
-// copies the verdict would depend on that addition, which the case `submit` judges.
+// copies, the verdict would depend on that overhead, which the case `submit` judges.
 constexpr double min_ratio = 0.99;
 constexpr double min_judged_ns = 40e3;
 
 struct contest_effort {
     effort search, contest;
 };
-// The search only has to find a call that no other is clearly faster than. 1 GiB gets 7 rounds, 14 samples. Some
+// The search only has to find a call that no other call clearly outperforms. 1 GiB gets 7 rounds, 14 samples. Several
 // hundred rows at 90 ms take a minute.
 constexpr contest_effort full_effort = {{3, 100, 0.02e9}, {7, 400, 0.07e9}};
 constexpr contest_effort quick_effort = {{2, 20, 0.005e9}, {3, 40, 0.015e9}};
@@ -43,7 +43,8 @@ struct outcome {
 outcome contend(session &session, const task &task, std::span<const contender> raw, std::span<const contender> others,
                 const contest_effort &effort) {
     if (raw.empty()) fail("the driver refuses every call that can make the copy: " + joined(task.labels));
-    // Fresh samples: the raw call won the search with lucky ones, and ferry's call was not chosen by its samples.
+    // Takes new samples: the raw call won the search with favourable samples, whereas ferry's call was not selected by
+    // its samples.
     std::vector<contender> all = {raw[find_fastest(raw, effort.search)]};
     all.insert(all.end(), others.begin(), others.end());
     verify_each(session.workspace, task.boxes, all);

@@ -1,4 +1,4 @@
-// Rows in which several of the driver's calls can make the copy: ferry is compared with the fastest of them.
+// Rows in which several driver calls can perform the copy: ferry is compared with the fastest call.
 #pragma once
 
 #include <span>
@@ -22,14 +22,14 @@ struct task {
     double ceiling;                  // GB/s
 };
 
-// Finds the raw contender with the best median, verifies it and ferry's, and measures the two side by side.
+// Finds the raw contender with the best median, verifies its copy and ferry's, and measures both in the same rounds.
 row measure_beside_fastest(session &session, task task, std::span<const contender> raw, const contender &ferry);
-// The same for one copy by descriptor and all of the driver's calls that make it.
+// Same as above, for one copy by descriptor and all driver calls that perform it.
 row measure_box(session &session, std::vector<std::string> labels, const box &box, double ceiling);
-// The same on another stream, whose context is current.
+// Same as above, on another stream, whose context must be current.
 row measure_box(session &session, std::vector<std::string> labels, const box &box, double ceiling, CUstream stream);
 
-// The same, with every route that can serve forced in the same rounds, for about `budget_ns`. The verdict is about how
+// Same as above, with each possible route forced in the same rounds, for about `budget_ns`. The verdict is about how
 // much longer ferry's choice takes than the fastest route; the raw call has no target.
 inline constexpr const char *routes_note = "by driver, by kernel: ferry_copy_async with that route forced, and the "
                                            "predicted time; best/ferry: the "
@@ -39,20 +39,19 @@ inline constexpr const char *routes_note = "by driver, by kernel: ferry_copy_asy
 // Regret: how much longer than the fastest route, and than the raw call, ferry's choice may take.
 inline constexpr allowance more_than_best_route = {0.10, 100}, more_than_raw_call = {0.02, 100};
 row measure_routes(session &session, task task, double budget_ns);
-// Compares the samples of each forced route with those of ferry's own choice in the same rounds. Fills in the routes'
+// Compares the samples of each forced route with the samples of ferry's choice in the same rounds. Sets the routes'
 // times.
 route_choice compare_routes(std::vector<route_choice::route> routes, std::span<const samples> forced,
                             const samples &chosen);
 // The budget of a row in a table.
 double contest_budget_ns(const session &session);
 
-// The maximum bytes of a box in a table of many rows: quick to verify and yet not a short copy. In a full run it is 32
-// MiB from or to the host, 0.6 ms over an H200's PCIe link, and 64 MiB between devices' memory, 30 us at the 2.1 TB/s
-// there.
+// The maximum size in bytes of a box in a table of many rows: fast to verify, but not a short copy. In a full run it is
+// 32 MiB from or to the host, 0.6 ms over an H200's PCIe link, and 64 MiB between devices' memory, 30 us at 2.1 TB/s.
 enum class way_of_bytes { host, devices };
 std::size_t table_bytes(const session &session, way_of_bytes way);
 
-// "256 B x 64 x 8": the row, then the numbers of rows and slices if above 1.
+// Such as "256 B x 64 x 8": the row, then the numbers of rows and slices if greater than 1.
 std::string dimensions_text(std::string row, const extent &size);
 
 // Returns all entries of a table, or in a quick run every third, starting with the first.

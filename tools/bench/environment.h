@@ -1,4 +1,4 @@
-// What every case uses: ferry's instances, the raw driver as they reach it, a context, a stream, and errors.
+// What every case uses: ferry's instances, the raw driver that they use, a context, a stream, and errors.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace bench {
 
-// Throws: the run cannot continue, and the message says why.
+// Throws: the run cannot continue. The message states the reason.
 [[noreturn]] void fail(const std::string &message);
 // Throws for a failed call and names the call.
 [[noreturn]] void fail(CUresult result, const char *call);
@@ -26,11 +26,11 @@ inline void check(std::int32_t status, const char *call, const ferry_error_info 
     if (status != FERRY_SUCCESS) fail(status, call, error);
 }
 
-// Returns whether this build and this driver support what a call asked for. Throws if the call failed for another
+// Returns whether this build and this driver support what a call requested. Throws if the call failed for another
 // reason.
 bool is_supported(std::int32_t status, const char *call, const ferry_error_info &error);
 
-// A struct of ferry's: all zero except the struct_size at its beginning.
+// One of ferry's structs: all zero except the struct_size at its beginning.
 template <typename Struct> Struct sized() {
     Struct value = {};
     value.struct_size = sizeof value;
@@ -62,7 +62,7 @@ struct primary_context {
 };
 primary_context retain_primary(const ferry::driver_table &cu, int ordinal);
 
-// Makes a context current on this thread while the object lives, as in any program that uses the driver.
+// Makes a context current on this thread while the object exists, as in any program that uses the driver.
 class current_context {
 public:
     current_context(const ferry::driver_table &cu, CUcontext context);
@@ -78,7 +78,7 @@ struct environment {
 
     // Returns the first of these optional entry points that the driver lacks, or NULL.
     const char *missing(std::initializer_list<const char *> entry_points) const;
-    // Throws if the driver lacks an entry point that a case is about to call.
+    // Throws if the driver lacks an entry point that a case requires.
     void need(std::initializer_list<const char *> entry_points) const;
 
     const int device;
@@ -87,16 +87,16 @@ struct environment {
     const instance full; // the same driver, opened with FERRY_CHECKS_FULL
     ferry_report report = {};
     ferry_device_info device_info = {};
-    ferry::driver_table cu; // filled through ferry_instance_get_proc: the same driver, without ferry in between
+    ferry::driver_table cu; // from ferry_instance_get_proc: the same driver, called directly
     const primary_context context;
     const current_context current;
     const owned<CUstream> stream;
 };
 
-// Makes a non-blocking stream of the current context.
+// Creates a non-blocking stream in the current context.
 owned<CUstream> make_stream(const environment &environment);
 
-// Median times to open and close an instance once the driver runs.
+// Median times to open and close an instance after the driver has been initialised.
 struct opening_cost {
     double open_ns, close_ns;
 };

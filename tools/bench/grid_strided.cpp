@@ -1,4 +1,4 @@
-// Rows with gaps between them, on one side or on both: many shapes of moderate size, and the large boxes that have
+// Rows with gaps between them, at one end or at both: many shapes of moderate size, and the large boxes that have
 // targets.
 #include <algorithm>
 #include <cstring>
@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::size_t widths[] = {1, 2, 3, 4, 8, 16, 17, 32, 64, 100, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10};
 
-// The distance of rows: no gap; twice the width; odd; a multiple of 512 B, as cuMemAllocPitch returns it.
+// The distance of rows: no gap; twice the width; odd; a multiple of 512 B, as returned by cuMemAllocPitch.
 enum class pitch { tight, twice, odd, aligned };
 
-// A pitched source makes the copy a gather, a pitched destination a scatter.
+// A pitched source makes the copy a gather, and a pitched destination makes it a scatter.
 struct layout {
     pitch source, destination;
 };
@@ -26,8 +26,8 @@ constexpr layout layouts[] = {
     {pitch::tight, pitch::aligned}, {pitch::aligned, pitch::tight},
 };
 
-// Enough to show the cost of a row. However narrow the rows are, 64 Ki rows from the host take 0.6 ms and 256 Ki rows
-// within the device 90 us (the driver's copies on an H200, CUDA 13.0; ferry-bench --case strided).
+// Enough to show the cost of a row. Even for the narrowest rows, 64 Ki rows from the host take 0.6 ms and 256 Ki rows
+// within the device take 90 us (the driver's copies on an H200, CUDA 13.0; ferry-bench --case strided).
 constexpr std::size_t max_rows(bool within_device) { return within_device ? 256 << 10 : 64 << 10; }
 
 std::size_t padding(pitch pitch, std::size_t width) {
@@ -64,7 +64,7 @@ grid_box grid_box_of(const direction &direction, const box &box) {
             direction.name};
 }
 
-// ---- Boxes so large that the launch does not matter
+// ---- Boxes large enough that the launch time is negligible
 
 constexpr layout gather = {pitch::twice, pitch::tight}, scatter = {pitch::tight, pitch::twice},
                  both = {pitch::twice, pitch::twice};
@@ -85,7 +85,7 @@ constexpr std::size_t narrow_bytes_over_link = 16 << 20, narrow_bytes_within_dev
 
 constexpr std::size_t wide_widths[] = {64, 128, 256, 512, 1 << 10, 4 << 10, 16 << 10, 64 << 10};
 constexpr std::size_t wide_bytes = 256 << 20;
-constexpr double min_wide_bandwidth = 1800; // GB/s on an H200, where a line reaches 2100
+constexpr double min_wide_bandwidth = 1800; // GB/s on an H200, where a contiguous copy reaches 2100
 
 void visit_narrow(const session &session, const box_visitor &visit) {
     for (const narrow_rows &rows : chosen(session, all_narrow_rows))

@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::size_t texel_sizes[] = {16, 8, 4, 2, 1};
 
-// An array of this width and height in texels. Its last dimension is as long as table_bytes requires. A 1D array, for
-// which the driver has separate calls, is as long as every device allows and has only the largest texels, which make no
-// more than 1 MiB.
+// An array of this width and height in texels. Its last dimension is as long as table_bytes requires. For 1D arrays the
+// driver has separate calls. A 1D array is as long as every device permits and uses only the largest texels, for at
+// most 1 MiB.
 struct shape {
     const char *dimensions;
     std::size_t width, height;
@@ -65,7 +65,7 @@ volume make_volume(const session &session, const shape &shape, std::size_t texel
     return {shape, texel_size, size, make(), make()};
 }
 
-// Only linear memory has pitches. A line has no rows, so it has neither a margin nor a pitch.
+// Only linear memory has pitches. A 1D copy has no rows, so it has neither a margin nor a pitch.
 bool exists(const volume &volume, const way &way, const variant &variant) {
     const bool has_pitch = way.source != side::array || way.destination != side::array;
     return volume.size.is_line() ? !variant.is_inside && !variant.is_odd : has_pitch || !variant.is_odd;
@@ -104,8 +104,8 @@ void visit_volume(const session &session, const volume &volume, const box_visito
                        way.ceiling});
 }
 
-// Whole arrays that ferry made for surfaces, copied to the device. Only the largest has a target: 512 texels of 4 bytes
-// to each side.
+// Whole arrays that ferry created for surfaces, copied to the device. Only the largest array has a target: 512 texels
+// of 4 bytes per side.
 void visit_surfaces(const session &session, const box_visitor &visit) {
     constexpr std::size_t texel_size = 4, largest_side = 512;
     constexpr double target = 1.6;

@@ -11,10 +11,10 @@
 namespace bench {
 
 struct grid_box {
-    std::vector<std::string> labels; // one for each of the grid's columns
+    std::vector<std::string> labels; // one for each column of the grid
     bench::box box;
     const char *ceiling;                      // the direction whose link or memory limits the copy
-    std::optional<double> target = {};        // the minimum raw/ferry, if the box has its own
+    std::optional<double> target = {};        // the minimum raw/ferry, if the box has its own target
     std::optional<double> min_bandwidth = {}; // the same in bytes per nanosecond (GB/s)
     bool is_large = false;                    // launching is a negligible part of its cost
 };

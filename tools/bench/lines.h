@@ -1,4 +1,4 @@
-// Copies of one contiguous piece by the driver's own calls and by ferry's, timed until the bytes have arrived.
+// Copies of one contiguous piece by the driver's own calls and by ferry's calls, timed until the bytes have arrived.
 #pragma once
 
 #include "workspace.h"

@@ -63,7 +63,7 @@ struct options {
         return cases.empty() || std::find(cases.begin(), cases.end(), which.name) != cases.end();
     }
     std::vector<std::string> chosen_cases() const;
-    // The page is made from a file.
+    // The page is created from a file.
     std::string json_path() const {
         if (report.empty() || !json.empty()) return json;
         return std::filesystem::path(report).replace_extension(".json").string();
@@ -128,7 +128,7 @@ void declare(CLI::App &app, options &options) {
     app.footer("Cases:\n" + case_list());
 }
 
-// 1 GiB, but at most a quarter of the device's memory, and less in a quick run or where the CPU makes the copies.
+// 1 GiB, but at most a quarter of the device's memory, and less in a quick run or if the CPU performs the copies.
 std::size_t largest_size(const environment &environment, bool is_quick) {
     std::size_t size = environment.device_info.is_software ? 16 << 20 : is_quick ? 64 << 20 : 1 << 30;
     while (size > environment.device_info.total_memory / 4)
@@ -186,7 +186,7 @@ int run(const options &options) {
         return 0;
     }
     if (options.json == "-" && !options.report.empty()) fail("--report makes the page from a file: --json FILE, not -");
-    results_file results(options.json_path()); // fails before the measurements, not after minutes of them
+    results_file results(options.json_path()); // fails now, not after minutes of measurements
     std::ostream &out = options.json == "-" ? std::cerr : std::cout;
     if (!options.trace.empty()) begin_trace(options.trace);
     const bool is_missed = measure(options, results, out);

@@ -1,4 +1,4 @@
-// The parts of the case pageable, which are in separate files.
+// The parts of the case pageable that are in separate files.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ namespace bench {
 const char *route_of(const environment &environment, const ferry_copy_desc &copy, form form);
 const char *ferry_call_of(form form);
 
-// The same direction with pinned memory, whose copies only the link limits.
+// The same direction with pinned memory, whose copies are limited only by the link.
 direction pinned_like(const workspace &workspace, const direction &direction);
 
 // Adds rows with the time that the asynchronous call itself takes.
 void add_calls(session &session, row_list &rows);
 
-// Measures processor time, threads, and how much the copies slow down a kernel that runs beside them.
+// Measures processor time, threads, and how much the copies slow down a kernel that runs at the same time.
 number_table measure_costs(session &session);
 std::string note_on_costs(const session &session);
 

@@ -1,4 +1,5 @@
-// Submission latency on pageable memory: how long the asynchronous call takes to return, whatever is in flight by then.
+// Submission latency for pageable memory: the time until the asynchronous call returns, regardless of what is in flight
+// then.
 #include "pageable.h"
 #include "progress.h"
 #include "units.h"
@@ -18,7 +19,7 @@ constexpr struct {
                {moment::first, "returns, first call"},
                {moment::first_prepared, "returns, first call, staging at open"}};
 
-// An instance that has copied nothing yet: without options, or with staging set up at open.
+// An instance that has not copied anything yet: without options, or with staging set up at open.
 instance open_fresh(const environment &environment, moment moment) {
     auto options = sized<ferry_options>();
     options.driver = environment.report.driver;
@@ -26,7 +27,7 @@ instance open_fresh(const environment &environment, moment moment) {
     return open_ferry(options);
 }
 
-// Keeps the stream busy for 10 ms on an H200, with a copy to memory that no row here copies to.
+// Keeps the stream busy for 10 ms on an H200, with a copy to memory that is not the destination of any row here.
 void enqueue_big_copy(const session &session) {
     const direction down = pinned_directions(session.workspace)[1];
     raw_copy_async(session.environment, down, std::min<std::size_t>(session.workspace.largest, 512 << 20),

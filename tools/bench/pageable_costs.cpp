@@ -1,6 +1,5 @@
-// The costs of pageable copies other than time on the link: processor time, threads, pinned memory, and how much a
-// kernel that computes on all SMs slows down beside them. Measured for the driver, and for ferry with few and many
-// threads.
+// The costs of pageable copies other than time on the link: processor time, threads, pinned memory, and the slowdown of
+// a kernel that computes on all SMs at the same time. Measured for the driver, and for ferry with few and many threads.
 #include <algorithm>
 #include <cmath>
 #include <ctime>
@@ -15,7 +14,7 @@ namespace bench {
 
 namespace {
 
-// The instances whose copies are measured, one after the other. 0 threads: the default.
+// The instances whose copies are measured, one after another. 0 threads: the default.
 struct named_options {
     const char *name;
     std::uint32_t threads;
@@ -58,7 +57,7 @@ way by_ferry(const environment &environment, ferry_instance *ferry, const char *
 // The processor time of all threads of the process, including time in the system.
 double processor_time_ns() { return 1e9 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// Waits without using processor time. cuStreamSynchronize polls all the time.
+// Waits without using processor time, whereas cuStreamSynchronize polls continuously.
 class asleep {
 public:
     explicit asleep(const environment &environment)
@@ -105,7 +104,8 @@ cost measure_cost(const session &session, const way &way, std::size_t size) {
             static_cast<double>(staging.threads), static_cast<double>(staging.staging_bytes) / (1 << 20)};
 }
 
-// Runs a copy beside the kernel, which is launched over and over for about twice as long as the copy takes alone.
+// Runs a copy concurrently with the kernel, which is launched repeatedly for about twice as long as the copy takes
+// alone.
 class contest_for_multiprocessors {
 public:
     explicit contest_for_multiprocessors(const environment &environment)
@@ -116,7 +116,7 @@ public:
         double compute_percent, copy_percent;
     };
     slowing measure(const way &way, int rounds) const {
-        run(&way, 1); // warms up
+        run(&way, 1); // warm-up
         const double launch_us = run(nullptr, 1).launch_us, copy_us = run(&way, 0).copy_us;
         const int launches =
             static_cast<int>(std::clamp(std::ceil(2 * copy_us / launch_us), 1.0, double{max_launches}));
@@ -135,7 +135,7 @@ public:
     }
 
 private:
-    static constexpr int max_launches = 400; // the driver accepts about a thousand in advance
+    static constexpr int max_launches = 400; // the driver's queue accepts about a thousand
     static constexpr int begun = 0, copied = 1, first_computed = 2;
 
     struct times {
@@ -157,7 +157,8 @@ private:
         if (launches) found.launch_us = launch_time(way ? found.copy_us : INFINITY, launches);
         return found;
     }
-    // Returns the median time of the launches that ended before the copy did, or the time of the first launch.
+    // Returns the median time of the launches that ended before the copy did, or the time of the first launch if none
+    // did.
     double launch_time(double copy_us, int launches) const {
         samples all;
         for (int i = 0; i < launches; ++i) {

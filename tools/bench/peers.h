@@ -1,4 +1,4 @@
-// The other devices of the machine: memory and a stream on each, and peer access between devices.
+// The other devices of the machine: memory and a stream on each device, and peer access between devices.
 #pragma once
 
 #include <memory>
@@ -21,21 +21,21 @@ struct peer_device {
     const bench::buffer buffer;
 };
 using peer_devices = std::vector<std::unique_ptr<peer_device>>;
-// Returns every device other than the run's, in the order of their numbers, each with a buffer of `size` bytes.
+// Returns every device other than the run's device, in the order of their numbers, each with a buffer of `size` bytes.
 peer_devices open_peers(const environment &environment, std::size_t size);
 
-// Turns peer access between two contexts on or off in both directions, and restores it on destruction.
+// Enables or disables peer access between two contexts in both directions, and restores it on destruction.
 class peer_access {
 public:
     peer_access(const ferry::driver_table &cu, CUcontext here, CUcontext there, bool is_on);
     ~peer_access();
     peer_access(const peer_access &) = delete;
 
-    // Turning access off cannot fail: where the driver has no peer access, access is off, whatever the driver returns.
+    // Disabling access cannot fail: if the driver has no peer access, access is disabled, whatever the driver returns.
     CUresult refusal() const { return is_on_ ? refusal_ : CUDA_SUCCESS; }
 
 private:
-    // Throws nothing, because the destructor calls it.
+    // Does not throw, because the destructor calls it.
     CUresult set(CUcontext from, CUcontext to, bool is_on) noexcept;
 
     const ferry::driver_table &cu_;
@@ -44,7 +44,7 @@ private:
     std::vector<std::pair<CUcontext, CUcontext>> changed_;
 };
 
-// Peer access through ferry between all devices that have it, until destruction.
+// Enables peer access through ferry between all devices that support it, until destruction.
 class access_between_devices {
 public:
     explicit access_between_devices(const environment &environment);
@@ -52,22 +52,22 @@ public:
     access_between_devices(const access_between_devices &) = delete;
 
     bool has_both_ways(int device, int peer) const;
-    std::string text() const; // for how many of the ordered pairs
+    std::string text() const; // for how many of the ordered pairs access is enabled
 
 private:
     const environment &environment_;
-    std::vector<std::pair<int, int>> enabled_; // a device and the peer whose memory it reaches
+    std::vector<std::pair<int, int>> enabled_; // a device and the peer whose memory it accesses
 };
 
-// A line that the driver copies on a stream of one of its devices.
+// A contiguous copy by the driver on a stream of one of its devices.
 struct transfer {
     direction way;
     std::size_t size;
-    CUcontext context; // the stream's
+    CUcontext context; // of the stream
     CUstream stream;
 };
-// All of them at once, until the last bytes have arrived: all are started before any is waited for. Calls that copy
-// pageable memory block, so each of these has a thread.
+// Runs all transfers at once, until the last bytes have arrived: all are started before any is waited for. Calls that
+// copy pageable memory block, so each of these calls has its own thread.
 contender raw_transfers(const char *name, const environment &environment, std::vector<transfer> all);
 
 } // namespace bench

@@ -23,7 +23,7 @@ struct case_time {
     double seconds, quick_seconds;
 };
 // Measured on the software driver with 2 processors, one run each: ferry-bench [--quick] --driver software, `seconds`
-// in the JSON. Other machines differ, which the completed cases of a run show.
+// in the JSON. On other machines, the completed cases of a run correct these values.
 constexpr case_time case_times[] = {
     {"linear", 27, 2.3},
     {"submit", 15, 1.1},
@@ -104,7 +104,7 @@ double progress::end_case() {
     return seconds;
 }
 
-// "case 3 of 26, about 8 min left: "
+// Such as "case 3 of 26, about 8 min left: ".
 std::string progress::position() const {
     const double left = estimate_.seconds_left((now_ns() - case_begin_ns_) / 1e9);
     return "case " + std::to_string(current_ + 1) + " of " + std::to_string(cases_.size()) + ", about " +

@@ -1,4 +1,4 @@
-// The run's progress, and the time that it still needs.
+// The progress of the run, and the estimated remaining time.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@ namespace bench {
 // The time a case is expected to take, in seconds.
 double expected_seconds(const std::string &case_name, bool is_quick);
 
-// Estimates the time left from the expected times, corrected by how long the completed cases took.
+// Estimates the remaining time from the expected times, corrected by the times of the completed cases.
 class time_estimate {
 public:
     time_estimate(const std::vector<std::string> &cases, bool is_quick);
     void complete_case(double seconds);
-    // `spent`: in the current case so far.
+    // `spent`: time spent in the current case.
     double seconds_left(double spent) const;
 
 private:
@@ -24,8 +24,8 @@ private:
     double completed_seconds_ = 0;
 };
 
-// On a terminal, one line on stderr that changes with each row and is erased at the end. Elsewhere nothing, or if asked
-// for, a line for each case.
+// On a terminal, one line on stderr that changes with each row and is erased at the end. Otherwise nothing, or on
+// request one line per case.
 class progress {
 public:
     progress(std::vector<std::string> cases, bool is_quick, bool is_asked);

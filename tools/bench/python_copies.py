@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""PyTorch's and CuPy's own copies, where those are installed, and those of ferry's Python package beside them on the same
-memory and stream:
+"""Compares the copies of PyTorch and CuPy, if installed, with ferry's Python package, on the same memory and stream:
 python_copies.py [path of libferry.so] [--mib SIZE ...] [--quick] [--json]
 
-The copies are those of ferry-bench with the same names: lines of pageable memory (`pageable`), a box of narrow rows and
-a box within the device (`strided`), and many pieces of pinned (`batch`) and of pageable memory (`pageable-pieces`).
-Times are medians of interleaved rounds, until the bytes have arrived. The bytes that each way moves are verified first.
-The calls alone are timed too, for 2 KiB of pinned memory to the device: what Python adds to ferry's C function."""
+The copies are the copies of the ferry-bench cases with these names: contiguous copies of pageable memory (`pageable`),
+a box of narrow rows and a box within the device (`strided`), and many pieces of pinned (`batch`) and of pageable memory
+(`pageable-pieces`). Times are medians of interleaved rounds, until the bytes have arrived. The copied bytes are
+verified first. The calls alone are timed as well, for 2 KiB of pinned memory to the device: this shows the overhead of
+Python compared with ferry's C function."""
 import argparse
 import array
 import ctypes

@@ -24,7 +24,7 @@ std::string ratio_text(const distribution &ratio) {
     return text("%.3f [%.3f..%.3f]", ratio.median, ratio.p25, ratio.p75);
 }
 
-// A table has a column if any of its rows has that value.
+// A table has a column if any of its rows has the corresponding value.
 template <class Member> bool has(const case_result &result, Member member) {
     return std::any_of(result.rows.begin(), result.rows.end(),
                        [&](const row &row) { return (row.*member).has_value(); });
@@ -111,7 +111,7 @@ void print_numbers(std::ostream &out, const case_result &result) {
     print_table(out, lines, result.numbers.label_columns.size());
 }
 
-// One letter for each box: the first of its route's name.
+// One letter for each box: the first letter of its route's name.
 void print_route_map(std::ostream &out, const route_map &map) {
     out << '\n'
         << map.labels[0] << ", " << map.labels[1] << " memory, gaps at: " << map.labels[2]

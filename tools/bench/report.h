@@ -1,4 +1,4 @@
-// The tables that people read.
+// The tables for human readers.
 #pragma once
 
 #include <iosfwd>
@@ -11,7 +11,8 @@ namespace bench {
 void print_heading(std::ostream &out, const run_info &run);
 void print_case(std::ostream &out, const bench_case &which, const case_result &result, bool is_software);
 
-// Aligns the first `left_count` columns and the last one to the left, and the others, which are numbers, to the right.
+// Aligns the first `left_count` columns and the last column to the left, and the other columns, which contain numbers,
+// to the right.
 void print_table(std::ostream &out, const std::vector<std::vector<std::string>> &lines, std::size_t left_count);
 
 } // namespace bench

@@ -20,7 +20,7 @@ namespace bench {
 
 namespace {
 
-// ferry-report is beside this program, in a build and where `meson install` puts both.
+// ferry-report is in the same folder as this program, both in a build and after `meson install`.
 std::filesystem::path own_path() {
 #if defined(_WIN32)
     std::wstring path(32768, L'\0');
@@ -63,11 +63,11 @@ void write_report_page(const std::string &results_path, const std::string &page_
     if (status == 0) return;
     const std::string kept =
         "The results are in " + results_path + "; later: python3 " + program + ' ' + results_path + ' ' + page_path;
-    if (status < 0 || status == 127) // as a shell reports a missing program
+    if (status < 0 || status == 127) // the status by which a shell reports a missing program
         fail(
             "No page was written, because there is no python3. It needs Python 3.9 or newer with the package plotly. " +
             kept);
-    fail(kept); // ferry-report has said why
+    fail(kept); // ferry-report has printed the reason
 }
 
 } // namespace bench

@@ -1,12 +1,12 @@
-// The HTML page of a run, which the Python program ferry-report makes.
+// The HTML page of a run, created by the Python program ferry-report.
 #pragma once
 
 #include <string>
 
 namespace bench {
 
-// Makes the page from a results file. Throws with a sentence for people, who still have the results, if Python or its
-// package plotly is missing.
+// Creates the page from a results file. If Python or its package plotly is missing, throws with a readable message. The
+// results are kept in any case.
 void write_report_page(const std::string &results_path, const std::string &page_path);
 
 } // namespace bench

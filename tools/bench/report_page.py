@@ -212,7 +212,7 @@ def title_of(case, labels):
 
 
 def groups_by_size(report, *names):
-    """The rows that differ in nothing but their size."""
+    """The rows that differ only in their size."""
     groups = {}
     for case, row in rows_of(report, *names):
         labels = {name: value for name, value in row["labels"].items() if name not in ("raw call", "route")}
@@ -310,7 +310,7 @@ def charts_of_routes(report):
 
 
 def latency_groups(report):
-    """Rows whose time is that of a call: they have no limit by a link. By case, and where that is much by copy."""
+    """Rows that measure the time of a call, which no link limits. Grouped by case, and for large cases by copy."""
     for case in report["cases"]:
         rows = [row for row in case["rows"] if not row["ceiling_gb_per_s"] and row["labels"]]
         by_copy = {}
@@ -445,9 +445,9 @@ SECTIONS = [
      "GB/s until the bytes have arrived, medians with the middle half of the samples. Higher is better. Both scales "
      "are logarithmic.", SPEED_LEGEND, charts_by_size),
     ("widths", "Throughput by width of rows",
-     "GB/s of boxes whose rows lie twice their width apart. Each copied byte counts once.", SPEED_LEGEND,
+     "GB/s of boxes whose row pitch is twice their width. Each copied byte counts once.", SPEED_LEGEND,
      charts_by_width),
-    ("pieces", "Many pieces in one call", "GB/s by the size of a piece. Pieces lie scattered in 16 allocations.",
+    ("pieces", "Many pieces in one call", "GB/s by the size of a piece. Pieces are scattered over 16 allocations.",
      SPEED_LEGEND[:2], charts_of_pieces),
     ("routes", "Routes",
      "The route that ferry plans for a copy of so many rows of this width, on an idle stream. Nothing was copied for "
@@ -543,7 +543,7 @@ def notices(report):
     if not report.get("complete"):
         yield "<b>The run was not complete.</b> The page shows the rows that were measured."
     if report["quick"]:
-        yield "<b>This was a quick run:</b> fewer sizes and samples. Its numbers vary more than those of a full run."
+        yield "<b>This was a quick run:</b> fewer sizes and samples. Its numbers vary more than in a full run."
 
 
 def table(case):

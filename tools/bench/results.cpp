@@ -18,7 +18,7 @@ namespace bench {
 namespace {
 
 constexpr const char *closing_of_case = "\n]}", *closing_of_run = "\n], \"complete\": false}\n";
-constexpr const char *closing_of_complete_run = "\n], \"complete\": true }\n"; // as long as that of an incomplete one
+constexpr const char *closing_of_complete_run = "\n], \"complete\": true }\n"; // as long as closing_of_run
 
 template <typename Value> json or_null(const std::optional<Value> &value) { return value ? json(*value) : json(); }
 
@@ -72,7 +72,7 @@ json to_json(const number_table &numbers) {
     return lines;
 }
 
-// The processor's name, where Linux reports one.
+// The processor's name, if Linux reports it.
 json processor_name() {
     std::ifstream file("/proc/cpuinfo");
     for (std::string line; std::getline(file, line);)
@@ -110,7 +110,7 @@ json describe_machine(const environment &environment) {
             {"device_memory_bytes", info.total_memory},
             {"sm_count", info.sm_count},
             {"copy_engines", info.copy_engine_count},
-            // Read after copies: an idle GPU lowers its link's speed.
+            // Read after copies, because an idle GPU lowers its link's speed.
             {"link", to_json(read_pci_links(info.pci_address).now)},
             {"processor", processor_name()},
             {"processors", std::thread::hardware_concurrency()},
@@ -135,7 +135,7 @@ json to_json(const run_info &run) {
             {"ceilings_gb_per_s", ceilings}};
 }
 
-// Members of an object without its braces, one on a line.
+// The members of an object without braces, one per line.
 std::string members(const json &object) {
     std::string lines;
     for (const auto &[name, value] : object.items())
@@ -143,7 +143,8 @@ std::string members(const json &object) {
     return lines;
 }
 
-// A document whose end is missing: without its last line, which may be a part of one, and closed.
+// Parses a document whose end is missing: removes the last line, which may be incomplete, and adds the closing
+// brackets.
 json parse_cut_off(std::string text) {
     text.resize(std::min(text.size(), text.rfind('\n')));
     if (!text.empty() && text.back() == ',') text.pop_back();

@@ -1,4 +1,4 @@
-// The results as JSON: written row by row as they come, and read again.
+// The results as JSON: written row by row as they are measured, and read again.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace bench {
 
 using json = nlohmann::ordered_json;
 
-// The facts about the run that are not rows.
+// Facts about the run that are not rows.
 struct run_info {
     const bench::environment &environment;
     opening_cost opening;
@@ -25,15 +25,15 @@ struct run_info {
 
 std::string today_utc();
 
-// "met", "within the spread", "missed", "no target", or for the software driver "not judged".
+// Returns "met", "within the spread", "missed", "no target", or "not judged" for the software driver.
 const char *verdict_text(const std::optional<verdict> &verdict, bool is_software);
 
-// Writes one JSON document, a line for each row, as soon as the row is measured. In a file, what closes the document
-// follows the last row and is overwritten by the next row, so that the file is valid JSON after every row, also if the
-// run is killed. A pipe gets the end of the document at the end of the run.
+// Writes one JSON document, one line per row, as soon as the row is measured. In a file, the closing brackets follow
+// the last row and are overwritten by the next row. So the file is valid JSON after every row, even if the run is
+// killed. A pipe gets the closing brackets at the end of the run.
 class results_file {
 public:
-    // A file, "-" for stdout, or empty: nothing is written. Throws if the file cannot be written.
+    // A file, "-" for stdout, or empty: writes nothing. Throws if the file cannot be written.
     explicit results_file(std::string path);
     void describe(const run_info &run);
     void begin_case(const bench_case &which);
@@ -47,11 +47,11 @@ private:
     const std::string path_;
     const bool is_file_; // not a pipe
     std::ofstream file_;
-    std::streamoff end_ = 0; // where the closing begins
+    std::streamoff end_ = 0; // offset of the closing brackets
     bool is_first_case_ = true, is_first_row_ = true, is_software_ = false;
 };
 
-// Reads a results file, also one whose end is missing. Throws with a sentence for people if it is no such file.
+// Reads a results file, even if its end is missing. Throws with a readable message if the file is not a results file.
 json read_results(const std::string &path);
 
 } // namespace bench

@@ -80,7 +80,7 @@ void scattered_pieces::verify(const contender &contender) const {
     if (destination_.get() != expected) fail(std::string(contender.name) + ": a batch copied wrong bytes");
 }
 
-// Places pieces in a random order. Each is followed by a gap of its own size. No piece crosses two allocations.
+// Places pieces in a random order. Each piece is followed by a gap of its own size. No piece crosses two allocations.
 std::vector<std::size_t> scattered_pieces::places(const std::vector<std::size_t> &sizes,
                                                   std::mt19937_64 &random) const {
     std::vector<std::size_t> order(sizes.size()), at(sizes.size());

@@ -1,4 +1,4 @@
-// Pieces in a random order in 16 allocations at either end, and what copies them.
+// Pieces in a random order in 16 allocations at either end, and the calls that copy them.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct piece_list {
     }
 };
 
-// 16 allocations of one kind, addressed as one line with gaps.
+// 16 allocations of one kind, addressed as one range with gaps.
 class spread_memory {
 public:
     spread_memory(const environment &environment, memory kind, std::size_t part);
@@ -59,7 +59,7 @@ struct batch_direction {
     const char *name;
     memory source, destination;
 };
-// The pieces of one row, and their memory. No two pieces are neighbours at both ends.
+// The pieces of one row, and their memory. No two pieces are adjacent at both ends.
 class scattered_pieces {
 public:
     scattered_pieces(const environment &environment, const batch_direction &direction,
@@ -79,7 +79,7 @@ private:
     std::vector<move> moves_;
 };
 
-// All enqueued on the environment's stream, and waited for.
+// Enqueue all pieces on the environment's stream, and wait for them.
 contender raw_loop(const environment &environment, const piece_list &pieces);
 contender ferry_pieces(const environment &environment, ferry_instance *ferry, const piece_list &pieces);
 void issue_pieces(ferry_instance *ferry, const piece_list &pieces, CUstream stream);

@@ -30,7 +30,7 @@ second_process::~second_process() = default;
 
 namespace {
 
-// For one answer: opening the driver takes a second, and a measurement not much longer.
+// For one answer: opening the driver takes a second, and a measurement takes little longer.
 constexpr timeval longest_silence = {.tv_sec = 60, .tv_usec = 0};
 
 constexpr int not_executed = 127; // posix_spawn's exit status
@@ -65,7 +65,7 @@ second_process::second_process(int socket, int process) : channel_(socket), proc
 
 std::unique_ptr<second_process> second_process::start(const environment &environment, bool is_quick, int descriptor) {
     const auto [here, there] = socket_pair().ends;
-    // This is the only thread, so no other process can be started now and inherit the descriptors.
+    // This is the only thread, so no other process can be started at this time and inherit the descriptors.
     let_inherit(there);
     if (descriptor >= 0) let_inherit(descriptor);
     std::string arguments[] = {"ferry-bench",
@@ -90,8 +90,8 @@ std::unique_ptr<second_process> second_process::start(const environment &environ
     return started->runs() ? std::move(started) : nullptr;
 }
 
-// Waits for the first byte, and returns whether the system could run this program. It cannot if an emulator runs it, and
-// QEMU's children do not tell posix_spawn so.
+// Waits for the first byte, and returns whether the system could run this program. Under an emulator it cannot, and
+// QEMU does not report that to posix_spawn.
 bool second_process::runs() {
     char first;
     if (::recv(channel_.socket_, &first, sizeof first, 0) != 0) return true;
@@ -101,7 +101,7 @@ bool second_process::runs() {
 }
 
 second_process::~second_process() {
-    kill(process_, SIGKILL); // all answers have been received, or none are wanted
+    kill(process_, SIGKILL); // all answers have been received, or none are needed
     waitpid(process_, nullptr, 0);
 }
 

@@ -1,5 +1,5 @@
-// A second process to share with: this program started again, on the same driver and device, at the other end of a pair
-// of sockets.
+// A second process to share with: this program started again, on the same driver and device. The two processes
+// communicate through a pair of sockets.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace bench {
 
-// One end of the pair. Throws if the other process is gone or does not answer in time.
+// One end of the pair. Throws if the other process has ended or does not answer in time.
 class channel {
 public:
     explicit channel(int socket);
@@ -39,11 +39,11 @@ inline constexpr const char *importer_option = "--importer";
 
 class second_process {
 public:
-    // The other process inherits the open file `descriptor` under the same number, unless it is negative. Null where
-    // this program cannot start itself again: on Windows, where this is not written, and in an emulator. The other
-    // process must send one byte first.
+    // The other process inherits the open file `descriptor` under the same number, unless it is negative. Returns null
+    // if this program cannot start itself again: on Windows, where this is not implemented, and in an emulator. The
+    // other process must send one byte first.
     static std::unique_ptr<second_process> start(const environment &environment, bool is_quick, int descriptor);
-    ~second_process(); // kills the process if it still runs
+    ~second_process(); // kills the process if it is still running
     second_process(const second_process &) = delete;
 
     channel &talk() { return channel_; }

@@ -15,12 +15,12 @@ namespace bench {
 
 namespace {
 
-constexpr int process = 1; // the format wants a number
+constexpr int process = 1; // the format requires a number
 
 struct trace_file {
     std::string path;
     std::ofstream out;
-    std::mutex mutex; // of `out`
+    std::mutex mutex; // guards `out`
 };
 std::optional<trace_file> traced;
 

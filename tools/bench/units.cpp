@@ -15,7 +15,7 @@ struct time_unit {
     const char *name;
 };
 
-// The next unit begins where three digits would round up to 1000 of this one.
+// The next unit begins where three digits would round up to 1000 of the current unit.
 time_unit unit_of(double time_ns) {
     for (const time_unit &unit : {time_unit{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}})
         if (time_ns >= 0.9995 * unit.ns) return unit;

@@ -10,7 +10,7 @@ namespace {
 
 std::unique_ptr<std::byte[]> random_data(std::size_t size) {
     auto data = std::make_unique_for_overwrite<std::byte[]>(size);
-    std::mt19937_64 random(20240607); // any fixed seed, so that every run moves the same bytes
+    std::mt19937_64 random(20240607); // a fixed seed, so that every run moves the same bytes
     for (std::size_t i = 0; i < size; i += sizeof(std::uint64_t)) {
         const std::uint64_t bytes = random() | 0x0101010101010101;
         std::memcpy(data.get() + i, &bytes, std::min(size - i, sizeof bytes));
@@ -20,7 +20,7 @@ std::unique_ptr<std::byte[]> random_data(std::size_t size) {
 
 std::size_t watched_bytes(const place &of) { return of.frame.bytes() + (of.buffer.kind == memory::array ? 0 : guard); }
 
-// A copy of as many bytes of host memory as the array has to the whole array.
+// A copy from host memory that fills the whole array.
 box to_array(const place &array, const void *host) {
     const buffer here = host_buffer(memory::pageable, const_cast<void *>(host));
     return {{here, array.frame}, {array.buffer, array.frame}, array.frame};
@@ -182,8 +182,8 @@ void raw_copy(const environment &environment, const direction &direction, std::s
     else
         check(cu.cuMemcpyDtoD(destination.address, source.address, size), "cuMemcpyDtoD");
     // Two of these calls return before the bytes have arrived, which ferry_copy never does. From pageable memory to the
-    // device the driver returns once it has staged the bytes, and from device to device it returns at once. For a fair
-    // comparison the raw side waits for the stream that these calls run on.
+    // device, the driver returns once it has staged the bytes, and from device to device it returns at once. For a fair
+    // comparison, the raw side waits for the stream on which these calls run.
     if (source.kind == memory::pageable || direction.kind() == memory::device)
         check(cu.cuStreamSynchronize(CU_STREAM_LEGACY), "cuStreamSynchronize");
 }

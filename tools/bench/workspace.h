@@ -1,4 +1,4 @@
-// The buffers that all rows of a run share, their data, and the driver's own copies of lines between them.
+// The buffers that all rows of a run share, their data, and the driver's own contiguous copies between them.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,17 @@ namespace bench {
 inline constexpr std::size_t guard = 64;
 
 // The data has no zero byte, and a cleared destination has only zero bytes. So a byte that was not copied is always
-// detected, and so is a byte written outside the box, in its frame or just past it.
+// detected, and so is a byte that was written outside the box, in its frame or just past it.
 class workspace {
 public:
     workspace(const environment &environment, std::size_t largest);
 
     // Fills a place's frame with the data.
     void load(const place &to);
-    // Sets a place's frame to zero, and in linear memory some bytes past it.
+    // Sets a place's frame to zero, and in linear memory also the guard bytes past it.
     void clear(const place &in);
-    // Throws unless the destination holds a loaded source's bytes in the box and zeros elsewhere. `who` names the
-    // copier.
+    // Throws unless the destination contains a loaded source's bytes in the box and zeros elsewhere. `who` names the
+    // contender.
     void verify(const box &box, const char *who);
 
     const std::size_t largest; // bytes of a frame
@@ -51,7 +51,7 @@ public:
 // Returns the sizes that fit a frame of the workspace, or the size of the whole frame if none fits.
 std::vector<std::size_t> sizes_that_fit(const workspace &workspace, std::initializer_list<std::size_t> sizes);
 
-// Allocates room for a frame of `size` bytes and the guard bytes past it; device memory is on the current context's
+// Allocates space for a frame of `size` bytes and the guard bytes past it. Device memory is on the current context's
 // device.
 owned<void *> allocate_pinned(const environment &environment, std::size_t size);
 owned<CUdeviceptr> allocate_device(const environment &environment, std::size_t size);
@@ -63,7 +63,8 @@ struct direction {
     const char *name;
     buffer source, destination;
 
-    // The kind of memory that the report names: the host end's, or the device's if neither end is on the host.
+    // The kind of memory that the report names: the kind of the host end, or of the device if neither end is on the
+    // host.
     memory kind() const { return source.is_host() ? source.kind : destination.kind; }
     std::string text() const { return std::string(name) + ' ' + name_of(kind()); }
 };
@@ -75,15 +76,15 @@ box line(const direction &direction, std::size_t size);
 
 // Enqueues the driver's one-dimensional copy, as a user of the raw driver would.
 void raw_copy_async(const environment &environment, const direction &direction, std::size_t size, CUstream stream);
-// The same, blocking: returns when the bytes are there.
+// Same as raw_copy_async, but blocks until the bytes have arrived.
 void raw_copy(const environment &environment, const direction &direction, std::size_t size);
 
-// For each contender, all of which make the same copies: clears the destinations, runs it, and compares every byte.
+// For each contender, all of which perform the same copies: clears the destinations, runs it, and compares every byte.
 // Throws if a byte differs.
 void verify_each(workspace &workspace, std::span<const box> boxes, std::span<const contender> contenders);
 
-// The maximum bandwidth of this machine in bytes per nanosecond (GB/s): the best of the driver's own copies of 64 MiB
-// and more from or to pinned memory and on the device, or of the largest size if that is smaller.
+// The maximum bandwidth of this machine in bytes per nanosecond (GB/s): the best driver copy of 64 MiB
+// and more from or to pinned memory and on the device, or of the largest size if it is smaller.
 double measure_ceiling(const environment &environment, workspace &workspace, const direction &direction);
 struct ceiling {
     const char *direction;

@@ -7,7 +7,7 @@ namespace ferry_info {
 
 namespace {
 
-// GB/s that one staging thread moves: 6.3 to the device with eight threads of an H200's host (docs/staging.md, measured
+// The GB/s of one staging thread: 6.3 to the device, with eight threads on an H200's host (docs/staging.md, measured
 // costs).
 constexpr double rate_of_thread = 6.3;
 constexpr std::uint32_t max_default_threads = 8;
@@ -24,7 +24,7 @@ std::string counted(std::uint64_t count, const char *what) {
     return std::to_string(count) + ' ' + what + (count == 1 ? "" : "s");
 }
 
-// The rule of src/plan/built_in_profile.cpp.
+// The same rule as in src/plan/built_in_profile.cpp.
 bool is_measured_kind(const ferry_device_info &device) {
     return device.compute_major == 9 && device.compute_minor == 0 && !device.is_software && !device.integrated &&
            !device.pageable_uses_host_page_tables;
@@ -47,7 +47,7 @@ void advise_on_kernels(const machine &machine, std::vector<advice> &found) {
                      "Install a newer driver."});
 }
 
-// "0 and 1, 0 and 2, and 5 more"
+// Such as "0 and 1, 0 and 2, and 5 more".
 std::string pair_list(const std::vector<std::string> &pairs) {
     constexpr std::size_t max_shown = 4;
     std::string list;
@@ -88,7 +88,7 @@ void advise_on_links(const machine &machine, std::vector<advice> &found) {
     }
 }
 
-// The most that the links of the devices carry in each direction, in GB/s; 0: unknown.
+// The maximum bandwidth of the devices' links in each direction, in GB/s; 0: unknown.
 double fastest_link(const machine &machine) {
     double fastest = 0;
     for (const device &device : machine.devices)
@@ -98,7 +98,7 @@ double fastest_link(const machine &machine) {
 
 void advise_on_staging(const machine &machine, std::vector<advice> &found) {
     const ferry_report &report = machine.report;
-    if (report.staging == FERRY_STAGING_NONE) return; // as the kernels
+    if (report.staging == FERRY_STAGING_NONE) return; // for the same reasons as the kernels
     const double link = fastest_link(machine), staged = report.staging_threads * rate_of_thread;
     if (report.staging_threads < max_default_threads && (link == 0 || staged < link))
         found.push_back({"Staging has only " + counted(report.staging_threads, "thread") +

@@ -1,4 +1,4 @@
-// What is slow on a machine, and what its user can do about that.
+// Finds what is slow on a machine, and what its user can do about it.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ struct advice {
     std::string remedy;  // a sentence
 };
 
-// The gravest first. Empty if nothing was found.
+// The most severe first. Empty if nothing was found.
 std::vector<advice> advise(const machine &machine);
 
-// Where the profile of a device comes from and how old it is: "built in, …" or "gpu.profile, 12 days old".
+// The origin and age of a device's profile: "built in, …" or "gpu.profile, 12 days old".
 std::string profile_source(const device &device);
 
 } // namespace ferry_info

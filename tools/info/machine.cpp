@@ -55,8 +55,8 @@ device describe_device(ferry_instance *instance, std::int32_t ordinal) {
     return found;
 }
 
-// Waits until the staging buffers are complete, but at most 2 s: a thread pins most of a ring after ferry_open has
-// returned, and a ring stays smaller if the system cannot pin all of it.
+// Waits until the staging buffers are complete, but at most 2 s: a thread pins most of a staging buffer after
+// ferry_open has returned, and a staging buffer stays smaller if the system cannot pin all of it.
 ferry_staging_info whole_staging(ferry_instance *instance, const ferry_report &report) {
     const std::uint64_t whole = report.staging_bytes * static_cast<std::uint64_t>(report.device_count);
     const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);

@@ -33,17 +33,17 @@ struct pool {
     ferry_pool_stats stats;
 };
 
-// A profile that the program's user has kept in a file.
+// A profile that the user has stored in a file.
 struct profile_file {
     std::string path;
-    double age_days; // by the file's date
+    double age_days; // according to the file's date
 };
 
 struct device {
     ferry_device_info info;
     pci_links links;
     std::optional<pool> default_pool;    // if the device has pools
-    std::optional<profile_file> profile; // in force; else the built-in one
+    std::optional<profile_file> profile; // the profile in use, unless it is built in
 };
 
 struct machine {
@@ -52,18 +52,18 @@ struct machine {
     std::vector<device> devices;
     std::vector<ferry_peer_info> peers;
     ferry_staging_info staging;
-    bool was_probed;                                  // access between devices was tested, and staging set up
-    unsigned processors;                              // that the process may use
-    std::optional<std::uint64_t> locked_memory_limit; // bytes, where the system has a limit
+    bool was_probed;                                  // access between devices was tested, and staging was set up
+    unsigned processors;                              // number that the process may use
+    std::optional<std::uint64_t> locked_memory_limit; // bytes, if the system has a limit
 };
 
 instance_owner open_instance(std::int32_t driver, std::int32_t staging);
-// Loads a profile. Throws with a sentence for people if it fits no device.
+// Loads a profile. Throws with a readable message if it fits no device.
 profile_file load_profile(ferry_instance *instance, const std::string &path);
-// The text of the profile in force.
+// Returns the text of the profile in use.
 std::string profile_text(ferry_instance *instance, std::int32_t device);
 
-// `probe`: also sends data between devices and loads kernels. `loaded`: what load_profile has returned.
+// `probe`: also sends data between devices and loads kernels. `loaded`: the result of load_profile.
 machine inspect(ferry_instance *instance, bool probe, const std::optional<profile_file> &loaded);
 
 } // namespace ferry_info

@@ -1,4 +1,4 @@
-// ferry-info: what ferry finds on this machine, as a table or as JSON.
+// ferry-info: shows what ferry finds on this machine, as a table or as JSON.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -37,11 +37,11 @@ const char *probe_text(std::int32_t probe) {
     return probe >= 0 && probe <= FERRY_PROBE_FAILED ? names[probe] : "?";
 }
 
-// One list for the table, in words, and for JSON, by name: the facts about each device besides its name, memory and link.
+// The facts about each device except its name, memory and link: in words for the table, and by name for JSON.
 struct fact {
     const char *name;
     std::int32_t ferry_device_info::*value;
-    const char *words = nullptr; // what the device can do if the fact, a flag, is 1
+    const char *words = nullptr; // if the fact is a flag: what the device supports if it is 1
 };
 constexpr fact facts[] = {
     {"copy_engines", &ferry_device_info::copy_engine_count},
@@ -64,7 +64,7 @@ constexpr fact facts[] = {
     {"integrated", &ferry_device_info::integrated, "memory shared with the host"},
 };
 
-// The same for a pool's policies on memory that another stream freed.
+// The same for a pool's policies for memory that another stream freed.
 struct reuse_policy {
     const char *name;
     std::int32_t ferry_pool_attributes::*value;
@@ -76,7 +76,7 @@ constexpr reuse_policy reuse_policies[] = {
     {"reuse_internal_dependencies", &ferry_pool_attributes::reuse_internal_dependencies, "by waiting for the free"},
 };
 
-// By which handles other processes can use a pool.
+// The handles through which other processes can use a pool.
 struct handle_type {
     std::uint32_t type;
     const char *name, *words;
@@ -209,7 +209,7 @@ std::string joined(const std::vector<std::string> &words, const char *if_empty) 
     return list.empty() ? if_empty : list;
 }
 
-// A line of the table. Long texts continue on lines of their own, below their beginning.
+// Prints a line of the table. Long texts continue on separate lines, indented to their start.
 void print_line(const char *name, const std::string &text) {
     constexpr std::size_t indent = 21, width = 110;
     std::printf("%-*s", static_cast<int>(indent), name);
@@ -282,7 +282,7 @@ const char *cell(const ferry_peer_info &info) {
     return info.probe == FERRY_PROBE_FAILED ? "LOST" : info.probe == FERRY_PROBE_PASSED ? "yes" : "untested";
 }
 
-// Both rates of a helper's link, where they were measured.
+// Both rates of a helper's link, if they were measured.
 std::string link_cell(const ferry_peer_info &info) {
     if (!info.link_to_rate || !info.link_from_rate) return "-";
     char text[32];
@@ -290,7 +290,7 @@ std::string link_cell(const ferry_peer_info &info) {
     return text;
 }
 
-// The rate of copies to a peer, which without access are ferry's or the driver's, whichever is faster.
+// The rate of copies to a peer. Without access, the faster rate of ferry and the driver.
 std::string rate_cell(const ferry_peer_info &info) {
     char text[32];
     const double without = std::max(info.bounce_rate, info.relay_rate) / 1000.0;
@@ -334,7 +334,7 @@ void print_rate(std::FILE *out, std::uint32_t rate) {
         std::fprintf(out, "%10s", "-");
 }
 
-// One line for each peer: devices are many on some machines.
+// Prints one line per peer, because some machines have many devices.
 void print_rates(std::FILE *out, std::int32_t device, const std::vector<ferry_peer_info> &pairs) {
     if (pairs.empty()) return;
     std::fprintf(

@@ -1,4 +1,4 @@
-// ferry-run: runs a program with libferry-run.so between it and the CUDA driver.
+// ferry-run: runs a program with libferry-run.so between the program and the CUDA driver.
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -39,7 +39,7 @@ struct options {
 
 void say(const std::string &text) { std::cerr << "ferry-run: " << text << '\n'; }
 
-// As the shell and execvp find it.
+// Searches like the shell and execvp.
 std::optional<std::string> find_program(const std::string &name) {
     const auto is_program = [](const std::string &path) {
         struct stat found = {};
@@ -57,7 +57,7 @@ std::optional<std::string> find_program(const std::string &name) {
     return std::nullopt;
 }
 
-// Why the system would not load a library into the program. Scripts are loaded by their interpreter.
+// Returns the reason why the system would not load a library into the program. Scripts are loaded by their interpreter.
 std::optional<std::string> why_not(const std::string &path) {
     struct stat found = {};
     if (stat(path.c_str(), &found) != 0) return "it cannot be read";
@@ -81,7 +81,7 @@ std::optional<std::string> why_not(const std::string &path) {
     return "it is linked statically and loads no libraries";
 }
 
-// Why ferry cannot work with the driver of this machine.
+// Returns the reason why ferry cannot use this machine's driver.
 std::optional<std::string> why_no_driver() {
     void *const library = dlopen("libcuda.so.1", RTLD_LAZY);
     if (!library) return "this machine has no NVIDIA driver (libcuda.so.1)";
@@ -94,7 +94,7 @@ std::optional<std::string> why_no_driver() {
            std::to_string(version % 1000 / 10) + ", and ferry needs 12.0 or newer";
 }
 
-// Beside this program in a build, else where `meson install` puts it.
+// In the same folder as this program in a build, and where `meson install` puts it otherwise.
 std::optional<std::string> find_library() {
     char self[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -109,7 +109,8 @@ std::optional<std::string> find_library() {
 
 void set(const char *variable, const std::string &value) { setenv(variable, value.c_str(), 1); }
 
-// Appended: a library that the program preloads itself comes first, and finds ferry's functions behind its own.
+// Appends the library: a library that the program itself preloads is first, and its look-ups find ferry's functions
+// after its own.
 void preload(const std::string &library) {
     const char *const given = std::getenv("LD_PRELOAD");
     set("LD_PRELOAD", given && *given ? std::string(given) + ":" + library : library);
@@ -126,7 +127,7 @@ void pass_options(const options &given) {
     set_if(variables::quiet, given.is_quiet);
     set(variables::pinned, given.pinned);
     set(variables::process, std::to_string(getpid()));
-    // The program may change its folder.
+    // The program may change its working folder.
     const auto set_file = [](const char *variable, const std::string &name) {
         char folder[PATH_MAX];
         unsetenv(variable);
@@ -163,7 +164,7 @@ int run(const options &given) {
         arguments.push_back(const_cast<char *>(one.c_str()));
     arguments.push_back(nullptr);
     execv(path->c_str(), arguments.data());
-    // A script without a first line that names its interpreter: the shell's
+    // The shell runs a script whose first line names no interpreter.
     if (errno == ENOEXEC) execvp(name.c_str(), arguments.data());
     say("cannot run " + name + ": " + std::strerror(errno));
     return 126;
@@ -178,7 +179,7 @@ int main(int argument_count, char **arguments) {
                  "ferry-run");
     app.get_formatter()->column_width(28);
     app.set_version_flag("--version", FERRY_RUN_VERSION);
-    app.add_flag("--report-only", given.only_reports, "Make each call as before; tell what ferry would have done");
+    app.add_flag("--report-only", given.only_reports, "Make each call as before; report what ferry would have done");
     app.add_option("--report", given.report, "Write a report as JSON; other processes append their number")
         ->option_text("FILE");
     app.add_option("--trace", given.trace, "Write each call with its times, for Perfetto (ui.perfetto.dev)")
@@ -198,7 +199,7 @@ int main(int argument_count, char **arguments) {
     app.positionals_at_end();
     try {
         app.parse(argument_count, arguments);
-    } catch (const CLI::ParseError &error) { // --help and --version too
+    } catch (const CLI::ParseError &error) { // also thrown for --help and --version
         return ferry_tools::exit_code("ferry-run", app.exit(error));
     }
     return run(given);

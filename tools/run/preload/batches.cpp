@@ -1,4 +1,4 @@
-// The driver's batches. ferry makes thousands of small pieces in one launch.
+// The driver's batches. ferry copies thousands of small pieces in one launch.
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -10,21 +10,21 @@ using namespace ferry_run;
 
 namespace {
 
-// The driver refuses these itself, or ferry has no such thing.
+// Other orders are rejected by the driver, or ferry does not support them.
 bool is_usual(CUmemcpySrcAccessOrder order) noexcept {
     return order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM || order == CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
 }
 bool has_hint(const CUmemLocation &hint) noexcept { return hint.type != CUmemLocationType{} || hint.id != 0; }
 bool is_default_legacy(CUstream stream) noexcept { return !stream || stream == CU_STREAM_LEGACY; }
 
-// ferry would read a pageable source, and write a pageable destination, after the call has returned.
+// For pageable ends, ferry would read the source and write the destination after the call has returned.
 template <class End> bool is_any_pageable(const driver &on, std::size_t count, const End &end) noexcept {
     for (std::size_t i = 0; i < count; ++i)
         if (const CUdeviceptr address = end(i); address && !on.memory_type(address)) return true;
     return false;
 }
 
-// Pieces that are taken together are worth it; others the driver makes one by one as fast.
+// Pieces that ferry can copy together are worth serving. The driver copies other pieces individually at the same speed.
 template <class Explain, class Copy, class Source, class Destination>
 verdict serve_batch(CUstream stream, std::size_t count, const Explain &explain, const Copy &copy, const Source &source,
                     const Destination &destination) noexcept {
@@ -113,7 +113,7 @@ struct boxes {
     size_t count;
     unsigned long long flags;
 
-    // Extents and pitches count elements: of an array's at either end, else bytes.
+    // Extents and pitches count elements if either end is an array, and bytes otherwise.
     static std::uint64_t element_of(ferry_instance *ferry, const CUmemcpy3DOperand &operand) noexcept {
         if (operand.type != CU_MEMCPY_OPERAND_TYPE_ARRAY) return 1;
         ferry_array_desc desc = {};

@@ -1,4 +1,4 @@
-// The driver's copies: each as a request, and as a descriptor of ferry's.
+// The driver's copies: each as a request, and as ferry's descriptor.
 #include "exported.h"
 #include "serve.h"
 
@@ -10,7 +10,7 @@ template <class Handle> std::uint64_t address(Handle *pointer) noexcept {
     return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
-// A copy between contexts that do not exist is the driver's to refuse.
+// If a context does not exist, the driver must reject the copy.
 bool is_context(CUcontext context) noexcept {
     unsigned long long id = 0;
     const inside_ferry inside;
@@ -27,7 +27,7 @@ struct flat_end {
     end kind;
     std::uint64_t address = 0;
     CUarray array = nullptr;
-    std::uint64_t x = 0; // of an array
+    std::uint64_t x = 0; // for an array
 
     void describe(ferry_place &place) const noexcept {
         place.kind = kind_of_place(kind);
@@ -43,7 +43,7 @@ flat_end device(CUdeviceptr pointer) noexcept { return {end::device, pointer}; }
 flat_end any(CUdeviceptr pointer) noexcept { return {end::any, pointer}; }
 flat_end row(CUarray array, std::size_t x) noexcept { return {end::array, 0, array, x}; }
 
-// Bytes in one line, to or from a row of an array too.
+// Contiguous bytes, including to or from a row of an array.
 struct line {
     request asked;
     flat_end to, from;
@@ -124,11 +124,11 @@ template <class Call> struct box {
         asked.destination = end_of(call->dstMemoryType);
         if (__builtin_mul_overflow(call->Height, depth_of(*call), &asked.rows) ||
             __builtin_mul_overflow(call->WidthInBytes, asked.rows, &asked.bytes))
-            asked.bytes = 0; // the driver refuses it
+            asked.bytes = 0; // the driver rejects it
     }
 
-    // Where ferry and the driver read a field differently, the driver makes the copy: an extent of 0, a pitch or height
-    // of 0 that is needed, a level, another type of memory.
+    // If ferry and the driver interpret a field differently, the driver performs the copy: an extent of 0, a required
+    // pitch or height of 0, a level, or another memory type.
     bool operator()(ferry_copy_desc &copy) const noexcept {
         using fields = box_fields<Call>;
         if (!call || !asked.bytes || fields::has_levels(*call) || !has_only_known_fields(*call)) return false;
@@ -158,7 +158,7 @@ private:
         }
         place.address = kind == end::host ? address(host) : device;
         const bool has_slices = depth_of(*call) > 1 || z, has_rows = call->Height > 1 || y || has_slices;
-        // The driver refuses a pitch or height that is too small also where it is not needed.
+        // The driver rejects a pitch or height that is too small even if it is not used.
         place.row_pitch = pitch;
         place.slice_height = height;
         if (!has_rows && !pitch && x) place.row_pitch = x + call->WidthInBytes;
@@ -167,7 +167,7 @@ private:
 };
 template <class Call> box(CUstream, bool, const Call *) -> box<Call>;
 
-// A copy fills a zeroed descriptor, or returns false if ferry has no such copy.
+// `copy` fills a zeroed descriptor, or returns false if ferry does not support the copy.
 template <entry self, class Copy, class... Arguments> CUresult run(const Copy &copy, Arguments... arguments) {
     const auto try_ferry = [&]() -> verdict {
         if (!is_worth_looking(copy.asked)) return {outcome::small, kind_by_name(copy.asked)};
@@ -180,7 +180,7 @@ template <entry self, class Copy, class... Arguments> CUresult run(const Copy &c
 
 } // namespace
 
-// Defines a function and its variant whose default stream is the thread's. `copy` is the copy, on the stream `on`.
+// Defines a function and its variant that uses the per-thread default stream. `copy` is the copy on the stream `on`.
 #define FERRY_RUN_COPY(symbol, suffix, stream, parameters, arguments, copy)                                            \
     FERRY_RUN_EXPORTED symbol parameters {                                                                             \
         const CUstream on = stream;                                                                                    \

@@ -15,7 +15,7 @@ namespace ferry_run {
 
 namespace {
 
-// "0.20 0.18 0.12 RUNNING/ALL LAST", where RUNNING includes the thread that reads.
+// Parses "0.20 0.18 0.12 RUNNING/ALL LAST", where RUNNING includes the reading thread.
 bool are_more_than_processors() noexcept {
     const int before = errno;
     char text[128];

@@ -1,10 +1,10 @@
-// Whether the host has more to do than it has processors.
+// Detects whether the host has more runnable threads than processors.
 #pragma once
 
 namespace ferry_run {
 
-// Whether more threads of all processes are ready to run than there are processors, as of some milliseconds ago. Then
-// ferry's threads get processors late, or lose them in the middle of a chunk. Call where threads cannot be cancelled.
+// Whether, several milliseconds ago, more threads of all processes were ready to run than there are processors. In that
+// case, ferry's threads start late or are preempted within a chunk. Must be called where threads cannot be cancelled.
 bool is_crowded() noexcept;
 
 } // namespace ferry_run

@@ -20,14 +20,14 @@ namespace {
 
 thread_local unsigned depth = 0;
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // guards what is found or opened once
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // guards everything that is looked up or opened once
 driver found_driver;
 std::atomic<bool> is_driver_found = false;
 std::atomic<ferry_instance *> allocating = nullptr;
 
 pthread_rwlock_t copying_lock = PTHREAD_RWLOCK_INITIALIZER; // shared while the instance is used
 ferry_instance *copying = nullptr;
-std::atomic<int> is_pausing = 0;                    // resets that wait or run
+std::atomic<int> is_pausing = 0;                    // number of resets that are waiting or running
 std::atomic<unsigned long long> prepared[256] = {}; // ids of contexts
 
 struct pinned_range {
@@ -43,7 +43,7 @@ template <class Function> bool resolve(Function &function, const char *name, int
     return function != nullptr;
 }
 
-// Whether device 0 is one of ferry's software driver.
+// Whether device 0 is a device of ferry's software driver.
 bool is_software_device() noexcept {
     PFN_cuDeviceGetName_v2000 get_name = nullptr;
     char name[64] = "";
@@ -53,7 +53,7 @@ bool is_software_device() noexcept {
 
 bool find(driver &made) noexcept {
     CUcontext current = nullptr;
-    // Before cuInit every call fails, and ferry must not be the one that calls cuInit.
+    // Before cuInit every call fails, and ferry must not be the first to call cuInit.
     if (!resolve(made.cuCtxGetCurrent, "cuCtxGetCurrent", 4000) || made.cuCtxGetCurrent(&current) != CUDA_SUCCESS)
         return false;
     made.is_software = is_software_device();
@@ -74,7 +74,7 @@ ferry_instance *open() noexcept {
     ferry_options options = {};
     options.struct_size = sizeof options;
     options.driver = FERRY_DRIVER_CUDA;
-    options.checks = FERRY_CHECKS_FULL; // what the driver refuses must not reach a kernel
+    options.checks = FERRY_CHECKS_FULL; // what the driver rejects must not reach a kernel
     options.get_proc = find_driver_function;
     if (the_settings().trace) options.trace = trace_stream, options.trace_phases = FERRY_PHASE_DONE;
     ferry_error_info error = {};
@@ -91,7 +91,7 @@ ferry_instance *open() noexcept {
     return nullptr;
 }
 
-// Nothing here waits for other threads: the child of a fork has one, and locks may be held for ever.
+// Nothing here waits for other threads: a forked child has only one thread, and locks may stay locked forever.
 void begin_in_child() {
     forget_all();
     if (is_ferry_used) may_serve = false;
@@ -110,7 +110,7 @@ unsigned driver::memory_type(CUdeviceptr address) const noexcept {
     return cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS ? type : 0;
 }
 
-// A query takes 60 ns, which a loop of small copies would notice.
+// A query takes 60 ns, which is significant in a loop of small copies.
 bool driver::is_pinned(CUdeviceptr address) const noexcept {
     thread_local pinned_range known[4];
     thread_local unsigned next = 0;
@@ -170,7 +170,7 @@ relaxed_captures::~relaxed_captures() { on_.cuThreadExchangeStreamCaptureMode(&m
 // ---- ferry
 
 copying_instance::copying_instance() noexcept {
-    // Never waits for a reset, which may wait for this thread's work. While one waits, no more copies begin.
+    // Never waits for a reset, which may wait for this thread's work. While a reset waits, no new copies begin.
     if (is_pausing) return;
     if (pthread_rwlock_tryrdlock(&copying_lock) != 0) return;
     if (!copying && !is_ferry_refused) {
@@ -192,12 +192,12 @@ CUresult copying_instance::wait_for(ferry_ticket *copy, CUstream stream) const n
     int32_t status = ferry_ticket_wait(copy);
     ferry_ticket_release(copy);
     if (status != FERRY_SUCCESS) return to_result(status);
-    // The bytes are there. Their stream passes the copy a moment later.
+    // The bytes have arrived. The copy completes on its stream a moment later.
     ferry_ticket *ticket = nullptr;
     status = ferry_ticket_create(instance_, stream, &ticket, nullptr);
     if (status == FERRY_SUCCESS) status = ferry_ticket_wait(ticket);
     ferry_ticket_release(ticket);
-    // Another thread has begun a capture on a stream that synchronises with this one.
+    // Another thread has started a capture on a stream that synchronises with this stream.
     return status == FERRY_ERROR_CAPTURE ? CUDA_SUCCESS : to_result(status);
 }
 
@@ -207,7 +207,7 @@ CUresult copying_instance::pause(CUresult (*call)(CUdevice), CUdevice device) no
     pthread_rwlock_wrlock(&copying_lock);
     ferry_close(copying);
     copying = nullptr;
-    for (std::atomic<unsigned long long> &one : prepared) // the next instance is prepared anew
+    for (std::atomic<unsigned long long> &one : prepared) // the next instance must be prepared again
         one = 0;
     const CUresult result = call(device);
     pthread_rwlock_unlock(&copying_lock);
@@ -226,7 +226,7 @@ ferry_instance *allocating_instance() noexcept {
 
 bool is_inside() noexcept { return depth != 0; }
 
-// A thread that is cancelled amid ferry's work would leave locks behind.
+// A thread that is cancelled during ferry's work would leave locks locked.
 inside_ferry::inside_ferry() noexcept {
     ++depth;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
@@ -248,8 +248,8 @@ using namespace ferry_run;
 
 namespace {
 
-// Loads ferry's kernels into a context of the program's and pins memory for it, while no work runs there. Later both
-// would wait for running work, and that may wait for the program.
+// Loads ferry's kernels into a context of the program and pins memory for it while no work runs there. Later, both
+// would wait for running work, which may wait for the program.
 void prepare(CUcontext context) noexcept {
     static std::atomic<unsigned> next = 0;
     if (!is_on() || is_inside()) return;
@@ -279,7 +279,7 @@ template <entry self, class... Arguments> CUresult make_context(CUcontext *conte
     return result;
 }
 
-// Pinned memory, ferry's too, ends with the context.
+// Pinned memory, including ferry's, ends with the context.
 template <entry self> CUresult reset(CUdevice device) noexcept {
     forget_pinned();
     if (!is_on() || is_inside()) return call_real<self>(device);

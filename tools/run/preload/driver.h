@@ -1,4 +1,4 @@
-// The program's driver, and ferry on it: opened with the first call that may be worth it.
+// The program's driver, and ferry on top of it. ferry is opened by the first call that it may serve.
 #pragma once
 
 #include <ferry/ferry.h>
@@ -7,10 +7,10 @@
 
 namespace ferry_run {
 
-// Functions of the driver that a call asks before ferry is needed.
+// Driver functions that are called before ferry is needed.
 struct driver {
     int device_count = 0;
-    bool is_software = false; // ferry's software driver: what it costs is no prediction for a GPU
+    bool is_software = false; // ferry's software driver, whose times predict nothing for a GPU
     PFN_cuCtxGetCurrent_v4000 cuCtxGetCurrent = nullptr;
     PFN_cuCtxGetDevice_v2000 cuCtxGetDevice = nullptr;
     PFN_cuCtxGetId_v12000 cuCtxGetId = nullptr;
@@ -24,27 +24,27 @@ struct driver {
     PFN_cuMemsetD8Async_v3020 cuMemsetD8Async = nullptr;
     PFN_cuThreadExchangeStreamCaptureMode_v10010 cuThreadExchangeStreamCaptureMode = nullptr;
 
-    // What the driver knows at an address: CU_MEMORYTYPE_*, or 0 for pageable memory.
+    // The driver's kind of memory at an address: CU_MEMORYTYPE_*, or 0 for pageable memory.
     unsigned memory_type(CUdeviceptr address) const noexcept;
-    // Whether the address lies in pinned memory. Remembers where it was found until the program frees pinned memory.
+    // Whether the address is in pinned memory. Caches the result until the program frees pinned memory.
     bool is_pinned(CUdeviceptr address) const noexcept;
-    int device_of(CUdeviceptr address) const noexcept; // -1: not known
-    // Waits a moment for a stream that is about to become idle; others may give it work meanwhile.
+    int device_of(CUdeviceptr address) const noexcept; // -1: unknown
+    // Waits a short time for a stream that is about to become idle. Other threads may enqueue work meanwhile.
     CUresult settle(CUstream stream) const noexcept;
-    // Whether the program asked for calls that wait for each copy of this memory.
+    // Whether the program has requested that calls wait for each copy of this memory.
     bool is_synchronised(CUdeviceptr address) const noexcept;
 };
 
-// Pinned memory was freed or unregistered: what is_pinned() remembers no longer holds.
+// Must be called when pinned memory was freed or unregistered: invalidates the cache of is_pinned().
 void forget_pinned() noexcept;
 
-// Null before the program has initialised the driver, and where the driver is too old.
+// Null before the program has initialised the driver, and if the driver is too old.
 const driver *the_driver() noexcept;
-// The same, without a look at the driver: null too if no call has needed it.
+// Same as the_driver(), but makes no driver call: also null if no call has needed the driver yet.
 const driver *the_known_driver() noexcept;
 
-// The instance that copies. It is closed when the program resets a device: ferry's own memory ends with the device's
-// context. While this object has an instance, no reset begins.
+// The instance that copies. It is closed when the program resets a device, because ferry's own memory ends with the
+// device's context. While this object has an instance, no reset begins.
 class copying_instance {
 public:
     copying_instance() noexcept;
@@ -52,13 +52,13 @@ public:
     copying_instance(const copying_instance &) = delete;
     copying_instance &operator=(const copying_instance &) = delete;
 
-    // Null where ferry cannot be opened, and during a reset.
+    // Null if ferry cannot be opened, and during a reset.
     ferry_instance *get() const noexcept { return instance_; }
 
-    // Closes the instance, makes a call that ends a device's context, and lets others open the instance again.
+    // Closes the instance, makes a call that ends a device's context, and allows the instance to be opened again.
     static CUresult pause(CUresult (*call)(CUdevice), CUdevice device) noexcept;
 
-    // Returns when the stream has passed what is enqueued on it now.
+    // Returns when all work that is now on the stream has completed.
     CUresult wait_for(ferry_ticket *copy, CUstream stream) const noexcept; // releases the ticket
 
 private:
@@ -69,7 +69,7 @@ private:
 // The instance that allocates pinned memory. It is never closed, so it can free its blocks at any time.
 ferry_instance *allocating_instance() noexcept;
 
-// True in calls that ferry makes: they reach the real functions, and count for nothing.
+// True within calls that ferry makes. Such calls use the real functions and are not counted.
 bool is_inside() noexcept;
 class inside_ferry {
 public:
@@ -82,7 +82,7 @@ private:
     int cancel_state_ = 0;
 };
 
-// While it exists, the thread's captures forbid none of the calls that ferry makes to wait for a copy.
+// While this object exists, the thread's captures do not forbid the calls that ferry makes to wait for a copy.
 class relaxed_captures {
 public:
     explicit relaxed_captures(const driver &on) noexcept;
@@ -92,10 +92,10 @@ public:
 
 private:
     const driver &on_;
-    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // while this exists, that of before
+    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // while this object exists, the previous mode
 };
 
-// The driver's result for a status of ferry's.
+// Converts ferry's status to the driver's result.
 CUresult to_result(int32_t status) noexcept;
 
 } // namespace ferry_run

@@ -17,7 +17,7 @@ struct symbol_table {
     const std::uint32_t *hash = nullptr;
 };
 
-// glibc relocates these addresses in place. The kernel's library of system calls (vDSO) keeps offsets.
+// glibc relocates these addresses in place. The kernel's vDSO keeps offsets.
 const void *address_in(const link_map &library, ElfW(Addr) value) noexcept {
     return reinterpret_cast<const void *>(value < library.l_addr ? value + library.l_addr : value);
 }
@@ -49,7 +49,7 @@ symbol_table read_symbols(const link_map &library) noexcept {
     return found;
 }
 
-// The table has no field for its length: the hash tables tell it.
+// The table does not contain its length, which follows from the hash tables.
 std::uint32_t count_symbols(const symbol_table &table) noexcept {
     if (table.hash) return table.hash[1];
     if (!table.gnu_hash) return 0;
@@ -60,13 +60,13 @@ std::uint32_t count_symbols(const symbol_table &table) noexcept {
     for (std::uint32_t bucket = 0; bucket < buckets; ++bucket)
         last = heads[bucket] > last ? heads[bucket] : last;
     if (last < first) return first;
-    while (!(chains[last - first] & 1)) // the last of a chain has the lowest bit set
+    while (!(chains[last - first] & 1)) // the lowest bit marks the last entry of a chain
         ++last;
     return last + 1;
 }
 
 void *find_in(const link_map &library, const char *name) noexcept {
-    constexpr ElfW(Half) hidden = 0x8000; // a version that only references by that version find
+    constexpr ElfW(Half) hidden = 0x8000; // a version that is found only by references to that version
     const symbol_table table = read_symbols(library);
     if (!table.symbols || !table.names) return nullptr;
     const std::uint32_t count = count_symbols(table);
@@ -80,8 +80,8 @@ void *find_in(const link_map &library, const char *name) noexcept {
     return nullptr;
 }
 
-// The list has the libraries that the program started with in their order of look-up, and appends the ones that it
-// opens later.
+// The list contains the libraries that the program started with in look-up order, followed by libraries that were
+// opened later.
 const link_map *find_this_library() noexcept {
     const link_map *library = _r_debug.r_map;
     while (library && library->l_ld != _DYNAMIC)

@@ -1,11 +1,11 @@
-// The entry points of libcuda.so.1 that this library replaces, and the functions of that library behind them.
+// The entry points of libcuda.so.1 that this library replaces, and the real functions.
 #pragma once
 
 #include <atomic>
 
 #include "driver/table.h"
 
-// Signatures that ferry itself does not call. Pointers to structs that only the program and the driver know are void.
+// Signatures that ferry itself does not call. Pointers to structs that only the program and the driver use are void.
 using PFN_cuCtxCreate_v11040 = CUresult (*)(CUcontext *, void *, int, unsigned, CUdevice);
 using PFN_cuCtxCreate_v12050 = CUresult (*)(CUcontext *, void *, unsigned, CUdevice);
 using PFN_cuCtxFromGreenCtx_v12040 = CUresult (*)(CUcontext *, void *);
@@ -23,9 +23,9 @@ enum class entry : unsigned {
 
 // The real functions. Null until find_real() has found libcuda.so.1 in the process.
 extern std::atomic<void *> real_functions[static_cast<unsigned>(entry::count)];
-// Fills real_functions if libcuda.so.1 is loaded. Returns whether it is.
+// Fills real_functions if libcuda.so.1 is loaded. Returns whether it is loaded.
 bool find_real() noexcept;
-// What replaces a function of libcuda.so.1: the function itself if nothing does.
+// Returns the replacement for a function of libcuda.so.1, or the function itself if it is not replaced.
 void *substitute_for(void *real) noexcept;
 
 const char *symbol_of(entry one) noexcept;
@@ -36,7 +36,8 @@ template <entry one> struct type_of;
 #include "entry_points.inc"
 #undef FERRY_RUN_ENTRY
 
-// The next definition behind this library, where libcuda.so.1 is not loaded: a program's own stub, say. Null if none.
+// Returns the next definition after this library if libcuda.so.1 is not loaded, such as a program's own stub. Null if
+// there is no other definition.
 void *find_next(entry one) noexcept;
 
 template <entry one, class... Arguments> CUresult call_real(Arguments... arguments) {
@@ -47,8 +48,8 @@ template <entry one, class... Arguments> CUresult call_real(Arguments... argumen
                     : CUDA_ERROR_NOT_INITIALIZED;
 }
 
-// Looks a function of the driver up as cuGetProcAddress does, in its form for the legacy default stream. Null if the
-// driver has none. This is what ferry gets as ferry_options.get_proc.
+// Looks up a driver function like cuGetProcAddress, in its variant for the legacy default stream. Null if the driver
+// does not have it. ferry receives this function as ferry_options.get_proc.
 void *find_driver_function(void *user, const char *name, int version) noexcept;
 
 } // namespace ferry_run

@@ -1,11 +1,11 @@
-// The functions that this library exports in place of libcuda.so.1's.
+// The functions that this library exports instead of libcuda.so.1.
 #pragma once
 
 #include <type_traits>
 
 #include "entry_points.h"
 
-// Arguments that are one argument of a macro: FERRY_RUN_LIST (one, other)
+// Combines several arguments into one macro argument: FERRY_RUN_LIST (one, other)
 #define FERRY_RUN_LIST(...) __VA_ARGS__
 #define FERRY_RUN_EXPORTED extern "C" __attribute__((visibility("default"))) CUresult
 

@@ -8,7 +8,7 @@ using namespace ferry_run;
 
 namespace {
 
-// `value_size` bytes of `value`, `width` times in each row.
+// `value_size` bytes of `value`, `width` times per row.
 struct rectangle {
     CUstream stream;
     CUdeviceptr address;
@@ -16,7 +16,7 @@ struct rectangle {
     unsigned value, value_size;
     std::uint64_t width, height;
 
-    // 0 where the product does not fit, which the driver refuses.
+    // 0 if the product does not fit 64 bits, which the driver rejects.
     std::uint64_t bytes() const noexcept {
         std::uint64_t product = 0;
         const bool is_over = __builtin_mul_overflow(width, std::uint64_t{value_size}, &product) ||
@@ -71,7 +71,8 @@ template <entry self, class... Arguments> CUresult run(const rectangle &asked, A
 
 } // namespace
 
-// A line and a rectangle of one type of value, synchronous and on a stream, each for both default streams.
+// Defines the contiguous fill and the rectangular fill of one value type, synchronous and on a stream, each for both
+// default streams.
 #define FERRY_RUN_FILL(symbol, stream_of, type, parameters, arguments, pitch, height)                                  \
     FERRY_RUN_EXPORTED symbol parameters {                                                                             \
         return run<entry::symbol>({stream_of, at, pitch, value, sizeof(type), width, height},                          \

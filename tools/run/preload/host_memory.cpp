@@ -1,5 +1,5 @@
-// Pinned memory. ferry's is several times as fast to allocate. It is registered memory: a few calls tell that apart
-// from memory of the driver's, so they are replaced too.
+// Pinned memory. ferry allocates it several times as fast as the driver. It is registered memory, which several calls
+// treat differently from the driver's own memory, so these calls are replaced too.
 #include <algorithm>
 #include <pthread.h>
 
@@ -10,7 +10,7 @@ using namespace ferry_run;
 
 namespace {
 
-// The driver's own allocations of fewer bytes take less than the threads that ferry would start.
+// The driver's own allocations of fewer bytes are faster than starting ferry's threads.
 constexpr std::uint64_t worth_allocating = std::uint64_t{8} << 20;
 
 struct block {
@@ -32,7 +32,7 @@ public:
         pthread_mutex_unlock(&mutex_);
         return has_room;
     }
-    // Whether a block begins at the address; with `inside` also whether it lies in one.
+    // Whether a block starts at the address; with `inside`, whether the address is anywhere in a block.
     bool contains(std::uint64_t address, bool inside = false) noexcept {
         pthread_mutex_lock(&mutex_);
         const block *const at = first_behind(address);
@@ -58,7 +58,7 @@ private:
                                 [](std::uint64_t one, const block &other) { return one < other.begin; });
     }
 
-    static constexpr unsigned max_blocks = 1U << 14; // of 8 MiB and more: 128 GiB at least
+    static constexpr unsigned max_blocks = 1U << 14; // of at least 8 MiB, which is 128 GiB in total
     pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
     block all_[max_blocks] = {};
     unsigned count_ = 0;
@@ -67,8 +67,8 @@ block_set blocks;
 
 std::uint64_t number(const void *address) noexcept { return reinterpret_cast<std::uintptr_t>(address); }
 
-// Whether the program passes memory that ferry allocated: its beginning, or with `inside` any of it. In the child of a
-// fork nothing is asked, because another thread may have held the lock.
+// Whether the address belongs to memory that ferry allocated: its start, or with `inside` any part of it. In a forked
+// child, the answer is always false, because another thread may have held the lock at the fork.
 bool is_of_ferry(const void *address, bool inside = false) noexcept {
     return may_serve.load(std::memory_order_relaxed) && !is_inside() && blocks.contains(number(address), inside);
 }
@@ -77,7 +77,7 @@ verdict allocate(void **address, std::size_t bytes, unsigned flags) noexcept {
     const inside_ferry inside;
     constexpr traffic kind = traffic::pinned_allocation;
     constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
-    if (!address || flags & ~known) return {outcome::unserved_call, kind}; // write-combined memory is the driver's
+    if (!address || flags & ~known) return {outcome::unserved_call, kind}; // the driver allocates write-combined memory
     const driver *const on = the_driver();
     CUcontext current = nullptr;
     if (!on) return {outcome::no_ferry, kind};
@@ -121,24 +121,24 @@ FERRY_RUN_EXPORTED cuMemAllocHost_v2(void **address, size_t bytes) {
 }
 
 FERRY_RUN_EXPORTED cuMemFreeHost(void *address) {
-    // Also where ferry-run has become off meanwhile: the memory is ferry's.
+    // Applies even if ferry-run was turned off meanwhile, because ferry still owns the memory.
     forget_pinned();
     ferry_instance *const ferry = is_of_ferry(address) ? allocating_instance() : nullptr;
     if (!ferry) return call_real<entry::cuMemFreeHost>(address);
     const inside_ferry inside;
-    // Memory whose context has ended is still mapped, but the driver does not know it any more: its call says so.
+    // Memory whose context has ended is still mapped, but the driver no longer knows it and its call reports that.
     ferry_address_info info = {};
     info.struct_size = sizeof info;
     const int32_t status = ferry_address_get_info(ferry, number(address), &info);
     const bool is_gone = status == FERRY_SUCCESS && info.memory != FERRY_MEMORY_PINNED;
     if (!blocks.remove(number(address))) return call_real<entry::cuMemFreeHost>(address);
-    // First, because the address may be another block's once it is unmapped
+    // First, because another block may get the address once it is unmapped.
     const CUresult refused = is_gone ? call_real<entry::cuMemFreeHost>(address) : CUDA_SUCCESS;
     const int32_t freed = ferry_host_free(ferry, address);
     return is_gone ? refused : to_result(freed);
 }
 
-// The driver registers and unregisters only memory that is not its own.
+// The driver registers and unregisters only memory that it did not allocate.
 FERRY_RUN_EXPORTED cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags) {
     if (is_of_ferry(address, true)) return CUDA_ERROR_INVALID_VALUE;
     return call_real<entry::cuMemHostRegister_v2>(address, bytes, flags);

@@ -1,5 +1,6 @@
-// The look-ups that lead programs to the driver: dlsym, dlvsym and cuGetProcAddress. Each first calls the real function,
-// and replaces its result only if that is a function of libcuda.so.1 that this library replaces, or libc's look-up.
+// The look-ups by which programs find the driver's functions: dlsym, dlvsym and cuGetProcAddress. Each first calls the
+// real function. It replaces the result only if it is a function of libcuda.so.1 that this library replaces, or libc's
+// look-up.
 #include "dynamic_symbols.h"
 #include "entry_points.h"
 #include "exported.h"
@@ -8,7 +9,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
-// The stubs below, which another library's dlsym cannot take the place of.
+// The stubs below, which the dlsym of another library cannot replace.
 extern "C" __attribute__((visibility("hidden"))) void *ferry_run_own_dlsym(void *, const char *);
 extern "C" __attribute__((visibility("hidden"))) void *ferry_run_own_dlvsym(void *, const char *, const char *);
 
@@ -43,7 +44,7 @@ const replacement replacements[] = {
 
 const replacement *find_replacement(const char *name) noexcept {
     if (name[0] != 'c' || name[1] != 'u') return nullptr;
-    if (name[2] < 'A' || name[2] > 'Z') return nullptr; // another library's, such as cudnnCreate
+    if (name[2] < 'A' || name[2] > 'Z') return nullptr; // another library's function, such as cudnnCreate
     for (const replacement &one : replacements)
         if (are_equal(one.symbol, name)) return &one;
     return nullptr;
@@ -52,7 +53,7 @@ const replacement *find_replacement(const char *name) noexcept {
 // Other interposers get libc's look-ups by libc's handle, or by a version, which this library's functions do not have.
 bool is_look_up(const char *name) noexcept { return are_equal(name, "dlsym") || are_equal(name, "dlvsym"); }
 
-// The program gets what it would get without this library, or the substitute for it.
+// Returns the result that the program would get without this library, or the replacement for that result.
 void *replace(void *found) noexcept {
     if (found && found == reinterpret_cast<void *>(find_once(next_dlsym, "dlsym")))
         return reinterpret_cast<void *>(&ferry_run_own_dlsym);
@@ -64,7 +65,7 @@ void *replace(void *found) noexcept {
 void *replaced_dlsym(void *handle, const char *name) noexcept {
     const auto find = find_once(next_dlsym, "dlsym");
     void *const found = find(handle, name);
-    // A handle of the whole process finds this library's function, also where there is no other behind it.
+    // A handle of the whole process finds this library's function even if no other definition follows.
     if (const replacement *const one = find_replacement(name); one && one->substitute == found)
         return find(RTLD_NEXT, name) ? found : nullptr;
     return replace(found);
@@ -85,20 +86,20 @@ link_map *library_of(const void *address) noexcept {
     return is_found ? library : nullptr;
 }
 
-// Whether a look-up by RTLD_NEXT would find this library's function: the caller is in the program, or in a library that
-// comes before this one, and none between them has the symbol.
+// Whether a look-up by RTLD_NEXT would find this library's function. That is the case if the caller is in the program,
+// or in a library before this library, and no library in between has the symbol.
 bool would_find_this_library(const void *caller, const char *name) noexcept {
     const link_map *const library = library_of(caller);
     return library && is_first_definition_behind(library, name);
 }
 
 // Whether the caller's own look-up by RTLD_DEFAULT would find the symbol without this library: in the process's scope
-// behind this library, or in the scope of the library that the caller is in.
+// after this library, or in the scope of the caller's library.
 bool is_in_scope_of(const void *caller, const char *name) noexcept {
     const auto find = find_once(next_dlsym, "dlsym");
     if (find(RTLD_NEXT, name)) return true;
     const link_map *const library = library_of(caller);
-    if (!library || !library->l_name || !*library->l_name) return false; // nothing, or the program itself
+    if (!library || !library->l_name || !*library->l_name) return false; // unknown, or the program itself
     void *const handle = dlopen(library->l_name, RTLD_LAZY | RTLD_NOLOAD);
     const bool is_found = handle && find(handle, name);
     if (handle) dlclose(handle);
@@ -109,12 +110,12 @@ bool is_in_scope_of(const void *caller, const char *name) noexcept {
 
 std::atomic<void *> real_functions[static_cast<unsigned>(entry::count)];
 
-// Without a lock: dlopen takes the loader's own, which a thread in a constructor may hold while it waits for this one.
-// Threads that come at once store the same values.
+// Uses no lock: dlopen takes the loader's own lock, which a thread in a constructor may hold while it waits for this
+// thread. Concurrent threads store the same values.
 bool find_real() noexcept {
     static std::atomic<bool> is_found = false;
     if (is_found.load(std::memory_order_acquire)) return true;
-    // The reference is kept: the functions stay valid if the program unloads the library.
+    // The reference is never released: the functions stay valid if the program unloads the library.
     void *const library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     if (!library) return false;
     const auto find = find_once(next_dlsym, "dlsym");
@@ -146,9 +147,9 @@ void *find_driver_function(void *, const char *name, int version) noexcept {
 
 using namespace ferry_run;
 
-// These return where the stubs below go on: at the real function, which then sees the program as its caller, or at the
-// replaced one. RTLD_NEXT and RTLD_DEFAULT depend on the caller, so they go to the real one: RTLD_DEFAULT finds this
-// library's symbol first, where the caller's scope has the driver's.
+// Return the function at which the stubs below continue: the real function, which then sees the program as its caller,
+// or the replacement. RTLD_NEXT and RTLD_DEFAULT depend on the caller, so they use the real function. For the driver's
+// symbols in the caller's scope, RTLD_DEFAULT finds this library's symbol first.
 extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlsym_target(void *handle, const char *name,
                                                                                     const void *caller) {
     const bool is_replaced = name && find_replacement(name),
@@ -169,7 +170,8 @@ extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlvsym_ta
                        : reinterpret_cast<void *>(find_once(next_dlvsym, "dlvsym"));
 }
 
-// A jump with the arguments, the stack and the return address that the program passed. A compiler promises no such call.
+// Jumps with the arguments, the stack and the return address that the program passed. Compilers do not guarantee such a
+// call.
 #if defined(__x86_64__)
 #define FERRY_RUN_STUB(symbol)                                                                                         \
     asm(".text\n.globl " #symbol "\n.type " #symbol ", @function\n" #symbol ":\n"                                      \
@@ -209,8 +211,9 @@ extern "C" __attribute__((visibility("hidden"), used)) void *ferry_run_dlvsym_ta
 FERRY_RUN_STUB(dlsym)
 FERRY_RUN_STUB(dlvsym)
 
-// gcc links the address sanitizer as a library, which refuses to start behind a preloaded one: functions of libc that a
-// library before it replaces escape it. This library replaces none of these. A program's own definition comes first.
+// gcc links the address sanitizer as a shared library that refuses to start after a preloaded library, because
+// functions of libc that a preceding library replaces escape it. This library replaces none of these functions. A
+// program's own definition takes precedence.
 extern "C" __attribute__((visibility("default"))) const char *__asan_default_options() {
     return "verify_asan_link_order=0";
 }

@@ -1,4 +1,4 @@
-// What people read for the kinds of calls, and for what became of them.
+// Readable names for the kinds of calls, and for their outcomes.
 #pragma once
 
 #include <iterator>

@@ -36,7 +36,7 @@ int write_whole(int descriptor, const char *text, std::size_t size) noexcept {
         if (written > 0) text += written, size -= static_cast<std::size_t>(written);
         if (written <= 0 && errno != EINTR) error = written < 0 ? errno : EIO;
     }
-    // The signal of this write, if the program had none pending.
+    // The signal that this write raises, unless the program already had it pending.
     const int sent = error == EPIPE ? SIGPIPE : error == EFBIG ? SIGXFSZ : 0;
     constexpr timespec at_once = {};
     if (sent && sigismember(&pending, sent) == 0) {
@@ -56,7 +56,7 @@ const char *own_file::open(const char *plain_name) noexcept {
     struct stat found = {};
     descriptor_ = ::open(name_, flags | O_CREAT | O_EXCL, 0666);
     if (descriptor_ < 0 && errno == EEXIST) {
-        // Others can guess the name with a number, and a pipe there would block until it has a reader.
+        // Other users can guess the name with a number. A pipe of that name would block until it has a reader.
         descriptor_ = ::open(name_, flags | (is_exact ? 0 : O_NONBLOCK));
         if (descriptor_ < 0) return errno == ELOOP ? "it is a symbolic link" : std::strerror(errno);
         const bool is_known = fstat(descriptor_, &found) == 0, is_regular = is_known && S_ISREG(found.st_mode);
@@ -79,7 +79,7 @@ const char *own_file::open(const char *plain_name) noexcept {
     return nullptr;
 }
 
-// At the end of the file, which must be the same.
+// Continues at the end of the file, which must be the same file.
 bool own_file::reopen() noexcept {
     descriptor_ = ::open(name_, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK);
     if (descriptor_ >= 0 && !identity_.is_file_of(descriptor_)) {
@@ -92,7 +92,7 @@ bool own_file::reopen() noexcept {
 const char *own_file::write(const char *text, std::size_t size) noexcept {
     if (!identity_.is_file_of(descriptor_) && !reopen()) return "the program has closed or replaced the file";
     if (const int error = write_whole(descriptor_, text, size)) {
-        const bool is_cut = ftruncate(descriptor_, size_) == 0; // not a pipe
+        const bool is_cut = ftruncate(descriptor_, size_) == 0; // fails for a pipe
         static_cast<void>(is_cut);
         return std::strerror(error);
     }

@@ -19,7 +19,7 @@ struct cell {
     std::atomic<std::uint64_t> calls, bytes, time_ns, saved_ns;
 };
 
-// Threads share these by number, so that two threads seldom write to one cache line.
+// Threads share these shards by number, so that two threads rarely write to the same cache line.
 constexpr unsigned shard_count = 16;
 struct alignas(64) shard {
     cell cells[kinds][results][size_classes];
@@ -29,7 +29,7 @@ std::atomic<bool> is_any_noted = false;
 
 unsigned own_shard() noexcept {
     static std::atomic<unsigned> next = 0;
-    thread_local unsigned number = 0; // plus one
+    thread_local unsigned number = 0; // shard number plus 1; 0: none yet
     if (!number) number = next.fetch_add(1, std::memory_order_relaxed) % shard_count + 1;
     return number - 1;
 }
@@ -43,7 +43,7 @@ void add(std::atomic<std::uint64_t> &sum, std::uint64_t more) noexcept {
 pthread_mutex_t sites_mutex = PTHREAD_MUTEX_INITIALIZER;
 call_site sites[max_sites];
 unsigned site_count = 0;
-tally further[2]; // of calls for whose sites there was no room: left to the driver, and served
+tally further[2]; // calls without space for their sites: left to the driver, and served
 
 struct walk {
     call_site &site;
@@ -58,13 +58,13 @@ _Unwind_Reason_Code note_frame(_Unwind_Context *frame, void *argument) {
     return _URC_NO_REASON;
 }
 
-// Where calls came from, without a walk up the stack. One of 17 calls is walked again: libraries that call the same
-// function of the CUDA runtime in turn may use the same place on the stack.
+// The origin of calls, without walking up the stack. One of 17 calls is walked again, because libraries that
+// alternately call the same function of the CUDA runtime may use the same stack address.
 struct known_path {
     entry function;
     bool is_served;
     const void *caller, *stack;
-    unsigned site; // max_sites: none
+    unsigned site; // max_sites: no site
     unsigned calls_left;
 };
 constexpr unsigned calls_of_a_walk = 17;

@@ -1,5 +1,5 @@
-// What the program's calls were, how long they took, and who made them. Any thread may add; nothing blocks but the note
-// of a slow call.
+// Records the program's calls, their times and their callers. Any thread may add calls, and only recording a slow call
+// can block.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,8 @@
 
 namespace ferry_run {
 
-// What a call copies, by the memory at both ends. Ends of small calls are not looked up: they are named by the call.
+// What a call copies, by the memory at both ends. For small calls, the ends are taken from the call's name instead of a
+// look-up.
 enum class traffic : unsigned {
     pageable_to_device,
     device_to_pageable,
@@ -26,7 +27,7 @@ enum class traffic : unsigned {
     count
 };
 
-// What became of a call: served by ferry, by route, or left to the driver, with the reason.
+// The outcome of a call: served by ferry, with its route, or left to the driver, with the reason.
 enum class outcome : unsigned {
     staged,
     by_kernel,
@@ -39,13 +40,13 @@ enum class outcome : unsigned {
     first_reason,
     small = first_reason,
     driver_is_fastest,
-    crowded, // a staged copy that the host's processors have no time for
+    crowded, // a staged copy for which the host has no processor time
     captured,
-    other_memory,       // managed memory, or ends of other kinds than the call names
-    other_context,      // no context is current, or another one than the stream's
-    refused,            // ferry refuses it, and so may the driver
+    other_memory,       // managed memory, or ends whose kinds differ from the call's name
+    other_context,      // no context is current, or not the stream's context
+    refused,            // ferry rejects it, and the driver may reject it too
     unserved_call,      // a form of the call that ferry does not support
-    no_ferry,           // cannot be opened, before cuInit, or during a reset
+    no_ferry,           // ferry cannot be opened, is not open before cuInit, or is closed during a reset
     report_only_staged, // --report-only: what ferry would have done
     report_only_kernel,
     report_only_other,
@@ -60,8 +61,8 @@ struct tally {
     std::uint64_t calls = 0, bytes = 0, time_ns = 0, saved_ns = 0;
 };
 
-// One call. `saved_ns`: the predicted time of the driver's way less that of ferry's.
-// `caller`, `stack`: the address that the call returns to, and one in its frame.
+// One call. `saved_ns`: the predicted time of the driver's call minus the predicted time of ferry's route.
+// `caller`, `stack`: the return address of the call, and an address in its stack frame.
 struct noted_call {
     entry function;
     traffic kind;
@@ -77,9 +78,9 @@ std::uint64_t clock_ns() noexcept;
 
 tally read_tally(traffic kind, outcome result, unsigned size_class) noexcept;
 
-// Calls of at least slow_ns are noted with the addresses that they came from, nearest first. What library an address is
-// in is looked up at exit: the look-up takes the loader's lock. A call with the caller and the stack of a recent one
-// counts as from the same place: to walk up the stack takes 9 us, and 20 after other work.
+// Calls of at least slow_ns are recorded with their return addresses, innermost first. The library of an address is
+// looked up at exit, because the look-up takes the loader's lock. A call with the caller and the stack of a recent call
+// counts as having the same origin, because walking up the stack takes 9 us, and 20 after other work.
 inline constexpr std::uint64_t slow_ns = 500'000;
 struct call_site {
     static constexpr unsigned max_frames = 16;
@@ -90,7 +91,7 @@ struct call_site {
     tally calls;
 };
 inline constexpr unsigned max_sites = 256;
-// `others`: of the calls for whose sites there was no room, those left to the driver and those served.
+// `others`: calls without space for their sites, left to the driver and served.
 unsigned read_sites(call_site (&sites)[max_sites], tally (&others)[2]) noexcept;
 
 void forget_all() noexcept; // in the child of a fork

@@ -1,4 +1,4 @@
-// What is told at exit: a summary for people on standard error, and a JSON file.
+// The report at exit: a summary on standard error, and a JSON file.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -58,7 +58,7 @@ template <class Accept> tally sum_of(const std::vector<line> &lines, const Accep
     return sum;
 }
 
-// Copies and fills; allocations have no bytes that travel.
+// Copies and fills. Allocations transfer no bytes.
 bool is_copy(const line &one) { return one.kind != traffic::pinned_allocation; }
 bool would_serve(const line &one) {
     return is_copy(one) && (one.result == outcome::report_only_staged || one.result == outcome::report_only_kernel ||
@@ -71,7 +71,7 @@ bool is_on_software_driver() {
 }
 
 std::string program_name() {
-    static char path[4096]; // a thread with a small stack may end the process
+    static char path[4096]; // static, because a thread with a small stack may end the process
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length <= 0) return "?";
     path[length] = '\0';
@@ -93,7 +93,7 @@ std::string module_at(const void *address) {
     return slash ? slash + 1 : found.dli_fname;
 }
 
-// The nearest module that is not part of CUDA.
+// The innermost module that is not part of CUDA.
 std::string module_of(const call_site &site) {
     for (const void *frame : site.frames) {
         const std::string name = frame ? module_at(frame) : "";
@@ -104,7 +104,7 @@ std::string module_of(const call_site &site) {
 
 // ---- Text
 
-// As printf's %f, which would write a decimal comma in some locales.
+// Like printf's %f, which would write a decimal comma in some locales.
 std::string decimal(double value, int digits) {
     char text[32];
     const std::uint64_t unit = digits == 2 ? 100 : digits == 1 ? 10 : 1;
@@ -144,7 +144,7 @@ struct module_calls {
     tally calls;
 };
 
-// The call sites with the most time, sites of one module and function together.
+// The call sites with the most time. Sites of the same module and function are combined.
 std::vector<module_calls> read_modules() {
     static call_site sites[max_sites];
     tally others[2];
@@ -249,7 +249,7 @@ void write_file(const std::string &text) {
     if (why) say(("ferry-run: cannot write the report to " + std::string(file.name()) + ": " + why + "\n").c_str());
 }
 
-// Runs after the program's own exit handlers. Processes that made no such call say nothing.
+// Runs after the program's own exit handlers. Processes without such calls print nothing.
 __attribute__((destructor)) void tell() {
     if (the_settings().mode == mode::off) return;
     try {

@@ -1,9 +1,10 @@
-// Lines on standard error.
+// Writes lines to standard error.
 #pragma once
 
 namespace ferry_run {
 
-// Writes the text to standard error, unless the program has closed it meanwhile and opened something else in its place.
+// Writes the text to standard error, unless the program has closed standard error and opened another file with its
+// number.
 void say(const char *text) noexcept;
 
 } // namespace ferry_run

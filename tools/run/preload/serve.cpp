@@ -8,7 +8,7 @@ namespace {
 
 bool is_default(CUstream stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) <= 2; }
 
-// The driver looks addresses up in the current context, and ferry in the stream's.
+// The driver looks up addresses in the current context, and ferry in the stream's context.
 bool has_own_context(const driver &on, CUstream stream) noexcept {
     CUcontext current = nullptr, owner = nullptr;
     if (on.cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current) return false;
@@ -20,7 +20,8 @@ bool is_captured(const driver &on, CUstream stream) noexcept {
     return on.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-// A line between memory that the driver reads and writes itself goes at the speed of the link or of the memory.
+// A contiguous copy between memory that the driver reads and writes directly runs at the speed of the link or of the
+// memory.
 bool is_fast_line(const driver &on, const request &asked, const ferry_copy_desc &copy, traffic &kind) noexcept {
     const CUdeviceptr from = copy.source.address, to = copy.destination.address;
     const auto look_at_host = [&](CUdeviceptr address, traffic pinned, traffic pageable) {
@@ -95,7 +96,7 @@ way way_of(const ferry_explanation &plan) noexcept {
     }
 }
 
-// Changes a byte of the copy, so that a program which compares its bytes notices.
+// Changes a byte of the copy, so that a program that compares its bytes detects it.
 void flip_a_byte(const driver &on, const request &asked, const ferry_copy_desc &copy, bool is_complete) noexcept {
     const ferry_place &from = copy.source, &to = copy.destination;
     const auto first_byte = [](const ferry_place &place) {
@@ -103,7 +104,7 @@ void flip_a_byte(const driver &on, const request &asked, const ferry_copy_desc &
     };
     if (to.array) return;
     if (on.memory_type(to.address) != CU_MEMORYTYPE_DEVICE) {
-        // Not the byte that the copy to the device changed
+        // A different byte than the byte that the copy to the device changed.
         if (is_complete) *reinterpret_cast<unsigned char *>(first_byte(to) + (copy.width > 1)) ^= 0xff;
         return;
     }
@@ -137,9 +138,9 @@ verdict copy_by_ferry(const driver &on, const copying_instance &ferry, const req
     ferry_ticket *ticket = nullptr;
     const bool waits = is_complete && !asked.is_async;
     if (ferry_copy_async(ferry.get(), &copy, asked.stream, waits ? &ticket : nullptr, nullptr) != FERRY_SUCCESS)
-        return {outcome::refused, found.kind}; // the driver's call gives the program the driver's own error
-    // An asynchronous copy's bytes are there; its stream may go on a moment later than after the driver's call. Asking
-    // the legacy stream would break captures on other streams, and include their work.
+        return {outcome::refused, found.kind}; // the driver's call returns its own error to the program
+    // The bytes of an asynchronous copy have arrived, but its stream may continue a moment later than after the
+    // driver's call. Querying the legacy stream would break captures on other streams, and include their work.
     if (waits) found.result = ferry.wait_for(ticket, asked.stream);
     if (is_complete && asked.is_async && !is_on_legacy_stream(asked)) found.result = on.settle(asked.stream);
     if (the_settings().flips_a_byte) flip_a_byte(on, asked, copy, is_complete);
@@ -168,14 +169,14 @@ verdict serve(const request &asked, ferry_copy_desc &copy) noexcept {
     if (outcome why; !may_enqueue(*on, asked.stream, why)) return {why, kind};
     if (on->is_synchronised(copy.source.address) || on->is_synchronised(copy.destination.address))
         return {outcome::other_memory, kind};
-    // To ask ferry takes 6 us, and the driver's copy some 300.
+    // Querying ferry takes 6 us, and the driver's copy about 300 us.
     if ((kind == traffic::pageable_to_device || kind == traffic::device_to_pageable) && is_left_by_a_crowd(asked))
         return {outcome::crowded, kind};
 
     const copying_instance ferry;
     if (!ferry.get()) return {outcome::no_ferry, kind};
-    // What the driver's calls promise. The calling thread helps then. A synchronous copy reads its source only after
-    // earlier work, and SOURCE_READ could read a small one before.
+    // Provides the guarantees of the driver's calls. In that case, the calling thread takes part in the copy. A
+    // synchronous copy reads its source only after earlier work, whereas SOURCE_READ could read a small source before.
     if (asked.is_async || asked.bytes >= worth_staging) copy.flags |= FERRY_COPY_SOURCE_READ;
     if (!asked.is_async || !the_settings().leaves_async) copy.flags |= FERRY_COPY_DESTINATION_WRITTEN;
     ferry_explanation plan = {};
@@ -186,7 +187,7 @@ verdict serve(const request &asked, ferry_copy_desc &copy) noexcept {
     if (!matches(asked.source, plan.source_memory) || !matches(asked.destination, plan.destination_memory) ||
         kind == traffic::other)
         return {outcome::other_memory, kind};
-    // The driver orders these with the work of all devices that take part, and ferry with that of its stream.
+    // The driver orders these copies with the work of all devices involved, and ferry only with the work of the stream.
     const auto is_elsewhere = [&](int32_t device) { return device >= 0 && device != plan.context_device; };
     const bool is_alone_here = !is_elsewhere(plan.source_device) && !is_elsewhere(plan.destination_device);
     if (!is_alone_here && (!asked.is_async || is_on_legacy_stream(asked))) return {outcome::driver_is_fastest, kind};

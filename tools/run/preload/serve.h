@@ -1,4 +1,4 @@
-// One copy from the program's call to ferry, or to the driver.
+// Passes one copy of the program to ferry, or to the driver.
 #pragma once
 
 #include "driver.h"
@@ -7,25 +7,25 @@
 
 namespace ferry_run {
 
-// What the call's name or its struct says about an end.
+// What the call's name or struct states about an end.
 enum class end : unsigned char { host, device, array, any };
 
 struct request {
     CUstream stream;
     bool is_async;
-    bool is_line; // of linear memory at both ends
+    bool is_line; // linear and contiguous at both ends
     end source, destination;
     std::uint64_t bytes, rows;
 };
 
-// The driver copies fewer bytes as fast, unless they are scattered. From here on ferry stages pageable memory. Measured
-// beside an H100: 2 MiB gain 3 to 30 %, and lose 10 to 40 % while twice as many processes compute as there are
-// processors.
+// Below this size, the driver is as fast, unless the bytes are scattered. From this size on, ferry stages pageable
+// memory. Measured beside an H100: 2 MiB gain 3 to 30 %, and lose 10 to 40 % while twice as many processes compute as
+// there are processors.
 inline constexpr std::uint64_t worth_staging = std::uint64_t{4} << 20;
-// The same on a crowded host. There 8 MiB take twice as long as the driver's copy; a model with tensors of 16 and
-// 64 MiB is loaded 5 times as fast.
+// The same threshold on a crowded host. There, 8 MiB take twice as long as the driver's copy, and a model with tensors
+// of 16 and 64 MiB is loaded 5 times as fast.
 inline constexpr std::uint64_t worth_staging_in_a_crowd = std::uint64_t{16} << 20;
-// Narrow rows are worth a look from here on.
+// From this size on, narrow rows are considered for a kernel.
 inline constexpr std::uint64_t worth_a_kernel = std::uint64_t{32} << 10;
 inline constexpr std::uint64_t widest_narrow_row = 4096;
 
@@ -53,13 +53,14 @@ struct verdict {
     std::uint64_t saved_ns = 0;
 };
 
-// Serves the copy, or says why the driver must.
+// Serves the copy, or returns the reason why the driver must perform it.
 verdict serve(const request &asked, ferry_copy_desc &copy) noexcept;
 
-// Whether the program's thread is in a state in which ferry can make its calls on this stream; `why` if not.
+// Whether ferry can make its calls on this stream in the current state of the program's thread; `why` if not.
 bool may_enqueue(const driver &on, CUstream stream, outcome &why) noexcept;
 
-// Makes one call of the program's: `try_ferry` serves it, or returns why not; then the driver makes it. Notes it.
+// Performs and records one call of the program: `try_ferry` serves it, or returns the reason why the driver must
+// perform it.
 template <entry self, class TryFerry, class... Arguments>
 CUresult pass_on(std::uint64_t bytes, const TryFerry &try_ferry, Arguments... arguments) {
     if (!is_on() || is_inside()) return call_real<self>(arguments...);

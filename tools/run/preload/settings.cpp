@@ -11,7 +11,7 @@ namespace ferry_run {
 
 namespace {
 
-// Null in a program that runs as another user than its caller: the caller has set the variables.
+// Null in a program that runs as another user than its caller, because the variables come from the caller.
 const char *value_of(const char *variable) noexcept { return secure_getenv(variable); }
 
 bool is_set(const char *variable) noexcept {
@@ -36,7 +36,7 @@ settings read() noexcept {
     found.is_quiet = is_set(variables::quiet);
     found.pins = !equals(variables::pinned, "driver");
     found.pins_privately = equals(variables::pinned, "private");
-    // The program may change its environment: the text is kept.
+    // Copied, because the program may change its environment.
     if (is_set(variables::report)) found.report = strdup(value_of(variables::report));
     if (is_set(variables::trace)) found.trace = strdup(value_of(variables::trace));
     if (is_set(variables::loadavg)) found.loadavg = strdup(value_of(variables::loadavg));
@@ -44,7 +44,7 @@ settings read() noexcept {
     return found;
 }
 
-// Before the program can change its environment for its children
+// Before the program can change its environment for its children.
 __attribute__((constructor)) void read_early() { the_settings(); }
 
 } // namespace

@@ -16,9 +16,9 @@ namespace ferry_run {
 
 namespace {
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // guards the rest
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // guards all variables below
 own_file file;
-bool is_over = false; // at exit, or nothing more can be written
+bool is_over = false; // at exit, or if nothing more can be written
 
 void end_because(const char *form, const char *why) noexcept {
     static char told[sizeof file + 128];
@@ -41,8 +41,8 @@ void open_file() noexcept {
     write_text(line, std::snprintf(line, sizeof line, form, getpid()));
 }
 
-// Writes each event at once: a process that is killed leaves all of them, and only lacks the last bracket, which the
-// format does not need. A thread that was cancelled in write() would leave the lock behind.
+// Writes each event at once: the file of a killed process contains all events, and lacks only the last bracket, which
+// the format does not need. A thread that was cancelled in write() would leave the lock locked.
 void write_event(const char *text, int length) noexcept {
     int before = 0;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);

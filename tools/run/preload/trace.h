@@ -1,4 +1,4 @@
-// --trace: the calls as a file that Perfetto and chrome://tracing open.
+// --trace: writes the calls to a file that Perfetto and chrome://tracing open.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@ struct ferry_trace_event;
 
 namespace ferry_run {
 
-// A call on its thread, from `begin_ns` on.
+// Traces a call on its thread, starting at `begin_ns`.
 void trace_call(const noted_call &call, std::uint64_t begin_ns) noexcept;
 
-// ferry_options.trace: an asynchronous copy of ferry's on its stream, once the stream has passed.
+// Callback for ferry_options.trace: an asynchronous copy by ferry on its stream, after it has completed.
 void trace_stream(void *unused, const ferry_trace_event *event) noexcept;
 
-void leave_trace() noexcept; // in the child of a fork, which writes a file of its own
+void leave_trace() noexcept; // in a forked child, which writes its own file
 
 } // namespace ferry_run
