@@ -146,10 +146,10 @@ constexpr waiting_row rows[] = {
      "driver route: cuMemcpy3DAsync, device 0 to pinned, 48 B x 3 rows x 1 slices; does not block"},
     {place_kind::registered, place_kind::array_2d, FERRY_BLOCKS_NO,
      "driver route: cuMemcpy3DAsync, pinned to array on device 0, 48 B x 3 rows x 1 slices; does not block; no kernel: "
-     "an array that kernels cannot copy (FERRY_ARRAY_SURFACE lets them read it)"},
+     "an array that kernels cannot access (FERRY_ARRAY_SURFACE allows reads)"},
     {place_kind::device, place_kind::managed, FERRY_BLOCKS_NO,
      "driver route: cuMemcpy3DAsync, device 0 to managed, 48 B x 3 rows x 1 slices; does not block; no kernel: managed "
-     "memory, which may be anywhere (URGENT takes kernels)"},
+     "memory, which may reside anywhere (URGENT allows kernels)"},
     {place_kind::pageable, place_kind::device, FERRY_BLOCKS_NO,
      "staged route: cuLaunchKernel on 8 SMs and 5 threads, pageable to device 0, 48 B x 3 rows x 1 slices; "
      "does not block"},
@@ -231,7 +231,7 @@ TEST_F(explanations, tell_why_a_copy_takes_its_route) {
         const char *text;
     } const cases[] = {
         {"a line", place_kind::pinned, place_kind::device, line, 4096, 0, FERRY_ROUTE_DRIVER, FERRY_REASON_LINE,
-         "; because the driver is as fast with one line"},
+         "; because the driver is as fast for contiguous memory"},
         {"both ends on the host", place_kind::pinned, place_kind::pinned, image, 64, 0, FERRY_ROUTE_DRIVER,
          FERRY_REASON_ONLY, "; no kernel: both ends are host memory"},
         {"narrow rows", place_kind::device, place_kind::device, narrow, 4, 0, any_route, FERRY_REASON_PREDICTED,
@@ -252,7 +252,7 @@ TEST_F(explanations, tell_why_a_copy_takes_its_route) {
          FERRY_COPY_SOURCE_READ,
          FERRY_ROUTE_BUFFERED,
          FERRY_REASON_SOURCE_READ,
-         "; because SOURCE_READ has the source read in the call"},
+         "; because SOURCE_READ requires reading the source in the call"},
     };
     for (const auto &one : cases) {
         SCOPED_TRACE(one.what);

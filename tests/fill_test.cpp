@@ -268,8 +268,7 @@ TEST_F(fills, are_explained_as_they_are_made) {
          FERRY_REASON_LINE,
          FERRY_OBSTACLE_NONE,
          "driver route: cuMemsetD8Async, device 0, 4096 B x 1 rows x 1 slices; does not block; because the driver is "
-         "as "
-         "fast with one line"},
+         "as fast for contiguous memory"},
         {"wide rows",
          {.width = 512, .height = 8, .row_pitch = 520},
          512,

@@ -196,7 +196,7 @@ TEST_F(pageable_batch, an_explanation_tells_how_many_copies_go_which_way) {
     const std::uint64_t length = ferry_batch_explanation_format(&told, line, sizeof line);
     EXPECT_EQ(length, std::strlen(line));
     EXPECT_EQ(std::string(line).find(std::to_string(told.staged.copies) + " copies staged on "), 0u) << line;
-    EXPECT_NE(std::string(line).find(" by calls of their own, "), std::string::npos) << line;
+    EXPECT_NE(std::string(line).find(" by separate calls, "), std::string::npos) << line;
     ASSERT_OK(ferry_copy_batch_explain_async(counted.get(), nullptr, 0, 0, stream, &told, nullptr));
     EXPECT_EQ(told.context_device, -1);
     EXPECT_EQ(told.staged.copies, 0u);

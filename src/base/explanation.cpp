@@ -87,26 +87,28 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
     // For pageable memory, prints why the copy is not staged. In a graph, prints why it is not relayed or multilinked.
     const bool is_pageable = explanation.kernel_obstacle == FERRY_OBSTACLE_PAGEABLE;
     const struct {
-        bool is_it;
+        bool applies;
         std::int32_t obstacle;
         const char *what;
-    } ways[] = {{explanation.route != FERRY_ROUTE_DRIVER, FERRY_OBSTACLE_NONE, ""},
-                {is_pageable, explanation.staged_obstacle, "; not staged: "},
-                {explanation.relay_obstacle == FERRY_OBSTACLE_CAPTURED, FERRY_OBSTACLE_CAPTURED, "; not relayed: "},
-                {explanation.multilink_obstacle == FERRY_OBSTACLE_CAPTURED, FERRY_OBSTACLE_CAPTURED, "; one link: "},
-                {true, explanation.kernel_obstacle, "; no kernel: "}};
-    const auto &missed = *std::find_if(std::begin(ways), std::end(ways), [](const auto &way) { return way.is_it; });
+    } candidates[] = {
+        {explanation.route != FERRY_ROUTE_DRIVER, FERRY_OBSTACLE_NONE, ""},
+        {is_pageable, explanation.staged_obstacle, "; not staged: "},
+        {explanation.relay_obstacle == FERRY_OBSTACLE_CAPTURED, FERRY_OBSTACLE_CAPTURED, "; not relayed: "},
+        {explanation.multilink_obstacle == FERRY_OBSTACLE_CAPTURED, FERRY_OBSTACLE_CAPTURED, "; one link: "},
+        {true, explanation.kernel_obstacle, "; no kernel: "}};
+    const auto &missed =
+        *std::find_if(std::begin(candidates), std::end(candidates), [](const auto &each) { return each.applies; });
     // A copy that blocks only until its source has been read synchronises before the call instead of after it.
     const bool waits_before = explanation.synchronises && explanation.blocks == FERRY_BLOCKS_UNTIL_STAGED;
     const bool says_why = missed.obstacle != FERRY_OBSTACLE_NONE;
     constexpr const char *reasons[] = {"",
-                                       "; because the driver is as fast with one line",
+                                       "; because the driver is as fast for contiguous memory",
                                        "",
                                        "; because it is predicted to be the fastest",
                                        "; because the driver would make the caller wait",
                                        "; because the flags force it",
                                        "; because of URGENT",
-                                       "; because SOURCE_READ has the source read in the call",
+                                       "; because SOURCE_READ requires reading the source in the call",
                                        "; because of MULTILINK"};
     constexpr const char *profiles[] = {"", " (built-in profile)", " (cautious profile: calibrate the device)",
                                         " (measured profile)"};
@@ -140,20 +142,20 @@ std::uint64_t format_explanation(const ferry_batch_explanation &explanation, cha
     const struct {
         const ferry_batch_share &share;
         const char *how, *where;
-    } ways[] = {{explanation.broadcasts, " by broadcasts", ""},
-                {explanation.staged, on_both, ""},
-                {explanation.kernels, " by a kernel", on_sms},
-                {explanation.batch_calls, " by a batch call", ""},
-                {explanation.singles, " by calls of their own", ""}};
+    } shares[] = {{explanation.broadcasts, " by broadcasts", ""},
+                  {explanation.staged, on_both, ""},
+                  {explanation.kernels, " by a kernel", on_sms},
+                  {explanation.batch_calls, " by a batch call", ""},
+                  {explanation.singles, " by separate calls", ""}};
     std::size_t length = 0;
-    for (const auto &way : ways) {
-        if (way.share.copies == 0) continue;
+    for (const auto &one : shares) {
+        if (one.share.copies == 0) continue;
         char time[32] = "";
-        if (way.share.predicted_ns)
-            std::snprintf(time, sizeof time, ", %s us", decimal(way.share.predicted_ns, microsecond).text);
+        if (one.share.predicted_ns)
+            std::snprintf(time, sizeof time, ", %s us", decimal(one.share.predicted_ns, microsecond).text);
         length += static_cast<std::size_t>(std::snprintf(
-            line + length, sizeof line - length, "%s%" PRIu64 "%s%s%s, %s MB%s", length ? "; " : "", way.share.copies,
-            length ? "" : " copies", way.how, way.where, decimal(way.share.bytes, megabyte).text, time));
+            line + length, sizeof line - length, "%s%" PRIu64 "%s%s%s, %s MB%s", length ? "; " : "", one.share.copies,
+            length ? "" : " copies", one.how, one.where, decimal(one.share.bytes, megabyte).text, time));
     }
     const int written = std::snprintf(buffer, size, "%s", length ? line : "nothing to copy");
     return written < 0 ? 0 : static_cast<std::uint64_t>(written);
