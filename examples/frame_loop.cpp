@@ -49,7 +49,7 @@ int main() {
     const auto stream = ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
     const auto shape = ferry::array_desc(FERRY_FORMAT_UINT32, 1, 256, 256, 0, FERRY_ARRAY_SURFACE);
     for (int frame = 0; frame < 60; ++frame) {
-        auto texture = ferry::array::create(ferry, 0, shape).or_throw(); // new, or reused after its stream has completed
+        auto texture = ferry::array::create(ferry, 0, shape).or_throw(); // may reuse a texture freed earlier
         ferry::copy_async(ferry, pixels, texture, stream).or_throw();
         jobs.add([&, old = texture.release()] { ferry_array_destroy_async(ferry, old, stream); });
         if (frame % 2) stream.synchronize().or_throw(); // the display's pace

@@ -80,7 +80,7 @@ int32_t ferry_external_memory_release(ferry_instance *instance, CUextMemory_st *
 int32_t ferry_external_memory_release_async(ferry_instance *instance, CUextMemory_st *memory, CUstream_st *stream) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!memory) return FERRY_SUCCESS;
-    return with_driver(*instance, [&]() noexcept { return instance->deferred.give_up(memory, stream); }).status;
+    return with_driver(*instance, [&]() noexcept { return instance->deferred.defer(memory, stream); }).status;
 }
 
 int32_t ferry_external_semaphore_import(ferry_instance *instance, const ferry_external_semaphore_desc *desc,
@@ -120,7 +120,7 @@ int32_t ferry_external_semaphore_release_async(ferry_instance *instance, CUextSe
                                                CUstream_st *stream) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!semaphore) return FERRY_SUCCESS;
-    return with_driver(*instance, [&]() noexcept { return instance->deferred.give_up(semaphore, stream); }).status;
+    return with_driver(*instance, [&]() noexcept { return instance->deferred.defer(semaphore, stream); }).status;
 }
 
 } // extern "C"

@@ -85,7 +85,7 @@ int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, CUstre
     if (instance->fork_mark.is_in_child()) return no_driver_in_child;
     context_scope scope(instance->cu); // without a current context, a driver may not report the owner
     if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return noted(*instance, instance->deferred.give_up_host(number(address), stream).status);
+    return noted(*instance, instance->deferred.defer_host(number(address), stream).status);
 }
 
 int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags,

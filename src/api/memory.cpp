@@ -39,7 +39,7 @@ error defer_free(ferry_instance &instance, std::uint64_t address, CUstream strea
     const bool is_there = facts.kind == memory_kind::device && facts.owner && facts.range_start == address;
     if (!is_there) return {.status = FERRY_ERROR_ADDRESS};
     if (instance.sharing.memory.is_imported(address)) return {.status = FERRY_ERROR_IMPORTED};
-    return instance.deferred.give_up(address, facts.range_size, facts.device, facts.owner, stream);
+    return instance.deferred.defer(address, facts.range_size, facts.device, facts.owner, stream);
 }
 
 // Called before an allocation on the device: trims deferred frees to the limit.
@@ -226,7 +226,7 @@ int32_t ferry_array_destroy_async(ferry_instance *instance, CUarray_st *array, C
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!array) return FERRY_SUCCESS;
     if (instance->fork_mark.is_in_child()) return no_driver_in_child;
-    return noted(*instance, instance->deferred.give_up(array, stream).status);
+    return noted(*instance, instance->deferred.defer(array, stream).status);
 }
 
 int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
@@ -260,7 +260,7 @@ int32_t ferry_mipmapped_array_destroy_async(ferry_instance *instance, CUmipmappe
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!mipmapped) return FERRY_SUCCESS;
     if (instance->fork_mark.is_in_child()) return no_driver_in_child;
-    return noted(*instance, instance->deferred.give_up(mipmapped, stream).status);
+    return noted(*instance, instance->deferred.defer(mipmapped, stream).status);
 }
 
 int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint32_t plane, CUarray_st **plane_array) {

@@ -136,7 +136,7 @@ void log_what_was_found(const ferry_instance &instance) noexcept {
 // Failures are only logged: without kernels, the instance uses the driver's own calls.
 void set_up_kernels(ferry_instance &instance, const ferry_options &options) noexcept {
     instance.copy_flags = options.copy_flags;
-    if (options.kernels == FERRY_KERNELS_NONE) return instance.kernels.give_up();
+    if (options.kernels == FERRY_KERNELS_NONE) return instance.kernels.disable();
     const bool stages = options.staging == FERRY_STAGING_AT_OPEN;
     if (options.kernels != FERRY_KERNELS_AT_OPEN && !stages) return;
     for (int device = 0; device < instance.limits.device_count; ++device) {

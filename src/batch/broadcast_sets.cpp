@@ -34,7 +34,7 @@ bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &inp
         if (!input.copies) {
             has_room = add(i, input.destinations[i], input.sources[i], input.sizes[i]);
         } else if (const ferry_copy_desc &copy = input.copies[i];
-                   copy.width >= smallest_broadcast && is_plain_line(copy, instance.limits)) {
+                   copy.width >= smallest_broadcast && is_contiguous_copy(copy, instance.limits)) {
             has_room = add(i, copy.destination.address, copy.source.address, copy.width);
         }
         if (!has_room) return false;

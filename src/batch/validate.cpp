@@ -349,7 +349,7 @@ error validate_descriptors(const ferry_instance &instance, const batch_input &in
         error failed;
         if (validator.add_moved(copy)) continue;
         // Full checks also compare the stated kind and device.
-        if (!is_plain_line(copy, instance.limits))
+        if (!is_contiguous_copy(copy, instance.limits))
             failed = validator.add_copy(copy, following);
         else if (instance.full_checks ||
                  !validator.add_plain(copy.destination.address, copy.source.address, copy.width))

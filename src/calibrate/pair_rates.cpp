@@ -43,18 +43,18 @@ public:
         watch_.start(stream_, 0, 0); // the rate budget is 0: these copies have their own budget
         if (error failed = choose_size()) return failed;
         std::uint32_t fixed_ns = 0;
-        if (error failed = measure(way::driver, size_, fixed_ns, found.bounce_rate)) return failed;
+        if (error failed = measure(pair_route::driver, size_, fixed_ns, found.bounce_rate)) return failed;
         if (error failed = measure_relay(found)) return failed;
         if (!ground_.has_access) return {};
         if (CUresult result = cu_.cuCtxEnablePeerAccess(far_, 0)) return to_error(result);
-        if (error failed = measure(way::driver, size_, found.direct_fixed_ns, found.direct_rate)) return failed;
+        if (error failed = measure(pair_route::driver, size_, found.direct_fixed_ns, found.direct_rate)) return failed;
         if (!ground_.kernels.may_serve() || ground_.kernels.load()) return {};
         std::uint64_t line = std::min(size_, is_software() ? MiB : max_link_bytes);
         const int node = ground_.devices[ground_.device].info.numa_node;
         if (error failed = host_.allocate(cu_, ground_.pinned, line, MiB, node)) return failed;
         line = std::min(line, host_.block.size);
-        if (error failed = measure(way::link_to, line, fixed_ns, found.link_to_rate)) return failed;
-        return measure(way::link_from, line, fixed_ns, found.link_from_rate);
+        if (error failed = measure(pair_route::link_to, line, fixed_ns, found.link_to_rate)) return failed;
+        return measure(pair_route::link_from, line, fixed_ns, found.link_from_rate);
     }
 
 private:
@@ -81,7 +81,7 @@ private:
     // Shortens the copies until the budget is sufficient for all of them, based on the driver's copy without access.
     error choose_size() noexcept {
         std::uint64_t ns = 0;
-        if (error failed = time_of(way::driver, short_line(), 1, ns)) return failed;
+        if (error failed = time_of(pair_route::driver, short_line(), 1, ns)) return failed;
         constexpr std::uint64_t lines = 3 * (runs + 1); // of the driver with and without access, and the relay
         const std::uint64_t line_ns = ns * (size_ / short_line());
         const std::uint64_t too_long_by = std::max<std::uint64_t>(line_ns * lines / pair_budget_ns, 1);
@@ -89,13 +89,13 @@ private:
         return {};
     }
 
-    enum class way : std::uint8_t { driver, relay, link_to, link_from };
+    enum class pair_route : std::uint8_t { driver, relay, link_to, link_from };
 
-    error measure(way taken, std::uint64_t bytes, std::uint32_t &fixed_ns, std::uint32_t &rate) noexcept {
+    error measure(pair_route taken, std::uint64_t bytes, std::uint32_t &fixed_ns, std::uint32_t &rate) noexcept {
         std::uint64_t small_ns = 0, ns = 0;
         constexpr std::uint64_t small = 16;
         if (error failed = time_of(taken, small, 2 * runs - 1, small_ns)) return failed;
-        if (error failed = time_of(taken, bytes, taken == way::driver ? runs : 3 * runs, ns)) return failed;
+        if (error failed = time_of(taken, bytes, taken == pair_route::driver ? runs : 3 * runs, ns)) return failed;
         fixed_ns = to_fact(small_ns);
         rate = rate_in(bytes, ns, small_ns);
         return {};
@@ -104,25 +104,26 @@ private:
     // Uses two lengths, because the first and the last chunk of a relayed copy are not overlapped.
     error measure_relay(pair_rates &found) noexcept {
         std::uint64_t short_ns = 0, long_ns = 0;
-        if (error failed = time_of(way::relay, short_line(), runs, short_ns)) return failed;
-        if (error failed = time_of(way::relay, size_, runs, long_ns)) return failed;
+        if (error failed = time_of(pair_route::relay, short_line(), runs, short_ns)) return failed;
+        if (error failed = time_of(pair_route::relay, size_, runs, long_ns)) return failed;
         found.relay_rate = rate_in(size_ - short_line(), long_ns, short_ns);
         found.relay_fixed_ns = to_fact(short_ns - std::min(short_ns, short_line() * 1000 / found.relay_rate));
         return {};
     }
 
     // Returns the median of `count` copies, after one warm-up copy.
-    error time_of(way taken, std::uint64_t bytes, int count, std::uint64_t &ns) noexcept {
+    error time_of(pair_route taken, std::uint64_t bytes, int count, std::uint64_t &ns) noexcept {
         const shape line = line_of(bytes);
         const auto copy = [&]() noexcept -> error {
-            if (taken == way::relay) return run_relay(cu_, lanes_, line, {near_, stream_, near_, far_, ground_.peer});
-            if (taken == way::driver) {
+            if (taken == pair_route::relay)
+                return run_relay(cu_, lanes_, line, {near_, stream_, near_, far_, ground_.peer});
+            if (taken == pair_route::driver) {
                 copy_plan plan;
                 plan.names_contexts = true;
                 return run_driver_route(cu_, line, plan, copy_form::asynchronous, {near_, far_}, stream_);
             }
             // Moves the bytes in the same way as a helper moves its part of a copy over several links.
-            const bool is_to_device = taken == way::link_to;
+            const bool is_to_device = taken == pair_route::link_to;
             const std::uint64_t to = is_to_device ? destination_ : host_.device_address,
                                 from = is_to_device ? host_.device_address : destination_;
             const unsigned blocks = is_to_device ? link_blocks_to_device : link_blocks_to_host;

@@ -24,7 +24,7 @@ cut_shape cut_at_border(const shape &whole, bool at_source, std::uint64_t distan
 error for_each_chunk(const shape &whole, std::uint64_t max_bytes, function_ref<error(const shape &)> run) noexcept;
 
 // Calls `run` for each part in the order of the bytes, until a call fails. `end_of_piece(address)` returns the first
-// address past the piece of registered memory that contains `address`, or 0 if there is none.
+// address past the piece of registered memory that contains `address`, or 0 if the memory is not registered.
 error for_each_part(const shape &whole, function_ref<std::uint64_t(std::uint64_t)> end_of_piece,
                     function_ref<error(const shape &)> run) noexcept;
 

@@ -131,8 +131,8 @@ bool fill_in_line(const ferry_place &place, std::uint64_t width, shape_end &end)
 
 // A driver call evicts most of ferry from the caches, so the path of most copies is short. validate_any handles all
 // other descriptors and reports what is wrong with them.
-bool fill_in_plain_line(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
-    if (!is_plain_line(copy, limits)) return false;
+bool fill_in_contiguous_copy(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
+    if (!is_contiguous_copy(copy, limits)) return false;
     shape.width = copy.width;
     shape.height = shape.depth = 1;
     return fill_in_line(copy.source, copy.width, shape.source) &&
@@ -169,7 +169,7 @@ bool are_known_copy_flags(std::uint32_t flags) noexcept {
 }
 
 error validate_fields(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
-    return fill_in_plain_line(copy, limits, shape) ? ok : validate_any(copy, limits, shape);
+    return fill_in_contiguous_copy(copy, limits, shape) ? ok : validate_any(copy, limits, shape);
 }
 
 } // namespace ferry

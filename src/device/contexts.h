@@ -28,8 +28,8 @@ public:
     // Returns the primary context, regardless of any adopted context. Objects created there live as long as this
     // object.
     error get_primary(int device, CUcontext &context) noexcept;
-    // Returns the current context. If there is none, returns a primary context that is already retained, or else
-    // retains the primary context of device 0.
+    // Returns the current context. Without a current context, returns a primary context that is already retained, or
+    // else retains the primary context of device 0.
     error get_any(CUcontext &context) noexcept;
     // Whether ferry already uses a context for `device`. Does not retain a context.
     bool is_in_use(int device, CUcontext &context) const noexcept {

@@ -37,8 +37,8 @@ public:
         function = functions_[static_cast<unsigned>(which)];
         return {};
     }
-    // Disables the kernels permanently. Must be called first.
-    void give_up() noexcept {
+    // Permanent. Must be called first.
+    void disable() noexcept {
         why_ = {.status = FERRY_ERROR_UNSUPPORTED};
         state_.store(state::failed, std::memory_order_release);
     }

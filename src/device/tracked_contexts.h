@@ -35,8 +35,8 @@ public:
     error ask(const tracked_context &one) const noexcept;
     // Must be called once the context has died or was destroyed. Another context may get its handle.
     void forget(const tracked_context &gone) noexcept;
-    // Finds a context with this handle that has not been forgotten; null if there is none. Several contexts may have
-    // the handle: a caller that forgets each result finds all of them.
+    // Finds a context with this handle that has not been forgotten; null if not found. Several contexts may have the
+    // handle: a caller that forgets each result finds all of them.
     const tracked_context *find(CUcontext handle) noexcept;
     // Destroys the events. No queries may follow.
     void close() noexcept;

@@ -1,5 +1,5 @@
 // The part of CUDA's driver API that ferry, its tests and its tools use, so that none of them needs CUDA's headers.
-// Names, values and layouts are the same as in cuda.h and cudaTypedefs.h 13.0. driver/symbols.inc has the signatures of the
+// Names, values and layouts equal those in cuda.h and cudaTypedefs.h 13.0. driver/symbols.inc has the signatures of the
 // entry points, and driver/results.inc the results. tests/abi/cuda_api.py compares all of them with CUDA's own headers.
 // The test parses this file and rejects declarations of any form not used below.
 #pragma once

@@ -1,6 +1,6 @@
 // The machine as kernels see it: memory by address, surfaces, fences, and a thread's position in its launch. On a GPU,
-// an address is a pointer. On the CPU, the software driver looks up the memory at an address, and ends the launch if
-// there is none.
+// an address is a pointer. On the CPU, the software driver looks up the memory at an address, and ends the launch if no
+// memory is there.
 // In most kernels, threads share nothing and never wait, so the CPU can run them one after another. A kernel whose
 // threads share data and wait is written for a whole block.
 #pragma once

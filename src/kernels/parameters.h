@@ -212,7 +212,7 @@ constexpr u32 max_copies_of_ring = 8;
 struct ring_parameters {
     u64 record;
     box_end device;
-    box_end slot; // only the pitches; messages contain the address
+    box_end slot; // only its pitches are used; messages contain the address
     u64 width;    // bytes
     // For whole rows: same as in strided_parameters, traversed by the threads of one block. For arrays: in words.
     windows over;

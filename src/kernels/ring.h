@@ -26,7 +26,7 @@ FERRY_KERNEL_CODE ring_message read_now(u64 mailbox, u64 seen) {
     const u64 slot = load_relaxed(message), first = load_relaxed(message + 8);
     return {slot, first, load_acquire(message + 16)};
 }
-FERRY_KERNEL_CODE bool has_come(const ring_message &read, u64 seen) {
+FERRY_KERNEL_CODE bool is_published(const ring_message &read, u64 seen) {
     const u64 mark = ring_mark(static_cast<u32>(seen));
     return (read.slot & 1) == mark && (read.first & 1) == mark && (read.count & 1) == mark;
 }
@@ -34,14 +34,14 @@ FERRY_KERNEL_CODE bool has_come(const ring_message &read, u64 seen) {
 // Waits for the next message and returns it with the slot's address. A count of 0 means that the run is over. `read` is
 // the result of the early read of the message.
 FERRY_KERNEL_CODE ring_message next_message(u64 record, u64 mailbox, u64 seen, ring_message read) {
-    while (!has_come(read, seen)) {
+    while (!is_published(read, seen)) {
         const u64 ended = load_relaxed(mailbox);
         read = read_now(mailbox, seen);
-        if (has_come(read, seen)) break;
+        if (is_published(read, seen)) break;
         if (ended == ring_aborted) {
             fence_for_host(); // acquires the messages that were published before the abort
             read = read_now(mailbox, seen);
-            if (has_come(read, seen)) break;
+            if (is_published(read, seen)) break;
             trap();
         }
         if (ended != seen >> 33) {
@@ -53,14 +53,14 @@ FERRY_KERNEL_CODE ring_message next_message(u64 record, u64 mailbox, u64 seen, r
     return {record + static_cast<u64>(static_cast<long long>(read.slot) >> 1), read.first >> 1, read.count >> 1};
 }
 
-FERRY_KERNEL_CODE void copy_rows(const ring_parameters &of, const ring_message &told, u32 thread) {
-    const u64 slice = divide(told.first, of.over.by_slice);
-    const position first = {0, told.first - slice * of.over.rows_per_slice, slice};
-    const box_end slot = {told.slot - row_at({0, of.slot.row_pitch, of.slot.slice_pitch}, first), of.slot.row_pitch,
+FERRY_KERNEL_CODE void copy_rows(const ring_parameters &of, const ring_message &message, u32 thread) {
+    const u64 slice = divide(message.first, of.over.by_slice);
+    const position first = {0, message.first - slice * of.over.rows_per_slice, slice};
+    const box_end slot = {message.slot - row_at({0, of.slot.row_pitch, of.slot.slice_pitch}, first), of.slot.row_pitch,
                           of.slot.slice_pitch};
     strided_parameters box = {of.to_device ? of.device : slot, of.to_device ? slot : of.device, of.width, of.over};
-    box.over.count = (told.first + told.count) * of.over.per_row;
-    const u64 window = told.first * of.over.per_row + thread;
+    box.over.count = (message.first + message.count) * of.over.per_row;
+    const u64 window = message.first * of.over.per_row + thread;
     // The bus is slower than the checks for partial words, so only the most frequent word size has a variant without
     // checks.
     switch (of.word_shift) {
@@ -80,26 +80,26 @@ FERRY_KERNEL_CODE void copy_rows(const ring_parameters &of, const ring_message &
 
 // How the threads of a block copy a chunk: each thread individually, or the block together.
 template <class Chunk> struct by_threads {
-    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &told,
+    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &message,
                                        const block_of_threads &all) {
-        by_each(all, [&](const thread_index &me) { Chunk::copy(of, told, me); });
+        by_each(all, [&](const thread_index &me) { Chunk::copy(of, message, me); });
     }
 };
 
 struct in_rows {
-    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &told, const thread_index &me) {
-        copy_rows(of, told, me.thread);
+    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &message, const thread_index &me) {
+        copy_rows(of, message, me.thread);
     }
 };
 struct of_long_rows {
-    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &told, const thread_index &me) {
-        const u64 destination = of.to_device ? told.first : told.slot;
-        u64 source = of.to_device ? told.slot : told.first;
+    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &message, const thread_index &me) {
+        const u64 destination = of.to_device ? message.first : message.slot;
+        u64 source = of.to_device ? message.slot : message.first;
         // A thread only reads back what it has written itself: the windows are the same, because all addresses are
         // equal modulo 16.
         FERRY_NOT_UNROLLED
         for (u32 i = 0; i < of.copies; ++i) {
-            copy_run<sixteen_bytes, in_flight_to_host>(destination + of.to[i], source, static_cast<u32>(told.count),
+            copy_run<sixteen_bytes, in_flight_to_host>(destination + of.to[i], source, static_cast<u32>(message.count),
                                                        {me.thread, me.threads});
             source = destination + of.to[0];
         }
@@ -114,22 +114,23 @@ struct place_in_chunk {
 };
 
 template <class Word>
-FERRY_KERNEL_CODE place_in_chunk find_in_chunk(const ring_parameters &of, const ring_message &told, u64 word) {
+FERRY_KERNEL_CODE place_in_chunk find_in_chunk(const ring_parameters &of, const ring_message &message, u64 word) {
     const u64 row = divide(word, of.over.by_row), x = (word - row * of.over.per_row) * sizeof(Word);
-    const u64 in_box = (told.first & ((u64{1} << ring_x_shift) - 1)) + row;
+    const u64 in_box = (message.first & ((u64{1} << ring_x_shift) - 1)) + row;
     const u64 slice = divide(in_box, of.over.by_slice);
-    return {of.x + static_cast<u32>((told.first >> ring_x_shift) + x),
+    return {of.x + static_cast<u32>((message.first >> ring_x_shift) + x),
             of.y + static_cast<u32>(in_box - slice * of.over.rows_per_slice), of.z + static_cast<u32>(slice),
-            told.slot + row * of.slot.row_pitch + x};
+            message.slot + row * of.slot.row_pitch + x};
 }
 
 // The bus is slower than the array in both directions, so threads traverse rows and ignore the array's tiles. Many
 // words that are read over the bus are in flight together. Few are sufficient if words are only written over the bus,
 // because loads from an array take less time than the bus needs to transfer them.
 template <class Word, bool to_array>
-FERRY_KERNEL_CODE void copy_array_words(const ring_parameters &of, const ring_message &told, const thread_index &me) {
+FERRY_KERNEL_CODE void copy_array_words(const ring_parameters &of, const ring_message &message,
+                                        const thread_index &me) {
     constexpr u32 together = to_array && sizeof(Word) <= 4 ? in_flight : 2;
-    const u64 count = of.by_rows ? told.count * of.over.per_row : told.count / sizeof(Word);
+    const u64 count = of.by_rows ? message.count * of.over.per_row : message.count / sizeof(Word);
     FERRY_NOT_UNROLLED
     for (u64 first = me.thread; first < count; first += u64{together} * me.threads) {
         place_in_chunk at[together];
@@ -137,7 +138,7 @@ FERRY_KERNEL_CODE void copy_array_words(const ring_parameters &of, const ring_me
         FERRY_UNROLLED
         for (u32 i = 0; i < together; ++i) {
             if (first + i * me.threads >= count) break;
-            at[i] = find_in_chunk<Word>(of, told, first + i * me.threads);
+            at[i] = find_in_chunk<Word>(of, message, first + i * me.threads);
             words[i] = to_array ? load<Word>(at[i].slot)
                                 : read_surface(of.surface, of.form, at[i].x, at[i].y, at[i].z, Word{});
         }
@@ -153,18 +154,18 @@ FERRY_KERNEL_CODE void copy_array_words(const ring_parameters &of, const ring_me
 }
 
 template <bool to_array> struct of_an_array {
-    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &told, const thread_index &me) {
+    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &message, const thread_index &me) {
         switch (of.word_shift) {
         case 0:
-            return copy_array_words<u8, to_array>(of, told, me);
+            return copy_array_words<u8, to_array>(of, message, me);
         case 1:
-            return copy_array_words<u16, to_array>(of, told, me);
+            return copy_array_words<u16, to_array>(of, message, me);
         case 2:
-            return copy_array_words<u32, to_array>(of, told, me);
+            return copy_array_words<u32, to_array>(of, message, me);
         case 3:
-            return copy_array_words<u64, to_array>(of, told, me);
+            return copy_array_words<u64, to_array>(of, message, me);
         default:
-            return copy_array_words<sixteen_bytes, to_array>(of, told, me);
+            return copy_array_words<sixteen_bytes, to_array>(of, message, me);
         }
     }
 };
@@ -222,10 +223,10 @@ FERRY_KERNEL_CODE void copy_part(const piece_window &part, u64 slot, bool to_dev
 
 // Copies whole windows first, with their loads in flight together, and then the partial windows, of which a piece has
 // at most two.
-FERRY_KERNEL_CODE void copy_piece_windows(const staged_record *records, const ring_message &told, bool to_device,
+FERRY_KERNEL_CODE void copy_piece_windows(const staged_record *records, const ring_message &message, bool to_device,
                                           const thread_index &me) {
-    const u32 count = static_cast<u32>(told.first), windows = static_cast<u32>(told.count);
-    const u64 in_slot = told.slot + count * sizeof(staged_record);
+    const u32 count = static_cast<u32>(message.first), windows = static_cast<u32>(message.count);
+    const u64 in_slot = message.slot + count * sizeof(staged_record);
     u32 record = 0;
     FERRY_NOT_UNROLLED
     for (u32 first = me.thread; first < windows; first += in_flight_to_host * me.threads) {
@@ -259,11 +260,11 @@ FERRY_KERNEL_CODE void copy_piece_windows(const staged_record *records, const ri
 }
 
 struct of_pieces {
-    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &told,
+    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &message,
                                        const block_of_threads &all) {
         const staged_record *const records =
-            share_table<staged_record, max_staged_records>(all, told.slot, static_cast<u32>(told.first));
-        by_each(all, [&](const thread_index &me) { copy_piece_windows(records, told, of.to_device, me); });
+            share_table<staged_record, max_staged_records>(all, message.slot, static_cast<u32>(message.first));
+        by_each(all, [&](const thread_index &me) { copy_piece_windows(records, message, of.to_device, me); });
     }
 };
 
@@ -286,7 +287,7 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
     const u64 unmarked = ring_mark(static_cast<u32>(seen)) ^ 1;
     ring_message next = {unmarked, unmarked, unmarked};
     for (bool has_moved = false;; has_moved = true) {
-        const ring_message told = once(all, [&] {
+        const ring_message message = once(all, [&] {
             if (has_moved) {
                 // Releases the block's accesses to its slot, and acquires the message that was read early
                 // (docs/kernels.md).
@@ -295,12 +296,12 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
             }
             return next_message(given.record, mailbox, seen, next);
         });
-        if (told.count == 0) break;
+        if (message.count == 0) break;
         seen = after_message(seen);
         // The next message has usually been published by now. Reading it during the copy saves a round trip over the
         // bus.
         if (is_first(all)) next = read_early(mailbox, seen);
-        Chunk::copy(given, told, all);
+        Chunk::copy(given, message, all);
     }
     once(all, [&] {
         store_relaxed(seen_at, after_door(seen));

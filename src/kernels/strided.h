@@ -85,8 +85,8 @@ template <class Word, bool whole> FERRY_KERNEL_CODE span span_at(const strided_p
     return {destination + at.x * sizeof(Word), source + at.x * sizeof(Word), sizeof(Word)};
 }
 
-// Copies the partial windows among the last in_flight windows. Partial windows are rare, so they are recomputed instead
-// of kept in registers.
+// Of the last in_flight windows, copies the windows that are not whole words. They are rare, so they are recomputed
+// instead of kept in registers.
 template <class Word> FERRY_KERNEL_CODE void copy_parts(const strided_parameters &box, u64 window, position at) {
     FERRY_NOT_UNROLLED
     for (u32 i = 0; i < in_flight && window < box.over.count; ++i) {

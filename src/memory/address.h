@@ -62,8 +62,8 @@ enum class address_query : unsigned {
     everything_and_access = 9
 };
 
-// Reports an address that the driver does not know as pageable. No context needs to be current, but without a
-// current context the driver may report no device address for host memory.
+// Reports an address that the driver does not know as pageable. No context needs to be current, but without a context
+// the driver may report no device address for host memory.
 [[gnu::hot]] error look_up_address(const driver_table &cu, std::uint64_t address, address_query query,
                                    address_facts &facts) noexcept;
 

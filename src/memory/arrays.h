@@ -20,7 +20,7 @@ error map_mipmapped_array(const driver_table &cu, CUexternalMemory memory, std::
 // Returns the size of the texels on all levels in bytes, or 0 for an unknown format. 0 levels: as many as possible.
 std::uint64_t array_bytes(const ferry_array_desc &desc, std::uint32_t levels) noexcept;
 
-// Works with any current context, or without a current context.
+// Works with any current context, or without a context.
 error describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,
                      std::uint32_t &bytes_per_element) noexcept;
 

@@ -24,7 +24,7 @@ bool is_same(const made_array &one, const made_array &other) noexcept {
 } // namespace
 
 deferred_frees::~deferred_frees() {
-    while (kept *const one = given_up_.pop())
+    while (kept *const one = deferred_.pop())
         drop(*one);
     while (kept *const one = spare_.pop())
         drop(*one);
@@ -33,7 +33,7 @@ deferred_frees::~deferred_frees() {
 // ---- Records
 
 deferred_frees::kept *deferred_frees::find(std::uint64_t name) noexcept {
-    kept *one = given_up_.first();
+    kept *one = deferred_.first();
     // external_objects tracks abandoned imported arrays. Their handles here may meanwhile refer to other objects.
     while (one && (one->name != name || one->what == kind::imported_array || one->is_lost))
         one = one->next;
@@ -103,7 +103,7 @@ error deferred_frees::record(const kept &given, const context_name &on, CUstream
     }
 }
 
-error deferred_frees::give_up(const kept &given, CUstream stream) noexcept {
+error deferred_frees::defer(const kept &given, CUstream stream) noexcept {
     context_choice choice;
     if (error failed = choose_context_on(cu_, contexts_, stream, given.device, choice)) return failed;
     context_scope scope(cu_);
@@ -116,11 +116,11 @@ error deferred_frees::give_up(const kept &given, CUstream stream) noexcept {
     kept *made = nullptr;
     if (error failed = record(named, name_context(cu_, choice.wanted), stream, made)) return failed;
     const lock held(mutex_);
-    given_up_.push_back(*made);
+    deferred_.push_back(*made);
     return {};
 }
 
-error deferred_frees::give_up_array(kind what, const void *array, CUstream stream) noexcept {
+error deferred_frees::defer_array(kind what, const void *array, CUstream stream) noexcept {
     kept given;
     if (holds(array) || !arrays_.describe(array, given.as)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
     if (given.as.is_mipmapped != (what == kind::mipmapped_array)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
@@ -128,38 +128,38 @@ error deferred_frees::give_up_array(kind what, const void *array, CUstream strea
     given.device = given.as.device;
     given.name = name_of(array);
     given.size = array_bytes(given.as.desc, given.as.levels);
-    return give_up(given, stream);
+    return defer(given, stream);
 }
 
-error deferred_frees::give_up(CUmipmappedArray mipmapped, CUstream stream) noexcept {
-    if (!externals_.is_part(mipmapped)) return give_up_array(kind::mipmapped_array, mipmapped, stream);
+error deferred_frees::defer(CUmipmappedArray mipmapped, CUstream stream) noexcept {
+    if (!externals_.is_part(mipmapped)) return defer_array(kind::mipmapped_array, mipmapped, stream);
     kept given;
     given.what = kind::imported_array;
-    if (!externals_.give_up_array(mipmapped, given.image)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
+    if (!externals_.claim_array(mipmapped, given.image)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
     given.device = given.image.device;
     given.name = name_of(mipmapped);
     given.size = given.image.size;
     given.as.context = given.image.made_in.handle;
-    const error failed = give_up(given, stream);
-    if (failed) externals_.take_back_array(given.image);
+    const error failed = defer(given, stream);
+    if (failed) externals_.cancel_claim(given.image);
     return failed;
 }
 
 void deferred_frees::forget_parts(CUexternalMemory of) noexcept {
     const lock held(mutex_);
-    for (kept *next = given_up_.first(); next;) {
+    for (kept *next = deferred_.first(); next;) {
         kept &one = *next;
         next = one.next;
         if (one.what != kind::imported_array || one.image.of != of) continue;
         one.is_lost = true;
         if (one.is_queried) continue;
-        given_up_.remove(one);
+        deferred_.remove(one);
         keep_spare(one);
     }
 }
 
-error deferred_frees::give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner,
-                              CUstream stream) noexcept {
+error deferred_frees::defer(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner,
+                            CUstream stream) noexcept {
     if (holds(address)) return {.status = FERRY_ERROR_ADDRESS};
     kept given;
     given.what = kind::memory;
@@ -167,21 +167,21 @@ error deferred_frees::give_up(CUdeviceptr address, std::uint64_t size, int devic
     given.name = address;
     given.size = size;
     given.as.context = owner;
-    return give_up(given, stream);
+    return defer(given, stream);
 }
 
-error deferred_frees::give_up_host(std::uint64_t address, CUstream stream) noexcept {
+error deferred_frees::defer_host(std::uint64_t address, CUstream stream) noexcept {
     kept given;
     given.what = kind::host_memory;
     given.name = address;
     if (error failed = pinned_.claim(address, given.block, given.as.context)) return failed;
     given.size = given.block.size;
-    const error failed = give_up(given, stream);
+    const error failed = defer(given, stream);
     if (failed) pinned_.cancel_claim(given.block);
     return failed;
 }
 
-error deferred_frees::give_up(CUexternalMemory memory, CUstream stream) noexcept {
+error deferred_frees::defer(CUexternalMemory memory, CUstream stream) noexcept {
     external_objects::made_memory of;
     if (holds(memory) || !externals_.find(memory, of)) return {FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE};
     kept given;
@@ -190,10 +190,10 @@ error deferred_frees::give_up(CUexternalMemory memory, CUstream stream) noexcept
     given.name = name_of(memory);
     given.size = of.size;
     given.as.context = of.made_in.handle;
-    return give_up(given, stream);
+    return defer(given, stream);
 }
 
-error deferred_frees::give_up(CUexternalSemaphore semaphore, CUstream stream) noexcept {
+error deferred_frees::defer(CUexternalSemaphore semaphore, CUstream stream) noexcept {
     external_objects::made_semaphore of;
     if (holds(semaphore) || !externals_.find(semaphore, of))
         return {FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE};
@@ -202,7 +202,7 @@ error deferred_frees::give_up(CUexternalSemaphore semaphore, CUstream stream) no
     given.device = of.device;
     given.name = name_of(semaphore);
     given.as.context = of.made_in.handle;
-    return give_up(given, stream);
+    return defer(given, stream);
 }
 
 // ---- Reuse
@@ -223,13 +223,13 @@ bool deferred_frees::has_passed(kept &waiting, lock &held) noexcept {
 
 bool deferred_frees::take_name(const made_array &as, std::uint64_t &name) noexcept {
     lock held(mutex_);
-    if (given_up_.is_empty()) return false;
+    if (deferred_.is_empty()) return false;
     held.unlock();
     const relaxed_capture_mode relaxed(cu_); // queries would break a capture of another thread
     if (!relaxed.entered()) return false;
     const context_name here = name_context(cu_, as.context);
     held.lock();
-    kept *one = given_up_.first();
+    kept *one = deferred_.first();
     for (unsigned turns = max_queries; one && turns != 0;) {
         kept &candidate = *one;
         const bool matches =
@@ -238,7 +238,7 @@ bool deferred_frees::take_name(const made_array &as, std::uint64_t &name) noexce
         turns -= matches;
         one = candidate.next;
         if (!matches || (!is_passed && !candidate.is_lost)) continue;
-        given_up_.remove(candidate);
+        deferred_.remove(candidate);
         const bool is_found = !candidate.is_lost;
         name = candidate.name;
         keep_spare(candidate);
@@ -251,14 +251,14 @@ bool deferred_frees::take_name(const made_array &as, std::uint64_t &name) noexce
 
 std::uint64_t deferred_frees::bytes_of(int device) const noexcept {
     std::uint64_t bytes = 0;
-    for (const kept *one = given_up_.first(); one; one = one->next)
+    for (const kept *one = deferred_.first(); one; one = one->next)
         if (one->device == device) bytes += one->size;
     return bytes;
 }
 
 // Whether a trim would destroy anything if the streams have completed their work.
 bool deferred_frees::holds_more(int device, std::uint64_t keep) const noexcept {
-    const kept *one = given_up_.first();
+    const kept *one = deferred_.first();
     while (one && (one->device != device || one->size != 0))
         one = one->next;
     return one || bytes_of(device) > keep;
@@ -266,7 +266,7 @@ bool deferred_frees::holds_more(int device, std::uint64_t keep) const noexcept {
 
 void deferred_frees::count(int device, ferry_deferred_info &info) noexcept {
     const lock held(mutex_);
-    for (const kept *one = given_up_.first(); one; one = one->next) {
+    for (const kept *one = deferred_.first(); one; one = one->next) {
         if (device != host && one->device != device) continue;
         ++(is_array(*one) ? info.arrays : info.allocations);
         info.bytes += one->size;
@@ -302,7 +302,7 @@ error deferred_frees::destroy(const kept &gone) noexcept {
     if (gone.what == kind::host_memory) return destroy_host(gone);
     const auto handle = static_cast<std::uintptr_t>(gone.name);
     const bool is_memory = gone.what == kind::external_memory;
-    if (gone.what == kind::imported_array) return externals_.release_given_up(gone.image);
+    if (gone.what == kind::imported_array) return externals_.release_claimed(gone.image);
     if (is_memory || gone.what == kind::external_semaphore) {
         if (is_memory) forget_parts(reinterpret_cast<CUexternalMemory>(handle));
         const error failed = is_memory ? externals_.release_memory(reinterpret_cast<CUexternalMemory>(handle))
@@ -329,14 +329,14 @@ error deferred_frees::destroy(const kept &gone) noexcept {
 
 void deferred_frees::collect(int device, std::uint64_t keep, chain<kept> &passed, lock &held) noexcept {
     std::uint64_t left = bytes_of(device);
-    for (kept *one = given_up_.first(); one;) {
+    for (kept *one = deferred_.first(); one;) {
         kept &candidate = *one;
         const bool matches =
             candidate.device == device && !candidate.is_queried && (left > keep || candidate.size == 0);
         const bool is_passed = matches && has_passed(candidate, held);
         one = candidate.next;
         if (!matches || (!is_passed && !candidate.is_lost)) continue;
-        given_up_.remove(candidate);
+        deferred_.remove(candidate);
         left -= std::min(left, candidate.size);
         if (candidate.is_lost)
             keep_spare(candidate);
@@ -373,7 +373,7 @@ error deferred_frees::trim(int first, int end, std::uint64_t keep, std::uint64_t
         held.lock();
         if (failed) {
             if (!first_failed) first_failed = failed;
-            given_up_.push_front(*one);
+            deferred_.push_front(*one);
             continue;
         }
         if (freed) ++*freed;
@@ -384,7 +384,7 @@ error deferred_frees::trim(int first, int end, std::uint64_t keep, std::uint64_t
 
 void deferred_frees::forget(CUcontext context) noexcept {
     const lock held(mutex_);
-    for (kept *next = given_up_.first(); next;) {
+    for (kept *next = deferred_.first(); next;) {
         kept &one = *next;
         next = one.next;
         if (one.recorded_in.handle == context) one.passed = nullptr;
@@ -398,7 +398,7 @@ void deferred_frees::forget(CUcontext context) noexcept {
         }
         one.is_lost = true;
         if (one.is_queried) continue;
-        given_up_.remove(one);
+        deferred_.remove(one);
         keep_spare(one);
     }
     for (kept *next = spare_.first(); next;) {
@@ -413,7 +413,7 @@ void deferred_frees::forget(CUcontext context) noexcept {
 void deferred_frees::close() noexcept {
     if (is_driver_gone(cu_)) return;
     const relaxed_capture_mode relaxed(cu_);
-    while (kept *const one = given_up_.pop()) {
+    while (kept *const one = deferred_.pop()) {
         if (one->passed && lives(one->recorded_in)) call_optional(cu_.cuEventSynchronize, one->passed);
         static_cast<void>(destroy(*one)); // a dead context cannot destroy anything
         keep_spare(*one);

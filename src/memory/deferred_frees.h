@@ -2,7 +2,7 @@
 // a driver lock is held. Once the stream has completed the work before the free, a kept array is reused instead of
 // creating a new array with the same description. Other objects are destroyed when the caller may wait.
 //
-// No driver call runs with the mutex locked: a destroy may wait for work that needs a thread which is in give_up.
+// No driver call runs with the mutex locked: a destroy may wait for work that needs a thread which is in defer().
 #pragma once
 
 #include <mutex>
@@ -25,24 +25,24 @@ public:
 
     // Frees an array that ferry created, without waiting. Returns FERRY_ERROR_CAPTURE on a stream that is being
     // captured, and FERRY_ERROR_INVALID_ARGUMENT for an array that is not recorded or already freed.
-    error give_up(CUarray array, CUstream stream) noexcept { return give_up_array(kind::array, array, stream); }
-    error give_up(CUmipmappedArray mipmapped, CUstream stream) noexcept;
+    error defer(CUarray array, CUstream stream) noexcept { return defer_array(kind::array, array, stream); }
+    error defer(CUmipmappedArray mipmapped, CUstream stream) noexcept;
     // Frees device memory that the context `owner` owns. Returns FERRY_ERROR_ADDRESS if it is already freed.
-    error give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner, CUstream stream) noexcept;
+    error defer(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner, CUstream stream) noexcept;
     // Frees host memory that ferry allocated. Returns FERRY_ERROR_ADDRESS if no such block starts at the address or the
     // block is already freed. A context must be current.
-    error give_up_host(std::uint64_t address, CUstream stream) noexcept;
+    error defer_host(std::uint64_t address, CUstream stream) noexcept;
     // Frees imported memory and all objects that were created from it. Returns FERRY_ERROR_HANDLE if the memory is not
     // imported or already freed.
-    error give_up(CUexternalMemory memory, CUstream stream) noexcept;
-    error give_up(CUexternalSemaphore semaphore, CUstream stream) noexcept;
+    error defer(CUexternalMemory memory, CUstream stream) noexcept;
+    error defer(CUexternalSemaphore semaphore, CUstream stream) noexcept;
     // Must be called before imported memory is released: arrays end with their import, so the records of freed arrays
     // are dropped.
     void forget_parts(CUexternalMemory of) noexcept;
     bool holds(const void *handle) noexcept { return holds(name_of(handle)); }
     bool holds(std::uint64_t name) noexcept;
 
-    // Takes a kept array or mipmapped array with this description whose stream has completed; false if there is none.
+    // Takes a kept array or mipmapped array with this description whose stream has completed; false if not found.
     template <class Array> bool take(const made_array &as, Array &array) noexcept {
         std::uint64_t name = 0;
         if (!take_name(as, name)) return false;
@@ -78,7 +78,7 @@ private:
         external_memory,
         external_semaphore
     };
-    static constexpr int host = -1; // means host memory, which is on no device
+    static constexpr int host = -1; // represents host memory, which is on no device
     struct kept {
         kind what = kind::array;
         bool is_queried = false; // by a thread that has unlocked the mutex: the record must stay in place
@@ -99,8 +99,8 @@ private:
     static bool is_reusable(const kept &one) noexcept { return one.what <= kind::mipmapped_array; }
     static bool is_array(const kept &one) noexcept { return one.what <= kind::imported_array; }
     static std::uint64_t name_of(const void *array) noexcept { return reinterpret_cast<std::uintptr_t>(array); }
-    error give_up_array(kind what, const void *array, CUstream stream) noexcept;
-    error give_up(const kept &given, CUstream stream) noexcept;
+    error defer_array(kind what, const void *array, CUstream stream) noexcept;
+    error defer(const kept &given, CUstream stream) noexcept;
     error record(const kept &given, const context_name &on, CUstream stream, kept *&made) noexcept;
     kept *find(std::uint64_t name) noexcept;
     kept *take_spare(const context_name &context) noexcept;
@@ -126,7 +126,7 @@ private:
     pinned_memory &pinned_;
     const allocator &memory_;
     std::mutex mutex_;
-    chain<kept> given_up_; // in the order of the frees
+    chain<kept> deferred_; // in the order of the frees
     chain<kept> spare_;    // records whose event can be reused
 };
 

@@ -318,34 +318,34 @@ error external_objects::end_image(const made_image &gone) noexcept {
 
 error external_objects::release_array(CUmipmappedArray array) noexcept {
     made_image gone = {};
-    const auto is = [&](const made_image &one) { return one.handle == array && !one.is_given_up; };
+    const auto is = [&](const made_image &one) { return one.handle == array && !one.is_claimed; };
     return begin_end(images_, is, gone) ? end_image(gone) : error{.status = FERRY_ERROR_INVALID_ARGUMENT};
 }
 
-bool external_objects::give_up_array(CUmipmappedArray array, made_image &given) noexcept {
+bool external_objects::claim_array(CUmipmappedArray array, made_image &given) noexcept {
     const lock_guard lock(mutex_);
     made_image *const known = find_if(
-        images_.all, [&](const made_image &one) { return one.handle == array && !one.is_given_up && !one.is_ending; });
+        images_.all, [&](const made_image &one) { return one.handle == array && !one.is_claimed && !one.is_ending; });
     if (!known) return false;
     given = *known;
-    known->is_given_up = true;
+    known->is_claimed = true;
     return true;
 }
 
-void external_objects::take_back_array(const made_image &given) noexcept {
+void external_objects::cancel_claim(const made_image &given) noexcept {
     const lock_guard lock(mutex_);
     made_image *const known = find_if(images_.all, [&](const made_image &one) { return one.number == given.number; });
-    if (known) known->is_given_up = false;
+    if (known) known->is_claimed = false;
 }
 
-error external_objects::release_given_up(const made_image &given) noexcept {
+error external_objects::release_claimed(const made_image &given) noexcept {
     made_image gone = {};
     const auto is = [&](const made_image &one) { return one.number == given.number; };
     return begin_end(images_, is, gone) ? end_image(gone) : ok;
 }
 
-// Marks an array of an import as ending; false if there is none. Another thread may be destroying such an array because
-// its deferred free is due. The import must outlast that call, so this function waits for it.
+// Marks an array of an import as ending; false if not found. Another thread may be destroying such an array because its
+// deferred free is due. The import must outlast that call, so this function waits for it.
 bool external_objects::begin_end_of_part(CUexternalMemory of, made_image &found) noexcept {
     std::unique_lock lock(mutex_);
     for (;;) {

@@ -49,16 +49,16 @@ public:
         int device;
         std::uint64_t size;
         std::uint64_t number; // unique, whereas the driver may reuse the handle
-        bool is_given_up;
+        bool is_claimed;
         bool is_ending;
     };
     // Waits for running work. Returns FERRY_ERROR_INVALID_ARGUMENT for an array that was already freed.
     error release_array(CUmipmappedArray array) noexcept;
     // Claims an array for a deferred free. False if it was already freed.
-    bool give_up_array(CUmipmappedArray array, made_image &given) noexcept;
-    void take_back_array(const made_image &given) noexcept;
+    bool claim_array(CUmipmappedArray array, made_image &given) noexcept;
+    void cancel_claim(const made_image &given) noexcept;
     // Does nothing if the array was destroyed with its import.
-    error release_given_up(const made_image &given) noexcept;
+    error release_claimed(const made_image &given) noexcept;
 
     error import_semaphore(const ferry_external_semaphore_desc &desc, CUexternalSemaphore &semaphore) noexcept;
     error signal(CUexternalSemaphore semaphore, std::uint64_t value, CUstream stream) noexcept;
@@ -90,7 +90,7 @@ private:
     template <class Record> void cancel(records<Record> &of) noexcept;
     template <class Record> void keep(records<Record> &of, const Record &made) noexcept;
     template <class Record, class Handle> bool find(records<Record> &of, Handle handle, Record &found) noexcept;
-    // Marks a record as ending; false if there is none. Afterwards, end() removes or restores it.
+    // Marks a record as ending; false if not found. Afterwards, end() removes or restores it.
     template <class Record, class Is> bool begin_end(records<Record> &of, const Is &is, Record &found) noexcept;
     template <class Record> void end(records<Record> &of, const Record &ended, bool is_gone) noexcept;
 

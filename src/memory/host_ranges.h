@@ -59,7 +59,7 @@ public:
     // Returns the first address past the registered piece that contains `address`; 0 if `address` was not registered
     // through this instance.
     std::uint64_t end_of_piece(std::uint64_t address) const noexcept;
-    // Returns the start of the first registration at or after `address`; UINT64_MAX if there is none.
+    // Returns the start of the first registration at or after `address`; UINT64_MAX if not found.
     std::uint64_t next_registration(std::uint64_t address) const noexcept;
     // Reduces [first, end), which contains `address`, to the part around `address` that no record overlaps; to an empty
     // range if a record contains `address`.
@@ -71,7 +71,7 @@ private:
         explicit sorted_ranges(const allocator &memory) noexcept : ranges_(memory) {}
         [[nodiscard]] bool add(const Range &range) noexcept;
         void forget_overlapping(std::uint64_t address, std::uint64_t size) noexcept;
-        // Returns the range that contains an address; null if there is none.
+        // Returns the range that contains an address; null if not found.
         Range *find(std::uint64_t address) noexcept;
         const Range *find(std::uint64_t address) const noexcept {
             return const_cast<sorted_ranges *>(this)->find(address);

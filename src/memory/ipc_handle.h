@@ -32,7 +32,7 @@ struct handle_contents {
     std::uint64_t checksum; // over all preceding bytes
 };
 static_assert(sizeof(handle_contents) == FERRY_IPC_HANDLE_SIZE);
-static_assert(std::endian::native == std::endian::little, "a handle has the same bytes as the struct");
+static_assert(std::endian::native == std::endian::little, "handles are little-endian");
 
 // Encodes a handle: the contents with magic bytes, version and checksum.
 void encode(handle_contents contents, ferry_ipc_handle &handle) noexcept;

@@ -16,13 +16,13 @@ constexpr int range_uses = 6;
 
 struct known_range {
     std::uint64_t first = 0;
-    std::uint64_t size = 0;  // 0: all memory that the driver does not know
+    std::uint64_t size = 0;  // 0: the range for all memory that the driver does not know
     std::uint64_t alias = 0; // device address minus host address, for kernels of the context (trap 15); wraps around
     memory_kind kind = memory_kind::pageable;
     bool is_reached = false;       // kernels of the context can access the range
     bool has_known_extent = false; // reported by the driver; otherwise only the requested bytes are covered
     range_use as_source = range_use::none, as_destination = range_use::none;
-    int device = -1; // device memory only
+    int device = -1; // for device memory
 
     bool holds(std::uint64_t address, std::uint64_t bytes) const noexcept {
         const std::uint64_t into = address - first;
@@ -44,9 +44,9 @@ public:
     static constexpr std::uint32_t unknown = 0; // index of the range for memory that the driver does not know
 
     // Clears the cache for a call that copies about `bytes` in `context`, which must stay current. If `host` is not
-    // empty, then after several pageable addresses in a private mapping, the rest of that mapping is assumed to be
-    // pageable, except for memory that `host` knows to be pinned. Memory that other code has registered there is then
-    // mistaken for pageable memory: see check_assumption. May fail with FERRY_ERROR_OUT_OF_MEMORY.
+    // empty, then after several pageable addresses in a private mapping, the whole mapping is assumed to be pageable,
+    // except for memory that `host` knows to be pinned. Memory that other code has registered there is then mistaken
+    // for pageable memory: see check_assumption. May fail with FERRY_ERROR_OUT_OF_MEMORY.
     error begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream, std::uint64_t bytes,
                 const host_knowledge &host) noexcept;
 
@@ -114,7 +114,7 @@ private:
     int context_device_ = -1;
     CUstream stream_ = nullptr;
     host_knowledge host_;
-    unsigned pageable_in_a_row_ = 0; // most recent driver results in a row
+    unsigned pageable_in_a_row_ = 0; // number of consecutive pageable results
     unsigned not_assumed_ = 0;       // how often no private mapping was found
     host_mapping not_private_;       // the last mapping found that was not private
     growing<known_range> ranges_;

@@ -42,7 +42,7 @@ public:
     // Destroys an unused pool. Rejects a default pool.
     error destroy(CUmemoryPool pool) noexcept;
 
-    // Finds the record of a pool; false if there is none.
+    // Finds the record of a pool; false if not found.
     bool find(CUmemoryPool pool, pool_record &found) noexcept;
     // Finds the location of any pool of this process: from its record, or else by indirect queries.
     error locate(CUmemoryPool pool, pool_location &where) noexcept;

@@ -84,8 +84,8 @@ error query_driver(const driver_table &cu, const ferry_place &place, const addre
         resolved.device = place.device;
         if (all) facts.kind = memory_kind::device; // it has no range to check
     }
-    const memory_kind told = resolved.kind == memory_kind::device ? memory_kind::device : facts.kind;
-    if (error failed = check_statement(place, told, resolved.device)) return failed;
+    const memory_kind kind = resolved.kind == memory_kind::device ? memory_kind::device : facts.kind;
+    if (error failed = check_statement(place, kind, resolved.device)) return failed;
     resolved.range_start = facts.range_start;
     resolved.range_size = all ? facts.range_size : 0;
     if (!all) return {};

@@ -128,12 +128,12 @@ std::uint64_t fill_next(staging_launch &launch, std::uint32_t block) noexcept {
     }
     staged_slot *const slot = next_to_publish(launch, channel, touched);
     if (!slot) return 0;
-    channel.in_hand = 1;
+    channel.in_use = 1;
     {
         const at_memory away(channel);
         fill_slot(*launch.work.cut, slot->chunk, begin_of(*slot), streams_into_slots(launch));
     }
-    channel.in_hand = 0;
+    channel.in_use = 0;
     publish(launch, block, *slot);
     return slot->chunk.bytes();
 }
@@ -168,13 +168,13 @@ std::uint64_t empty_next(staging_launch &launch, std::uint32_t block) noexcept {
     if (!is_filled(launch, block)) return 0;
     staged_slot &slot = oldest_published(channel);
     ++channel.taken_back;
-    channel.in_hand = 1;
+    channel.in_use = 1;
     {
         const at_memory away(channel);
         if (!is_discarded(launch))
             empty_slot(*launch.work.cut, slot.chunk, begin_of(slot), launch.work.are_stores_streamed);
     }
-    channel.in_hand = 0;
+    channel.in_use = 0;
     count_arrival(launch, slot.chunk);
     channel.idle[channel.idle_count++] = &slot;
     return slot.chunk.bytes();
@@ -182,13 +182,13 @@ std::uint64_t empty_next(staging_launch &launch, std::uint32_t block) noexcept {
 
 } // namespace
 
-bool has_come(const staging_launch &launch) noexcept {
+bool has_started(const staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block <= door_of(launch, launch.work.blocks - 1); ++block)
         if (is_present(seen_by(launch, block), launch.record.channels[block])) return true;
     return false;
 }
 
-bool has_come_since(const launch_record &record, std::uint32_t ended) noexcept {
+bool has_started_since(const launch_record &record, std::uint32_t ended) noexcept {
     return high_half(atomic_word(record.shared->seen[0]).load(std::memory_order_acquire)) != ended << 1;
 }
 

@@ -33,7 +33,7 @@ struct alignas(64) staging_channel {
     std::uint32_t taken_back = 0; // messages whose slot has been taken back
     std::uint32_t ended = 0;      // number of ended runs, in 31 bits
     std::uint32_t idle_count = 0;
-    std::uint32_t in_hand = 0;       // slots that the worker is using, 0 or 1
+    std::uint32_t in_use = 0;        // slots that the worker is using, 0 or 1
     std::uint32_t first_message = 0; // of a copy-engine launch
     bool is_present = false;         // the block is present for the run that ends next
     staged_slot *published_slots[max_slots] = {}, *idle[max_slots] = {};
@@ -45,10 +45,10 @@ struct alignas(64) staging_channel {
     // mutex.
     bool is_taken = false, is_by_server = false;
     bool is_stuck = false;        // the worker has spent a long time on one chunk
-    std::uint32_t last_visit = 0; // last value of `visit` that the watchdog saw, and since when:
+    std::uint32_t last_visit = 0; // the watchdog's last sample of `visit`, and the time of its last change:
     std::uint64_t last_visit_ns = 0;
 
-    std::uint32_t slots() const noexcept { return published - taken_back + idle_count + in_hand; }
+    std::uint32_t slots() const noexcept { return published - taken_back + idle_count + in_use; }
 
     void leave_for_memory() noexcept {
         visit.store((visit.load(std::memory_order_relaxed) & ~(away | entered)) + one_visit + away,

@@ -1,8 +1,8 @@
-// The staging engine: copies between pageable memory and devices without blocking the caller. The only work on the
-// stream is a kernel, which is ordered like any other work. The kernel communicates with workers that copy between the
-// program's pages and pinned slots. Once enqueued, a copy needs no driver call, so no driver lock or blocked stream can
-// prevent it from completing. One engine serves all devices of an instance: each device has its own slots, and all
-// devices share the threads.
+// The staging engine: copies between pageable memory and devices without blocking the caller. On the stream, a copy
+// consists only of kernel launches, which are ordered like any other work. The kernels communicate with workers that
+// copy between the program's pages and pinned slots. Once enqueued, a copy needs no driver call, so no driver lock or
+// blocked stream can prevent it from completing. One engine serves all devices of an instance: each device has its own
+// slots, and all devices share the threads.
 #pragma once
 
 #include "device/contexts.h"
@@ -80,8 +80,8 @@ struct staged_copy {
     const staged_helper *helpers = nullptr; // only for a box of linear memory with a kernel
     std::uint32_t helper_count = 0;         // at most max_staged_helpers
     // For a broadcast: a contiguous copy to several devices, whose addresses are equal modulo 16. The first targets are
-    // on the copy's device and on each helper, and each of these devices can access all targets. If a context dies, the
-    // copy ends, and bytes may be missing on any device.
+    // one target on the copy's device and one on each helper. Each of these devices can access all targets. If a
+    // context dies, the copy ends, and bytes may be missing on any device.
     const std::uint64_t *targets = nullptr;
     std::uint32_t target_count = 0; // at most gpu::max_copies_of_ring; 0: not a broadcast
 
@@ -209,7 +209,7 @@ private:
         return options_.submit || copy.is_captured;
     }
     error track_helpers(const staged_copy &copy, const tracked_context *(&found)[max_staged_helpers]) noexcept;
-    error hold_buffers(const staged_copy &copy, device_buffers *&of) noexcept;
+    error retain_buffers(const staged_copy &copy, device_buffers *&of) noexcept;
     error take_launches(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept;
     bool has_room_for_kernels(const staged_copy &copy, const tracked_context &context, device_buffers &of) noexcept;
     launch_work work_of_all(const staged_copy &copy, const tracked_context &context, device_buffers &of,
@@ -239,15 +239,16 @@ private:
     static void run_watchdog(void *engine) noexcept;
     void start_to_ask() noexcept;
     void start_spare() noexcept;
-    static void stand_in(void *spare) noexcept;
+    static void run_spare(void *spare) noexcept;
     void join_spares_that_left() noexcept;
     void evacuate_slots() noexcept;
+    // The result of a request for visitors, which are threads of the program.
     enum class visitors {
-        come,
+        granted,
         refused,
-        ran_at_once, // inside `submit`, where they may not serve. Others that were promised may have run there too
+        ran_at_once, // inside `submit`, where they must not serve. Other requested visitors may have run there too
     };
-    visitors ask_for_visitors(std::uint32_t count) noexcept;
+    visitors request_visitors(std::uint32_t count) noexcept;
     static constexpr std::uint64_t between_tries_ns = 1'000'000; // between attempts to get a thread
     void replace_visitor() noexcept;
     bool start_substitute() noexcept;
@@ -275,7 +276,7 @@ private:
     std::atomic<std::uint32_t> thread_count_ = 0;
     std::uint32_t threads_wanted_ = 0; // when the threads were started
     thread_traits watchdog_traits_;
-    worker_thread watchdog_; // starts and joins the spares, and
+    worker_thread watchdog_; // starts and joins the spares and `asking_`
     worker_thread asking_;   // queries whether contexts have died
     std::atomic<bool> has_asked_ = false;
     spare_thread spares_[max_threads];

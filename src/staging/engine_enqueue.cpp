@@ -52,9 +52,9 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
     const tracked_context *of_helpers[max_staged_helpers] = {};
     if (error failed = track_helpers(copy, of_helpers)) return failed;
     device_buffers *of = nullptr;
-    if (error failed = hold_buffers(copy, of)) return failed;
+    if (error failed = retain_buffers(copy, of)) return failed;
     if (copy.must_start_soon && !has_room_for_kernels(copy, *context, *of)) {
-        scheduler_.let_go();
+        scheduler_.release_lots();
         return {.status = FERRY_ERROR_LIMIT};
     }
     bool is_watched = devices_[copy.device].has_watchdog;
@@ -88,7 +88,7 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
     }
     if (next && !by_function) scheduler_.expect_all(*next);
     if (next) failed = launch_all(copy, *next, stream);
-    scheduler_.let_go();
+    scheduler_.release_lots();
     return failed;
 }
 
@@ -103,11 +103,11 @@ error staging_engine::track_helpers(const staged_copy &copy,
 }
 
 // Provides the device's staging buffer and prevents changes: the first lot stays allocated and slots keep their size
-// until let_go().
-error staging_engine::hold_buffers(const staged_copy &copy, device_buffers *&of) noexcept {
+// until release_lots().
+error staging_engine::retain_buffers(const staged_copy &copy, device_buffers *&of) noexcept {
     const bool needs_threads = !copy.caller_helps;
     of = buffers_[copy.device].load(std::memory_order_acquire);
-    while (!of || (needs_threads && !has_threads()) || !scheduler_.hold(of->buffers)) {
+    while (!of || (needs_threads && !has_threads()) || !scheduler_.retain_lots(of->buffers)) {
         if (error failed = provide(copy.device, needs_threads)) return failed;
         of = buffers_[copy.device].load(std::memory_order_acquire);
     }
@@ -285,11 +285,11 @@ void staging_engine::announce(staging_launch &launch) noexcept {
     scheduler_.expect(launch);
     if (!options_.submit) return;
     const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted_threads(), chunks));
-    const visitors answer = ask_for_visitors(asked);
-    if (answer == visitors::come || (answer == visitors::refused && caller_helps)) return;
+    const visitors answer = request_visitors(asked);
+    if (answer == visitors::granted || (answer == visitors::refused && caller_helps)) return;
     // The kernel runs after this host function, so this thread cannot serve it. If neither the program nor the system
     // provides a thread, the stream stays blocked until one of them does.
-    while (!start_substitute() && !is_draining_ && ask_for_visitors(1) != visitors::come)
+    while (!start_substitute() && !is_draining_ && request_visitors(1) != visitors::granted)
         rest_for(between_tries_ns);
 }
 
@@ -304,8 +304,8 @@ bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked
     if (scheduler_.longest_wait(of.buffers, clock_ns()) >= patience_ns) return false;
     side_stream *const aside = sides_.take(context);
     staging_launch *launch = nullptr;
-    bool has_come = !aside || take_launches(copy, 1, launch);
-    if (!has_come) {
+    bool has_started = !aside || take_launches(copy, 1, launch);
+    if (!has_started) {
         const staging nothing({{}, {}, 1, 1, 1, copy.box.to_device}, smallest_slot);
         const launch_work work = work_of_all(copy, context, of, nullptr);
         scheduler_.prepare_for_run(of.buffers, work.blocks);
@@ -318,13 +318,13 @@ bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked
         if (failed)
             scheduler_.withdraw(*launch, false);
         else
-            scheduler_.call_off(*launch);
-        has_come = static_cast<bool>(failed); // the copy's own kernel reports the error
-        has_come = has_come || spin_until([&] { return has_come_since(record, ended); }, patience_ns);
-        if (!has_come) of.buffers.start_delay.add(supposed_delay_ns, clock_ns());
+            scheduler_.cancel(*launch);
+        has_started = static_cast<bool>(failed); // the copy's own kernel reports the error
+        has_started = has_started || spin_until([&] { return has_started_since(record, ended); }, patience_ns);
+        if (!has_started) of.buffers.start_delay.add(supposed_delay_ns, clock_ns());
     }
     if (aside) side_streams::release(*aside);
-    return has_come;
+    return has_started;
 }
 
 bool staging_engine::has_room_on(int device, CUcontext context) noexcept {
@@ -334,9 +334,9 @@ bool staging_engine::has_room_on(int device, CUcontext context) noexcept {
     probe.box.to_device = true;
     probe.device = device;
     probe.context = context;
-    if (!of || tracked_.track(context, tracked) || !scheduler_.hold(of->buffers)) return true;
+    if (!of || tracked_.track(context, tracked) || !scheduler_.retain_lots(of->buffers)) return true;
     const bool has_room = has_room_for_kernels(probe, *tracked, *of);
-    scheduler_.let_go();
+    scheduler_.release_lots();
     return has_room;
 }
 

@@ -1,4 +1,4 @@
-// The engine's threads: workers, spares, the watchdog, and the program's threads in the place of workers.
+// The engine's threads: workers, spares, the watchdog, and the program's threads that replace workers.
 #include <algorithm>
 #include <new>
 
@@ -14,19 +14,20 @@ std::uint32_t staging_engine::threads_for_all_devices() const noexcept {
     return default_threads(options_.processors, devices);
 }
 
-// Whether the threads that are started for a device run on the processors of its NUMA node: a thread then fills slots
-// that are in memory of its own node. Like the threads of the process they leave half of the processors to the program.
+// Whether the threads that are started for a device run on the processors of its NUMA node, where each thread then
+// fills slots in local memory. Like the threads for the whole process, they leave half of the processors to the
+// program.
 bool staging_engine::find_home(device_buffers &of, std::uint32_t threads) const noexcept {
     const int node = devices_[of.device].info.numa_node;
     if (!options_.processors_of_node || options_.threads || !is_home(node)) return false;
-    if (!of.traits.processors) { // else threads may already read it
+    if (!of.traits.processors) { // otherwise threads may already read it
         of.processors = options_.processors_of_node(node);
         if (options_.traits.processors) of.processors.keep(*options_.traits.processors);
         of.traits = options_.traits;
         of.traits.processors = &of.processors;
     }
     const std::uint32_t processors = of.processors.count();
-    return processors >= 2 * threads && processors < options_.processors; // else all are on that node
+    return processors >= 2 * threads && processors < options_.processors; // otherwise all processors are on that node
 }
 
 bool staging_engine::start_resident(int home, const thread_traits &traits) noexcept {
@@ -40,7 +41,7 @@ bool staging_engine::start_resident(int home, const thread_traits &traits) noexc
 
 error staging_engine::start_threads(device_buffers &of) noexcept {
     const std::uint32_t wanted = threads_for_all_devices();
-    if ((thread_count_ == 0 || wanted > threads_wanted_) && !options_.submit) { // else those that started are enough
+    if ((thread_count_ == 0 || wanted > threads_wanted_) && !options_.submit) { // otherwise there are enough threads
         const bool have_home = find_home(of, wanted - std::min<std::uint32_t>(thread_count_, wanted));
         const int home = have_home ? devices_[of.device].info.numa_node : any_node;
         while (thread_count_ < wanted && start_resident(home, have_home ? of.traits : options_.traits)) {
@@ -51,7 +52,7 @@ error staging_engine::start_threads(device_buffers &of) noexcept {
     for (std::uint32_t i = 0; i < thread_count_; ++i)
         if (is_home(node) && threads_[i].home == node) of.buffers.home = node;
     if (thread_count_ == 0 && !options_.submit) return no_memory;
-    // If the watchdog does not start, copies whose pages do not come may hold up the others.
+    // If the watchdog does not start, a copy that is blocked in page faults may delay other copies.
     if (!watchdog_.is_started()) static_cast<void>(watchdog_.start(run_watchdog, this, watchdog_traits_));
     return {};
 }
@@ -65,12 +66,12 @@ void staging_engine::work(void *resident) noexcept {
 
 // ---- The watchdog and the spares
 
-// The watchdog. Makes no driver call and touches no program memory, so that nothing holds it up.
+// The watchdog. Makes no driver call and accesses no program memory, so nothing can block it.
 void staging_engine::run_watchdog(void *engine) noexcept {
     auto &self = *static_cast<staging_engine *>(engine);
     while (!self.is_closing_) {
         self.join_spares_that_left();
-        // Where the program's threads do the work, the program decides how many there are.
+        // If the program's threads do the work, the program decides how many there are.
         const std::uint32_t enough = self.options_.submit ? 1 : self.thread_count_.load();
         if (self.scheduler_.inspect(clock_ns(), enough)) self.start_spare();
         if (self.scheduler_.is_helper_late()) self.start_to_ask();
@@ -79,7 +80,7 @@ void staging_engine::run_watchdog(void *engine) noexcept {
     }
 }
 
-// Asks on a thread of its own whether contexts have died: a driver call may wait for a lock of the driver.
+// Queries on a separate thread whether contexts have died, because a driver call may wait for a lock of the driver.
 void staging_engine::start_to_ask() noexcept {
     if (asking_.is_started() && !has_asked_.load(std::memory_order_acquire)) return;
     asking_.join();
@@ -99,15 +100,15 @@ void staging_engine::start_spare() noexcept {
         if (!one.thread.is_started())
             unused = &one;
         else if (!one.has_begun)
-            return; // the system has not run it yet
+            return; // the system has not run the thread yet
     }
     if (!unused) return;
     unused->engine = this;
     unused->has_begun = unused->has_left = false;
-    spare_count_ += unused->thread.start(stand_in, unused, options_.traits);
+    spare_count_ += unused->thread.start(run_spare, unused, options_.traits);
 }
 
-void staging_engine::stand_in(void *spare) noexcept {
+void staging_engine::run_spare(void *spare) noexcept {
     auto &mine = *static_cast<spare_thread *>(spare);
     staging_engine &self = *mine.engine;
     mine.has_begun = true;
@@ -125,7 +126,7 @@ void staging_engine::join_spares_that_left() noexcept {
     }
 }
 
-// Moves what blocks have copied for stuck workers out of the slots, which other copies wait for.
+// Moves bytes that blocks have copied for stuck workers out of slots that other copies wait for.
 void staging_engine::evacuate_slots() noexcept {
     while (const staging_buffers *const buffers = scheduler_.starved_buffers()) {
         const std::uint64_t room = buffers->slot_size + slot_margin;
@@ -142,19 +143,19 @@ void staging_engine::evacuate_slots() noexcept {
 
 namespace {
 
-// A call of `submit` that runs. A thread pool that is full may run work inside that call: the new work, or older work of
-// any engine. Such work must not wait for launches: their kernels may be behind the host function that the call is in.
-// So it returns at once, and its engine provides another thread.
+// A call of `submit` in progress. A full thread pool may run work inside that call: the new work, or earlier work of
+// any engine. Such work must not wait for launches, because their kernels may be after the host function that makes the
+// call. So it returns at once, and its engine provides another thread.
 struct submit_call {
     const staging_engine *const engine;
     submit_call *const outer;
-    bool has_run_work = false; // of that engine
+    bool has_run_work = false; // work of that engine
 };
-thread_local submit_call *innermost_submit = nullptr; // of this thread
+thread_local submit_call *innermost_submit = nullptr; // on this thread
 
 } // namespace
 
-staging_engine::visitors staging_engine::ask_for_visitors(std::uint32_t count) noexcept {
+staging_engine::visitors staging_engine::request_visitors(std::uint32_t count) noexcept {
     for (std::uint32_t i = 0; i < count; ++i) {
         submit_call call = {this, innermost_submit};
         innermost_submit = &call;
@@ -163,12 +164,13 @@ staging_engine::visitors staging_engine::ask_for_visitors(std::uint32_t count) n
         innermost_submit = call.outer;
         if (!is_taken) --visitors_;
         if (call.has_run_work) return visitors::ran_at_once;
-        if (!is_taken) return i != 0 ? visitors::come : visitors::refused;
+        if (!is_taken) return i != 0 ? visitors::granted : visitors::refused;
     }
-    return visitors::come;
+    return visitors::granted;
 }
 
-// Instead of work that runs inside `submit`. A call of this engine continues with that itself.
+// Replaces work that runs inside `submit`. If the innermost call belongs to this engine, that call provides the thread
+// itself.
 void staging_engine::replace_visitor() noexcept {
     for (submit_call *call = innermost_submit; call; call = call->outer)
         if (call->engine == this) {
@@ -179,7 +181,7 @@ void staging_engine::replace_visitor() noexcept {
         rest_for(between_tries_ns);
 }
 
-// Starts a thread of the engine where the program's do not come. The thread stays.
+// Starts a thread of the engine if the program provides none. The thread is not stopped later.
 bool staging_engine::start_substitute() noexcept {
     const std::lock_guard lock(substitute_mutex_);
     return thread_count_ != 0 || start_resident(any_node, options_.traits);

@@ -44,7 +44,7 @@ graph_launches::scheduler_link *graph_launches::link() noexcept {
     return made;
 }
 
-void graph_launches::let_go(scheduler_link &of) noexcept {
+void graph_launches::drop_reference(scheduler_link &of) noexcept {
     if (of.references.fetch_sub(1, std::memory_order_acq_rel) == 1) unmake(of);
 }
 
@@ -56,7 +56,7 @@ void graph_launches::release(void *tie) noexcept {
         if (to.scheduler && gone.first) to.scheduler->release_captured(*gone.first);
     }
     unmake(gone);
-    let_go(to);
+    drop_reference(to);
 }
 
 void graph_launches::tie(CUstream stream, staging_launch &first) noexcept {
@@ -89,7 +89,7 @@ void graph_launches::close() noexcept {
         const std::lock_guard lock(to->mutex);
         to->scheduler = nullptr;
     }
-    let_go(*to);
+    drop_reference(*to);
 }
 
 } // namespace ferry

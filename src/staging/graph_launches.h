@@ -27,7 +27,7 @@ private:
     struct graph_tie;
 
     scheduler_link *link() noexcept;
-    static void let_go(scheduler_link &of) noexcept;
+    static void drop_reference(scheduler_link &of) noexcept;
     static void CUDA_CB release(void *tie) noexcept;
 
     const driver_table &cu_;

@@ -155,9 +155,10 @@ inline slot_share compare_with_share(const staging_launch &launch, const staging
 // ---- What both sides publish in a record
 
 // Returns whether any block is present for the run that ends next.
-bool has_come(const staging_launch &launch) noexcept;
-// Same as has_come, for the first block of a run that may be over. `ended` is the number of runs that had ended before.
-bool has_come_since(const launch_record &record, std::uint32_t ended) noexcept;
+bool has_started(const staging_launch &launch) noexcept;
+// Same as has_started, for the first block of a run that may be over. `ended` is the number of runs that had ended
+// before.
+bool has_started_since(const launch_record &record, std::uint32_t ended) noexcept;
 // Returns whether all blocks have left all ended runs.
 bool has_left(const staging_launch &launch) noexcept;
 // Returns whether any block has not reported yet that it has completed all published messages.

@@ -80,10 +80,10 @@ void staging_scheduler::cut_short(staging_launch &launch, std::uint64_t arriving
 
 // ---- Cancelled launches
 
-void staging_scheduler::call_off(staging_launch &launch) noexcept {
+void staging_scheduler::cancel(staging_launch &launch) noexcept {
     const lock held = acquire();
     launch.announced_ns = launch.missed_ns = clock_ns();
-    ++launch.work.buffers->called_off;
+    ++launch.work.buffers->cancelled;
     publish_end(launch);
     pending_ -= 1;
     launches_.move(launch, launch_state::leaving);
@@ -92,13 +92,13 @@ void staging_scheduler::call_off(staging_launch &launch) noexcept {
 // The kernel of a cancelled launch has started and ended, or will never start.
 void staging_scheduler::note_arrival(staging_launch &launch) noexcept {
     staging_buffers &buffers = *launch.work.buffers;
-    --buffers.called_off;
+    --buffers.cancelled;
     const std::uint64_t seen_ns = std::exchange(launch.missed_ns, 0);
     buffers.start_delay.add(seen_ns - launch.announced_ns, seen_ns);
 }
 
 std::uint64_t staging_scheduler::longest_wait(const staging_buffers &buffers, std::uint64_t now) noexcept {
-    if (buffers.called_off.load(std::memory_order_relaxed) == 0) return 0;
+    if (buffers.cancelled.load(std::memory_order_relaxed) == 0) return 0;
     std::uint64_t longest = 0;
     const lock held = acquire();
     recycle();
@@ -187,7 +187,7 @@ void staging_scheduler::look_for_arrivals(std::uint64_t now) noexcept {
     if (is_late && launches_.has(launch_state::expected)) unlooked_ns_ = std::max(unlooked_ns_, unlooked);
     looked_ns_ = now;
     launches_.for_each({launch_state::expected}, [&](staging_launch &launch) noexcept {
-        if (!has_come(launch)) return;
+        if (!has_started(launch)) return;
         if (launch.work.is_first_on_stream && !launch.is_captured) measure_start(launch, now);
         begin_run(launch);
     });

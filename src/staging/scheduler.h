@@ -59,9 +59,10 @@ public:
     // Releases a launch whose kernel was not launched. `will_be_announced`: its host function was enqueued
     // nevertheless, and will announce the launch or has already done so.
     void withdraw(staging_launch &launch, bool will_be_announced) noexcept;
-    // The kernel was launched, after a host function that announces the launch immediately before it runs.
+    // Keeps a launch whose kernel was launched after a host function. The host function announces the launch
+    // immediately before the kernel runs.
     void keep(staging_launch &launch, std::uint64_t use) noexcept;
-    // Releases the captured launches of a copy that no graph can run any more.
+    // Releases the captured launches of a copy once no graph can run them any more.
     void release_captured(staging_launch &first) noexcept;
     // Ends a copy-engine launch once its first `arriving` chunks have arrived, because the driver rejects the rest.
     // Workers may still serve the next chunk. From now on no worker writes to the program's memory, because the stream
@@ -69,7 +70,7 @@ public:
     // one of its copies.
     void cut_short(staging_launch &launch, std::uint64_t arriving) noexcept;
     // Cancels a launch before it starts, although its kernel was launched: its blocks find no work.
-    void call_off(staging_launch &launch) noexcept;
+    void cancel(staging_launch &launch) noexcept;
     // Wakes servers for a run that will be announced within microseconds.
     void prepare_for_run(const staging_buffers &buffers, std::uint32_t blocks) noexcept;
     // Announces a run: the kernel is about to run, or will be launched.
@@ -104,10 +105,10 @@ public:
     // ---- Slots (scheduler_slots.cpp)
 
     void add_slots(staging_buffers &buffers, staged_slot *first, std::uint32_t count) noexcept;
-    // Keeps the first lots until let_go(). They also stay while another hold() is in effect or any launch may run.
-    // Returns false, and keeps nothing, if `buffers` has no slots.
-    [[nodiscard]] bool hold(const staging_buffers &buffers) noexcept;
-    void let_go() noexcept;
+    // Keeps the first lots until release_lots(). They also stay while another retain_lots() is in effect or any launch
+    // may run. Returns false, and keeps nothing, if `buffers` has no slots.
+    [[nodiscard]] bool retain_lots(const staging_buffers &buffers) noexcept;
+    void release_lots() noexcept;
     // Gives each of the first blocks of a taken copy-engine launch the slot that it keeps. Returns the number of blocks
     // that got a slot. Half of the slots stay available for other launches.
     std::uint32_t reserve_slots(staging_launch &launch, std::uint32_t blocks) noexcept;
@@ -149,7 +150,7 @@ public:
     // Moves a filled slot of a launch with stuck workers into the parcel. Returns false if no launch waits for a slot,
     // or no filled slot is found.
     bool evacuate(staged_parcel &parcel) noexcept;
-    // Returns staging buffers that are short of slots and that evacuate() may help; null if there are none.
+    // Returns staging buffers that are short of slots and that evacuate() may help; null if not found.
     const staging_buffers *starved_buffers() noexcept;
     // Waits until the next inspection is due, a server is requested, or `is_over` is set. After a time without expected
     // or running launches, no inspection is due. If there are spares, they leave first.
@@ -213,7 +214,7 @@ private:
     std::mutex mutex_; // guards all members; atomics may be read without it
     launch_lists launches_;
     copies_in_flight pending_, captured_;
-    std::uint64_t holds_ = 0;
+    std::uint64_t retains_ = 0;
     std::uint64_t announced_ = 0;   // total number of announced runs
     std::uint64_t looked_ns_ = 0;   // when a worker last checked for started blocks
     std::uint64_t unlooked_ns_ = 0; // longest time without a check, with expected launches and no busy server

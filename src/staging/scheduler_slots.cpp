@@ -13,15 +13,15 @@ void staging_scheduler::add_slots(staging_buffers &buffers, staged_slot *first, 
     buffers.update_share();
 }
 
-bool staging_scheduler::hold(const staging_buffers &buffers) noexcept {
+bool staging_scheduler::retain_lots(const staging_buffers &buffers) noexcept {
     const lock held = acquire();
-    holds_ += buffers.count != 0;
+    retains_ += buffers.count != 0;
     return buffers.count != 0;
 }
 
-void staging_scheduler::let_go() noexcept {
+void staging_scheduler::release_lots() noexcept {
     const lock held = acquire();
-    --holds_;
+    --retains_;
 }
 
 std::uint32_t staging_scheduler::reserve_slots(staging_launch &launch, std::uint32_t blocks) noexcept {
@@ -49,7 +49,7 @@ bool staging_scheduler::take_slots(staging_buffers &buffers, std::uint32_t lot) 
     std::uint32_t found = 0;
     for (const staged_slot *slot = buffers.free.first(); slot; slot = slot->next)
         found += is_wanted(*slot);
-    if (found != wanted || buffers.reserved != 0 || (lot == 0 && (pending_ || captured_ || holds_))) return false;
+    if (found != wanted || buffers.reserved != 0 || (lot == 0 && (pending_ || captured_ || retains_))) return false;
     for (staged_slot *next = buffers.free.first(); next;) {
         staged_slot &slot = *next;
         next = slot.next;

@@ -16,7 +16,7 @@ void lock_patiently(staging_servers::lock &held) noexcept {
 // Reads `calls` with the mutex locked. A call before the wait changes `calls`, so the wait returns. A server may
 // respond to a call that was meant for another server, which then continues to sleep.
 void staging_servers::sleep(lock &held, int home) noexcept {
-    dormitory &mine = of(home);
+    home_servers &mine = of(home);
     change(server_state::awake, server_state::asleep, home);
     ++mine.asleep;
     while (mine.called == 0) {
@@ -29,7 +29,7 @@ void staging_servers::sleep(lock &held, int home) noexcept {
     change(server_state::called, server_state::awake, home);
 }
 
-std::uint32_t staging_servers::call_from(dormitory &one, std::uint32_t most) noexcept {
+std::uint32_t staging_servers::call_from(home_servers &one, std::uint32_t most) noexcept {
     const std::uint32_t called = std::min(most, one.asleep);
     one.asleep -= called;
     one.called += called;
@@ -39,7 +39,7 @@ std::uint32_t staging_servers::call_from(dormitory &one, std::uint32_t most) noe
 
 void staging_servers::call(std::uint32_t most, int home) noexcept {
     std::uint32_t called = call_from(of(home), most);
-    for (dormitory &one : dormitories_)
+    for (home_servers &one : by_home_)
         called += call_from(one, most - called);
     in(server_state::asleep) -= called;
     in(server_state::called) += called;
@@ -53,13 +53,13 @@ void staging_servers::unlock(lock &held) noexcept {
         bool are_all;
     } rooms[1 + homes];
     for (std::size_t i = 0; i < std::size(rooms); ++i) {
-        dormitory &one = dormitories_[i];
+        home_servers &one = by_home_[i];
         rooms[i] = {std::exchange(one.unnotified, 0), one.asleep == 0};
         if (rooms[i].called != 0) one.calls.fetch_add(1, std::memory_order_relaxed);
     }
     held.unlock();
     for (std::size_t i = 0; i < std::size(rooms); ++i) {
-        std::atomic<std::uint32_t> &calls = dormitories_[i].calls;
+        std::atomic<std::uint32_t> &calls = by_home_[i].calls;
         if (rooms[i].called > 1 && rooms[i].are_all) {
             wake_all(calls);
             continue;

@@ -48,7 +48,7 @@ public:
     // Servers that are awake and do not serve a channel.
     std::uint32_t free() const noexcept { return count(server_state::awake) + count(server_state::idle); }
     // Whether any free server has this home.
-    bool is_any_free(int home) const noexcept { return dormitories_[room(home)].free != 0; }
+    bool is_any_free(int home) const noexcept { return by_home_[room(home)].free != 0; }
     // Servers that will see new work soon, without another call.
     std::uint32_t looking() const noexcept { return count(server_state::idle) + count(server_state::called); }
 
@@ -62,7 +62,7 @@ public:
 
 private:
     // The servers of one home.
-    struct dormitory {
+    struct home_servers {
         int free = 0;
         std::uint32_t asleep = 0, called = 0;
         std::uint32_t unnotified = 0;         // called, but unlock() has not made the system call yet
@@ -72,13 +72,13 @@ private:
         return state == server_state::awake || state == server_state::idle;
     }
     static std::size_t room(int home) noexcept { return is_home(home) ? static_cast<std::size_t>(1 + home) : 0; }
-    dormitory &of(int home) noexcept { return dormitories_[room(home)]; }
-    std::uint32_t call_from(dormitory &one, std::uint32_t most) noexcept;
+    home_servers &of(int home) noexcept { return by_home_[room(home)]; }
+    std::uint32_t call_from(home_servers &one, std::uint32_t most) noexcept;
     std::uint32_t &in(server_state state) noexcept { return counts_[static_cast<std::size_t>(state)]; }
 
     alignas(64) std::uint32_t counts_[static_cast<std::size_t>(server_state::called) + 1] = {};
-    std::uint32_t unnotified_ = 0;     // in all dormitories
-    dormitory dormitories_[1 + homes]; // the first is for servers without a home
+    std::uint32_t unnotified_ = 0;    // for all homes
+    home_servers by_home_[1 + homes]; // the first is for servers without a home
 };
 
 // Locks the scheduler's mutex. Spins first, because threads hold the mutex for less than a microsecond. A thread that

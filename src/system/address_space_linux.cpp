@@ -148,7 +148,7 @@ bool find_open_file(const mapping_query &mapping, struct stat &found) noexcept {
     }
 }
 
-// Returns the end of the part that is certain to be within the mapped file.
+// Returns the end of the part that is certainly within the mapped file.
 std::uint64_t sure_end_of(const mapping_query &mapping, const char *name) noexcept {
     const std::string_view text = name;
     // Anonymous shared memory and System V shared memory have a fixed size.

@@ -33,14 +33,14 @@ bool find_own_group(group_version version, line_source lines, group_name &own) n
 // the hierarchy that does not contain the process's own group. The result is then the root of the mount.
 bool find_directory(group_version version, const group_name &own, line_source lines, memory_group &found) noexcept;
 
-// Reads the number after `key` at the start of a line of a file. False if there is none, as in "max".
+// Reads the number after `key` at the start of a line of a file. False if no number follows, as in "max".
 using number_reader = function_ref<bool(const char *path, const char *key, std::uint64_t &number)>;
 
 // Returns how many bytes remain in `group` and its parents; UINT64_MAX if there is no limit. Pure. Inactive file cache
 // counts as free. On return, `group` is the topmost parent.
 std::uint64_t memory_left_in(group_version version, memory_group &group, number_reader read) noexcept;
 
-// Same as memory_left_in, for this process. Exists only on Linux.
+// Same as memory_left_in, for this process. Only available on Linux.
 std::uint64_t memory_left_in_groups() noexcept;
 
 } // namespace ferry

@@ -124,7 +124,7 @@ private:
     // Addresses often alternate between a few mappings. A search takes a tenth of the time of a query to the system,
     // which takes 0.3 us (virtual machine, Linux 6.18).
     static constexpr unsigned most = 32;
-    static constexpr int few = 4; // then the addresses are in other mappings, or the system does not report mappings
+    static constexpr int few = 4; // then the addresses are in other mappings, or the system reports no mappings
 
     const address_space &of_;
     known known_[most] = {};

@@ -7,7 +7,7 @@
 
 #include <process.h>
 
-// Processors are numbered across Windows processor groups, 64 per group. A thread runs in only one group.
+// Processors are numbered across Windows processor groups, 64 per group. A thread runs only in one group at a time.
 namespace ferry {
 
 namespace {
