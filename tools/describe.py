@@ -2,7 +2,7 @@
 """Describes ferry.h for programs: describe.py [--check] HEADER DESCRIPTION DECLARATIONS
 
 DESCRIPTION (JSON) has all constants, structs, callbacks and functions, with what the header's comments say about each.
-DECLARATIONS is the header without comments and directives, for parsers such as those of cffi and LuaJIT.
+DECLARATIONS is the header without comments and directives, for parsers such as the parsers of cffi and LuaJIT.
 With --check nothing is written, and the script fails if the files are not what it would write. Needs the Python package
 libclang. docs/languages.md explains the description.
 """
@@ -63,9 +63,9 @@ def evaluate(tokens, known):
 def find_constants(unit, cursors, text):
     """{group: its constants}, and {constant: its group}.
 
-    A group has one type. Its name is the longest prefix that a comment names as FERRY_GROUP_*, else one word. A
-    constant without such a prefix counts to the one after it. Where constants of one prefix have two types, or stand in two
-    places, the larger set is the group; each of the others is a group of its own.
+    A group has one type. Its name is the longest prefix that a comment names as FERRY_GROUP_*, or else one word. A
+    constant without such a prefix belongs to the group of the next constant. If constants with the same prefix have two
+    types, or are in two places, the larger set is the group, and each other set is a separate group.
     """
     named = sorted(set(re.findall(r"\bFERRY_(?:[A-Z0-9]+_)+(?=\*)", text)), key=len, reverse=True)
     tokens = list(unit.get_tokens(extent=unit.cursor.extent))
