@@ -20,15 +20,15 @@ CUmemorytype memory_type(memory_kind kind) noexcept {
     }
 }
 
-// Fills the fields that CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER share, one by one. Zeroing the struct first would cost a
+// Sets the fields that CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER share, one by one. Zeroing the struct first would cost a
 // tenth of all that ferry adds to a small copy. The addresses of linear ends include their origins, because drivers
-// have computed srcY and srcZ wrongly on stream-ordered memory (JuliaGPU/CUDA.jl issue 863).
+// have computed srcY and srcZ wrongly for stream-ordered memory (JuliaGPU/CUDA.jl issue 863).
 template <class Call> void lower(const shape &shape, Call &call) noexcept {
     const shape_end &source = shape.source, &destination = shape.destination;
     const bool has_rows = shape.height > 1 || shape.depth > 1, has_slices = shape.depth > 1;
 
     call.srcMemoryType = memory_type(source.kind);
-    call.srcHost = reinterpret_cast<const void *>(source.span.first); // the driver reads the one that the type names
+    call.srcHost = reinterpret_cast<const void *>(source.span.first); // the driver reads the member that the type names
     call.srcDevice = source.span.first;
     call.srcArray = source.array;
     call.srcXInBytes = source.x;

@@ -10,10 +10,10 @@ namespace {
 
 struct fill_call {
     const fill_shape &shape;
-    std::uint64_t address; // as the device sees it
+    std::uint64_t address; // the device address
     CUstream stream;
 
-    // Calls one of a unit's two entry points, which take the pattern as a number.
+    // Calls one of the two entry points for a unit size, which receive the pattern as a number.
     template <class Value, class Line, class Rows> error by(Line *line, Rows *rows) const noexcept {
         Value value = 0;
         std::memcpy(&value, shape.pattern, sizeof value);

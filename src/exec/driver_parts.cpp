@@ -15,7 +15,7 @@ bool crosses_border(const shape &shape, const host_ranges &ranges) noexcept {
 
 namespace {
 
-// A fill is split like a copy whose only host end is the destination.
+// A fill is split like a copy whose destination is its only host end.
 shape box_of(const fill_shape &whole) noexcept {
     shape box = {};
     box.source.kind = memory_kind::device;

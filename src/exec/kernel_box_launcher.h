@@ -1,12 +1,12 @@
-// Copies many boxes by as few launches as possible. Packs boxes into the kernel's parameters or a table until there is
-// no room, then launches.
+// Copies many boxes with as few launches as possible. Packs boxes into the kernel's parameters or a table until it is
+// full, then launches.
 #pragma once
 
 #include "exec/kernel_launch.h"
 
 namespace ferry {
 
-// Boxes between linear memory.
+// Boxes between ends in linear memory.
 struct linear_boxes {
     using box = kernel_box;
     using record = gpu::box;
@@ -30,8 +30,8 @@ struct array_boxes {
     static constexpr auto launch_one = launch_array;
 };
 
-// A table in memory that the device finds at `address`. Without records there is no table, and the parameters are used.
-// The table must live until the stream has passed the launches.
+// A table in memory at the device address `address`. If `records` is null, there is no table, and the parameters are
+// used. The table must stay valid until the launches have completed on the stream.
 template <class Kind> struct box_table {
     typename Kind::record *records = nullptr;
     std::uint32_t room = 0;
@@ -47,7 +47,7 @@ public:
     box_launcher(const box_launcher &) = delete;
     box_launcher &operator=(const box_launcher &) = delete;
 
-    // Adds a box. A box that is too large to share a launch has one of its own.
+    // Adds a box. A box that is too large to share a launch gets a separate launch.
     error add(const typename Kind::box &box) noexcept {
         pack_result result = packed_.add(box);
         if (result == pack_result::no_room) {
@@ -57,7 +57,7 @@ public:
         return result == pack_result::added ? ok : Kind::launch_one(cu_, kernels_, box, blocks_, stream_);
     }
 
-    // Launches the boxes added since the last launch.
+    // Launches the boxes that were added since the last launch.
     error launch() noexcept {
         if (packed_.empty()) return {};
         const std::uint32_t count = packed_.count();

@@ -50,7 +50,7 @@ error launch_piece_table(const driver_table &cu, kernel_set &kernels, const piec
 
 error launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed, gpu::box_parameters &given,
                    std::uint64_t table, std::uint32_t blocks, CUstream stream) noexcept {
-    given.table = table; // if there is one, the kernel does not read the boxes in `given`
+    given.table = table; // with a table, the kernel does not read the boxes in `given`
     return launch_jobs(cu, kernels, kernel::boxes, packed, given, blocks, stream);
 }
 

@@ -1,6 +1,6 @@
-// Launches ferry's own kernels: one launch for each call, as src/plan has laid it out. The stream's context must be
-// current. All addresses are device addresses, which the caller looks up: where CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
-// is 0, pinned memory has another address on the device than on the host.
+// Launches ferry's own kernels: one launch per call, as laid out by src/plan. The stream's context must be current. All
+// addresses are device addresses, which the caller looks up: if CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is 0, the
+// device address of pinned memory differs from its host address.
 #pragma once
 
 #include "device/kernels.h"
@@ -14,31 +14,32 @@ namespace ferry {
 error launch_strided(const driver_table &cu, kernel_set &kernels, const kernel_box &box, std::uint32_t blocks,
                      CUstream stream) noexcept;
 
-// Copies the pieces in the kernel's parameters: `packed` has written to `given.pieces`. Nothing needs to outlive the
-// call.
+// Copies the pieces in the kernel's parameters, which `packed` has written to `given.pieces`. Nothing needs to stay
+// valid after the call.
 error launch_pieces(const driver_table &cu, kernel_set &kernels, const piece_packer &packed,
                     gpu::piece_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
 
-// Copies the pieces in a table that `packed` has written and the device finds at `table`. The table must live until the
-// stream has passed the launch. `readable` is the same table as the host reads it, or null.
+// Copies the pieces in the table at the device address `table`, which `packed` has written. The table must stay valid
+// until the launch has completed on the stream. `readable` is the same table at a host address, or null.
 error launch_piece_table(const driver_table &cu, kernel_set &kernels, const piece_packer &packed, std::uint64_t table,
                          const gpu::piece *readable, std::uint32_t blocks, CUstream stream) noexcept;
 
-// Copies boxes: `packed` has written them to the table, or to `given.boxes` if `table` is 0.
+// Copies boxes, which `packed` has written to the table, or to `given.boxes` if `table` is 0.
 error launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed, gpu::box_parameters &given,
                    std::uint64_t table, std::uint32_t blocks, CUstream stream) noexcept;
 
-// Copies one box of an array, of any size. It does the same as launch_arrays, but faster. The surface must belong to
-// the stream's context, and live as long as the memory must.
+// Copies one box of an array, of any size. Faster than launch_arrays. The surface must belong to the stream's context,
+// and must stay valid as long as the memory must.
 error launch_array(const driver_table &cu, kernel_set &kernels, const kernel_array_box &box, std::uint32_t blocks,
                    CUstream stream) noexcept;
 
-// Copies many boxes of arrays. The surfaces must belong to the stream's context, and live as long as the memory must.
+// Copies many boxes of arrays. The surfaces must belong to the stream's context, and must stay valid as long as the
+// memory must.
 error launch_arrays(const driver_table &cu, kernel_set &kernels, const array_packer &packed,
                     gpu::array_box_parameters &given, std::uint64_t table, std::uint32_t blocks,
                     CUstream stream) noexcept;
 
-// Launches a ring kernel, as staging has laid it out. `given` names a record that nobody else uses.
+// Launches a ring kernel, as laid out by staging. `given` must name a record that is not otherwise in use.
 error launch_ring(const driver_table &cu, kernel_set &kernels, gpu::kernel which, const gpu::ring_parameters &given,
                   std::uint32_t blocks, CUstream stream) noexcept;
 

@@ -21,9 +21,9 @@ template <class Call> Call describe(const probe_end &from, const probe_end &to) 
     return call;
 }
 
-// Sends a pattern from one end to the other and compares. `host` has room for twice probe_size. Each byte of the
-// pattern depends on its position, and the receiving end first holds the opposite of each. So neither old nor shifted
-// bytes pass.
+// Sends a pattern from one end to the other and compares. `host` must have space for twice probe_size. Each byte of the
+// pattern depends on its position, and the receiving end first contains the complement of each byte. So old or shifted
+// bytes are detected.
 error comes_through(const driver_table &cu, probe_move move, const probe_end &from, const probe_end &to,
                     CUstream stream, unsigned seed, std::byte *host, bool &passed) noexcept {
     std::byte *const sent = host, *const received = host + probe_size;
@@ -65,7 +65,7 @@ error probe_both_ways(const driver_table &cu, probe_move move, const probe_end &
     if (!host) return no_memory;
     error failed = comes_through(cu, move, far, near, stream, 1, host, passed);
     if (!failed && passed) failed = comes_through(cu, move, near, far, stream, 2, host, passed);
-    // A copy enqueued before the failure may still read or write here.
+    // A copy that was enqueued before the failure may still read or write this memory.
     if (failed) cu.cuStreamSynchronize(stream);
     memory.deallocate(host, 2 * probe_size);
     return failed;

@@ -1,5 +1,5 @@
-// Tests whether bytes arrive: sends some from one place to another and back, and compares them. Only then does ferry
-// trust what a driver or a machine reports about access between devices.
+// Tests whether bytes arrive: sends test data from one place to another and back, and compares it. ferry relies on the
+// access between devices that a driver or machine reports only after this test.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace ferry {
 
-constexpr std::size_t probe_size = 64 << 10; // bytes, for which each end must have room
+constexpr std::size_t probe_size = 64 << 10; // bytes for which each end must have space
 
 struct probe_end {
     CUmemorytype type = CU_MEMORYTYPE_HOST;
@@ -25,7 +25,7 @@ CUresult move_between_contexts(const driver_table &cu, const probe_end &from, co
 CUresult move_in_current_context(const driver_table &cu, const probe_end &from, const probe_end &to,
                                  CUstream stream) noexcept;
 
-// Copies from `far` to `near`, then the other way. Waits for the stream.
+// Copies from `far` to `near`, then in the other direction. Waits for the stream.
 error probe_both_ways(const driver_table &cu, probe_move move, const probe_end &near, const probe_end &far,
                       CUstream stream, const allocator &memory, bool &passed) noexcept;
 

@@ -13,7 +13,7 @@ namespace {
 
 bool is_same_stream(const stream_key &one, const stream_key &other) noexcept { return one.number != 0 && one == other; }
 
-// A number that the driver did not report tells nothing.
+// An unreported number does not distinguish contexts.
 bool is_same_context(const context_name &one, const context_name &other) noexcept {
     return one.handle == other.handle && (one.number == other.number || one.number == 0 || other.number == 0);
 }
@@ -28,7 +28,7 @@ lane_set::~lane_set() {
         }
 }
 
-// A status that reports the end of the context ends the wait too: the lane is then never used again.
+// A status that reports the end of the context also ends the wait, because the lane is then never used again.
 bool lane_set::is_done(const lane &one) const noexcept {
     if (one.is_unmarked) return call_optional(cu_.cuStreamQuery, one.stream) != to_status(CUDA_ERROR_NOT_READY);
     return !one.is_used || cu_.cuEventQuery(one.last) != CUDA_ERROR_NOT_READY;
@@ -36,7 +36,7 @@ bool lane_set::is_done(const lane &one) const noexcept {
 
 error lane_set::take(CUcontext context, const stream_key &user, bool as_helper, lane *&taken) noexcept {
     taken = nullptr;
-    const relaxed_capture_mode relaxed(cu_); // queries and creation would break a capture on another thread
+    const relaxed_capture_mode relaxed(cu_); // queries and creation would break a capture of another thread
     if (!relaxed.entered()) return relaxed.why();
     const context_name here = name_context(cu_, context);
     unsigned at_work = 0;
@@ -60,8 +60,8 @@ error lane_set::take(CUcontext context, const stream_key &user, bool as_helper, 
     return {};
 }
 
-// Finds a lane of the same stream that is not left behind, else one that is done, and takes it. `unmade`: a taken lane
-// without a stream.
+// Finds and takes a lane of the same stream that is not left behind, or else a lane whose work is complete. `unmade`: a
+// taken lane without a stream.
 lane *lane_set::find(const context_name &here, const stream_key &user, bool as_helper, unsigned &at_work,
                      lane *&unmade) noexcept {
     lane *idle = nullptr;
@@ -97,7 +97,7 @@ std::uint64_t lane_set::devices_at_work(const stream_key &user, int device_of_us
     for (const std::atomic<lane *> &place : all_) {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one || !relaxed.entered()) break;
-        // Another thread that looks for a lane holds each for a moment.
+        // Another thread that searches for a lane holds each lane for a short time.
         bool is_mine = false, is_users = false, is_elsewhere = false;
         for (int tries = 0; tries < 1000 && !is_mine && !is_users; ++tries) {
             is_mine = !one->is_taken.exchange(true, std::memory_order_acquire);
@@ -120,7 +120,7 @@ std::uint64_t lane_set::devices_at_work(const stream_key &user, int device_of_us
     return devices;
 }
 
-// Adds a taken lane. Null where there is no room or no memory.
+// Adds a taken lane. Returns null if the limit is reached or memory runs out.
 lane *lane_set::add() noexcept {
     void *const place = memory_.allocate(sizeof(lane), alignof(lane));
     if (!place) return nullptr;
@@ -135,8 +135,8 @@ lane *lane_set::add() noexcept {
     return nullptr;
 }
 
-// The lane's context has ended, and stream and events with it. Another device may still be filling the slots: freeing
-// them waits for that.
+// The lane's context has ended, together with its stream and events. Another device may still be filling the slots, so
+// freeing them waits.
 void lane_set::end(lane &one) noexcept {
     one.owner = {};
     static_cast<void>(free_slots(one));
@@ -183,7 +183,7 @@ error lane_set::provide_slots(lane &taken, int device) noexcept {
     if (taken.memory) return {};
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
-    CUcontext primary = nullptr; // lives as long as the instance, which the program's contexts need not
+    CUcontext primary = nullptr; // lives as long as the instance, whereas contexts of the program may not
     if (error failed = contexts_.get_primary(device, primary)) return failed;
     context_scope scope(cu_);
     if (error failed = scope.enter(primary)) return failed;
@@ -208,7 +208,7 @@ error lane_set::trim() noexcept {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one) break;
         if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;
-        if (one->owner.handle && !may_live(cu_, one->owner)) one->owner = {}; // ended with its context
+        if (one->owner.handle && !may_live(cu_, one->owner)) one->owner = {}; // destroyed with its context
         const bool is_idle = !one->owner.handle || is_done(*one);
         const error kept = one->memory && is_idle ? free_slots(*one) : ok;
         if (!failed) failed = kept;
@@ -241,7 +241,7 @@ void lane_set::wait_for_others(CUcontext context, function_ref<bool()> is_over) 
     for (const std::atomic<lane *> &place : all_) {
         lane *const one = place.load(std::memory_order_acquire);
         if (!one || !relaxed.entered()) return;
-        // The copy that has the lane may be one of those to wait for. Others may wait for streams of the program.
+        // The copy that has the lane may be one to wait for. Other copies may wait for streams of the program.
         for (bool is_awaited = true; is_awaited; rest_for(20'000)) {
             if (is_over()) return;
             if (one->is_taken.exchange(true, std::memory_order_acquire)) continue;

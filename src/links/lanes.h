@@ -1,5 +1,6 @@
-// Streams of ferry's own on all devices, for copies whose bytes travel over several of them. A copy takes the lanes that
-// it needs, enqueues everything in one call, and releases them. What orders them is events: nothing waits on the host.
+// Internal streams on all devices, for copies whose bytes are transferred through several devices. A copy takes the
+// lanes that it needs, enqueues everything in one call, and releases them. Events order the lanes, and nothing waits on
+// the host.
 #pragma once
 
 #include <atomic>
@@ -11,18 +12,19 @@
 namespace ferry {
 
 struct lane {
-    // One slot is filled while another is emptied, and the third covers delays. Two H100 relay 1 GiB at 53.2 GB/s
-    // through 3, 4 or 6 slots of 8 MiB, and at 52.0 through 3 to 8 slots of 4 MiB.
+    // One slot is filled while another is emptied, and the third compensates for delays. Two H100 relay 1 GiB at 53.2
+    // GB/s through 3, 4 or 6 slots of 8 MiB, and at 52.0 through 3 to 8 slots of 4 MiB.
     static constexpr unsigned slots = 3;
     static constexpr std::uint64_t largest_slot = std::uint64_t{8} << 20;
 
     CUstream stream = nullptr;
     // Events of the lane's context. An event may be recorded again as soon as all waits for it are enqueued.
-    CUevent last = nullptr; // recorded by join(): behind the lane's latest work
+    CUevent last = nullptr; // recorded by join(), after the lane's latest work
     CUevent filled[slots] = {}, emptied[slots] = {};
-    staged_memory memory; // of the slots that this lane empties; made on need
+    staged_memory memory; // the slots that this lane empties; created on demand
     std::uint64_t slot_size = 0;
-    // Other devices, as bits, that the lane's work since it was last idle writes to, and that may have no lane.
+    // A bit mask of other devices, possibly without a lane, to which the lane's work has written since the lane was
+    // last idle.
     std::atomic<std::uint64_t> reached = 0;
 
     CUcontext context() const noexcept { return owner.handle; }
@@ -30,15 +32,16 @@ struct lane {
 
 private:
     friend class lane_set;
-    context_name owner; // handle null: not made
+    context_name owner; // null handle: not created
     stream_key user = {};
     std::atomic<int> device = 0;
     bool is_used = false;        // `last` has been recorded
-    bool is_unmarked = false;    // the driver refused to record it behind the latest work
-    bool is_left_behind = false; // holds work of helpers, which the stream of their copy does not wait for
+    bool is_unmarked = false;    // the driver failed to record it after the latest work
+    bool is_left_behind = false; // has work of helpers for which the stream of their copy does not wait
     bool is_waited_for = false;  // by the stream of the lane's copy
     std::atomic<bool> is_taken = false;
-    // While a copy has the lane: the lane's context, and once the lane is made the number of the stream that it is for.
+    // While a copy has the lane: the lane's context and, once the lane is created, the number of the stream that uses
+    // it.
     std::atomic<CUcontext> user_in = nullptr;
     std::atomic<std::uint64_t> user_number = 0;
 };
@@ -57,10 +60,10 @@ public:
         return cu_.cuStreamCreateWithPriority && cu_.cuStreamDestroy && cu_.cuStreamWaitEvent && cu_.cuEventCreate &&
                cu_.cuEventRecord && cu_.cuEventQuery && cu_.cuEventDestroy;
     }
-    // Takes a lane of the current context `context` for a copy that was called on the stream `user`. Its earlier work
-    // is complete or was called on that same stream, so that independent streams of the program never wait for each
-    // other. FERRY_ERROR_LIMIT while as many lanes of the context are at work as may be.
-    // `as_helper`: the lane's work may come behind that of helpers, which may be late.
+    // Takes a lane of the current context `context` for a copy on the stream `user`. The lane's earlier work is
+    // complete or belongs to the same stream, so that independent streams of the program never wait for each other.
+    // Returns FERRY_ERROR_LIMIT while the maximum number of lanes of the context is in use.
+    // `as_helper`: the lane's work may follow work of helpers, which may be late.
     error take(CUcontext context, const stream_key &user, bool as_helper, lane *&taken) noexcept;
     static void release(lane &taken) noexcept {
         taken.user_number.store(0, std::memory_order_relaxed);
@@ -68,25 +71,27 @@ public:
         taken.is_taken.store(false, std::memory_order_release);
     }
 
-    // Gives a taken lane slots in pinned memory near the device, unless it has them.
+    // Allocates the lane's slots in pinned memory near the device, unless the lane has slots.
     error provide_slots(lane &taken, int device) noexcept;
 
-    // Makes `later` wait for the work on `stream` so far. The event of `by` is used, whose context is that of `stream`.
+    // Makes `later` wait for the work that is on `stream` now. Uses the event of `by`, whose context is the context of
+    // `stream`.
     error join(lane &by, CUstream stream, CUstream later) noexcept;
-    // Makes `later` wait for the lane. Where the driver refuses that, the host waits, so that no work of the lane is left.
+    // Makes `later` wait for the lane. If the driver fails, the host waits, so that no work of the lane is left.
     error join_or_wait(lane &one, CUstream later) noexcept;
 
-    // The devices, as bits, whose lanes are at work on bytes that the stream `user` waits for, and those that they reach.
-    // The stream's own context does not count, since the stream shares its fate. The lanes of another context that has
-    // died count once. Those that another thread is using for that stream count too.
+    // Returns a bit mask of the devices whose lanes are working on bytes that the stream `user` waits for, and of the
+    // devices to which these lanes write. Excludes the device of the stream's own context, because the stream dies with
+    // it. Lanes in another context that has died count once. Lanes that another thread is using for the same stream
+    // count as well.
     std::uint64_t devices_at_work(const stream_key &user, int device_of_user) noexcept;
     bool empty() const noexcept { return !all_[0].load(std::memory_order_acquire); }
 
-    // Waits for the helpers of copies in other contexts than this one, until `is_over`.
+    // Waits for the helpers of copies in contexts other than `context`, until `is_over` returns true.
     void wait_for_others(CUcontext context, function_ref<bool()> is_over) noexcept;
-    // Frees the slots of lanes that are idle.
+    // Frees the slots of idle lanes.
     error trim() noexcept;
-    // The context ends, and its lanes with it.
+    // Must be called when the context ends, because its lanes end with it.
     void forget(CUcontext context) noexcept;
     // Waits for the lanes' work and destroys the lanes. No other calls may follow.
     void close() noexcept;
@@ -114,7 +119,7 @@ private:
     std::atomic<lane *> all_[max_lanes] = {};
 };
 
-// A lane that is taken until the end of the scope.
+// Takes a lane until the end of the scope.
 class taken_lane {
 public:
     explicit taken_lane(lane_set &lanes) noexcept : lanes_(lanes) {}

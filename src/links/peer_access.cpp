@@ -12,7 +12,7 @@ namespace ferry {
 
 namespace {
 
-// Owns what a probe allocates, and releases it however the probe ends. Access must be enabled.
+// Owns the allocations of a probe, and releases them however the probe ends. Access must be enabled.
 class probe_run {
 public:
     probe_run(const driver_table &cu, CUcontext near, CUcontext far) noexcept : cu_(cu), near_(near), far_(far) {}
@@ -127,7 +127,7 @@ error peer_access::enter(int device, int peer, context_scope &scope, CUcontext &
     if (!cu_.cuCtxEnablePeerAccess || !cu_.cuCtxDisablePeerAccess) return {.status = FERRY_ERROR_UNSUPPORTED};
     if (error failed = contexts_.get(device, near)) return failed;
     if (error failed = contexts_.get(peer, far)) return failed;
-    return scope.enter(near); // in the child of a fork, fails before any lock is taken
+    return scope.enter(near); // in a forked child, fails before any lock is taken
 }
 
 error peer_access::probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
@@ -153,7 +153,7 @@ error peer_access::probe(int device, int peer, const allocator &memory, const lo
     if (error failed = enter(device, peer, scope, near, far)) return failed;
     const std::lock_guard lock(mutex_);
     if (is_known(device, peer)) return known(device, peer);
-    const relaxed_capture_mode relaxed(cu_); // it allocates, which a capture on another thread forbids
+    const relaxed_capture_mode relaxed(cu_); // the probe allocates, which a capture of another thread forbids
     if (!relaxed.entered()) return relaxed.why();
     temporary_context own(cu_);
     if (error failed = own.make(devices_[device].handle)) return failed;
@@ -171,7 +171,7 @@ error peer_access::enable(int device, int peer, const allocator &memory, const l
     CUcontext near = nullptr, far = nullptr;
     if (error failed = enter(device, peer, scope, near, far)) return failed;
     const std::lock_guard lock(mutex_);
-    if (probe_result(device, peer) == FERRY_PROBE_FAILED) return no_access; // found by another thread meanwhile
+    if (probe_result(device, peer) == FERRY_PROBE_FAILED) return no_access; // found by another thread in the meantime
     bool was_enabled = false;
     if (error failed = enable_access(cu_, far, was_enabled)) return failed;
     if (is_known(device, peer)) return known(device, peer);
@@ -182,7 +182,7 @@ error peer_access::enable(int device, int peer, const allocator &memory, const l
     return failed;
 }
 
-// Waits for both contexts first, because the driver's call does not wait: a copy in flight that loses its access ends
+// Waits for both contexts first, because the driver's call does not wait. A copy in flight that loses its access kills
 // its context.
 error peer_access::disable(int device, int peer) noexcept {
     context_scope scope(cu_);

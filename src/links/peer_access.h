@@ -1,5 +1,5 @@
-// Peer access between devices. Some machines (IOMMU set-ups) report access but move nothing. So each ordered pair is
-// probed with data before its first use, and a pair that fails counts as having no access.
+// Peer access between devices. Some machines (IOMMU set-ups) report access but transfer no data. So each ordered pair
+// is probed with data before its first use, and a pair that fails counts as having no access.
 #pragma once
 
 #include <atomic>
@@ -22,9 +22,9 @@ public:
     peer_access(const peer_access &) = delete;
     peer_access &operator=(const peer_access &) = delete;
 
-    // Asks the driver. Both devices exist and differ.
+    // Queries the driver. Both devices must exist and differ.
     error query_access(int device, int peer) const noexcept;
-    // As ask. A driver error counts as no access.
+    // Same as query_access. A driver error counts as no access.
     bool reported(int device, int peer) const noexcept;
     std::int32_t probe_result(int device, int peer) const noexcept { // FERRY_PROBE_*
         return found_[device][peer].load(std::memory_order_acquire);
@@ -32,33 +32,33 @@ public:
     void describe(int device, int peer, ferry_peer_info &found) const noexcept;
     std::uint32_t failed_count() const noexcept { return failed_count_.load(std::memory_order_relaxed); }
 
-    // Succeeds if the pair has access and data comes through. Probes the pair unless that was done before.
+    // Succeeds if the pair has access and data is transferred correctly. Probes the pair unless it was probed before.
     error probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept;
-    // Enables access between the contexts in use for the two devices, and disables it. `enable` probes the pair first.
-    // Access that is already enabled, or disabled, is a success.
+    // Enable or disable access between the contexts in use for the two devices. `enable` probes the pair first. If
+    // access is already enabled or disabled, the call succeeds.
     error enable(int device, int peer, const allocator &memory, const log_sink &log) noexcept;
     error disable(int device, int peer) noexcept;
 
-    // Allocates the table of rates, unless there is one.
+    // Allocates the table of rates if it does not exist.
     error make_room_for_rates() noexcept;
-    // The table must be there.
+    // The table must exist.
     void keep_rates(int device, int peer, const pair_rates &rates) noexcept;
-    // What was measured of copies from `device` to `peer`, here or for a profile that was loaded.
+    // Returns the rates of copies from `device` to `peer` that were measured by this instance or loaded with a profile.
     pair_rates rates(int device, int peer) const noexcept;
 
 private:
-    // Returns a P2P attribute of the pair, or `unknown` where the driver does not report it.
+    // Returns a P2P attribute of the pair, or `unknown` if the driver does not report it.
     std::int32_t attribute(CUdevice_P2PAttribute which, int device, int peer, std::int32_t unknown) const noexcept;
     error enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept;
     bool is_known(int device, int peer) const noexcept { return probe_result(device, peer) != FERRY_PROBE_NOT_RUN; }
     error known(int device, int peer) const noexcept {
         return probe_result(device, peer) == FERRY_PROBE_PASSED ? ok : no_access;
     }
-    // Probes between two contexts. `near` is current and has access; mutex_ is held.
+    // Probes between two contexts. `near` must be current and have access, and mutex_ must be locked.
     error probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
                         const log_sink &log) noexcept;
 
-    // While another thread keeps new rates, a reader may see some of the old ones: both were measured.
+    // While another thread stores new rates, a reader may see some of the old rates: both were measured.
     struct kept_rates {
         std::array<std::atomic<std::uint32_t>, std::tuple_size_v<pair_numbers>> numbers = {};
     };
@@ -75,7 +75,7 @@ private:
     device_contexts &contexts_;
     const allocator &memory_;
     std::mutex mutex_;                          // one probe at a time
-    std::atomic<kept_rates *> rates_ = nullptr; // of all ordered pairs; few programs calibrate, so made on need
+    std::atomic<kept_rates *> rates_ = nullptr; // of all ordered pairs; few programs calibrate: made on demand
     std::atomic<std::uint32_t> failed_count_ = 0;
     std::atomic<std::uint8_t> found_[device_contexts::max_devices][device_contexts::max_devices] = {};
 };

@@ -7,7 +7,7 @@ namespace ferry {
 
 namespace {
 
-// Owns what the proof allocates, and releases it however the proof ends.
+// Owns the allocations of the test, and releases them however the test ends.
 class access_proof {
 public:
     explicit access_proof(const driver_table &cu) noexcept : cu_(cu) {}
@@ -29,7 +29,7 @@ public:
         if (CUresult result = cu_.cuMemAlloc(&near_, probe_size)) return to_error(result);
         if (CUresult result = cu_.cuMemAllocFromPoolAsync(&far_, probe_size, pool, stream_)) return to_error(result);
         const probe_end near = {CU_MEMORYTYPE_DEVICE, near_, nullptr};
-        const probe_end far = {CU_MEMORYTYPE_UNIFIED, far_, nullptr}; // the pool may lie on the host
+        const probe_end far = {CU_MEMORYTYPE_UNIFIED, far_, nullptr}; // the pool may be in host memory
         return probe_both_ways(cu_, move_in_current_context, near, far, stream_, memory, passed);
     }
 
@@ -44,8 +44,8 @@ private:
 error give_access(const driver_table &cu, memory_pools &pools, const peer_access &peers, CUmemoryPool pool,
                   const pool_location &where, bool is_imported, int device, const allocator &memory,
                   const log_sink &log) noexcept {
-    // Asked first: before any allocation, the driver has accepted access for a device that is no peer, and the next
-    // allocation then failed.
+    // This comes first, because a driver has accepted access for a device that is not a peer before any allocation, and
+    // the next allocation then failed.
     if (where.location == FERRY_LOCATION_DEVICE) {
         if (peers.probe_result(device, where.index) == FERRY_PROBE_FAILED) return no_access;
         if (error failed = peers.query_access(device, where.index)) return failed;

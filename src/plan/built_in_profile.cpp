@@ -1,5 +1,5 @@
-// The profiles of devices that were not calibrated: the measurements of an H200, a cautious guess made from them, and
-// the measurements of the software driver.
+// The profiles of devices that were not calibrated: the measurements of an H200, conservative estimates derived from
+// them, and the measurements of the software driver.
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
@@ -18,8 +18,8 @@ constexpr std::uint32_t between(std::uint32_t low, std::uint32_t high, std::int6
     return static_cast<std::uint32_t>(low + (static_cast<std::int64_t>(high) - low) * step / steps);
 }
 
-// One rate for each width class: the measured rates, and straight lines between them. Below the first one the rows per
-// second are constant, above the last one the bytes per second.
+// One rate per width class: the measured rates, with linear interpolation between them. Below the first measured width
+// the number of rows per second is constant, and above the last one the number of bytes per second.
 template <std::size_t count>
 constexpr void fill_rates(std::uint32_t (&rates)[width_classes], const measured_rate (&measured)[count]) {
     std::size_t next = 0;
@@ -38,7 +38,7 @@ constexpr void fill_rates(std::uint32_t (&rates)[width_classes], const measured_
     }
 }
 
-// Rows with gaps on both sides have the rates of those with gaps on the slower side.
+// Rows with gaps at both ends have the same rates as rows with gaps at the slower end.
 template <std::size_t count, std::size_t other_count>
 constexpr void fill_sides(std::uint32_t (&rates)[gap_sides][width_classes], gaps slower,
                           const measured_rate (&source)[count], const measured_rate (&destination)[other_count]) {
@@ -53,16 +53,16 @@ constexpr void fill_accesses(direction_profile &direction, const std::uint32_t (
 }
 
 // NVIDIA H200 SXM, PCIe 5 x16, driver 580, CUDA 13.0. Medians of wall time with a stream synchronise, measured by
-// tests/kernel-speed with copies of 64 MiB over the link and 256 MiB within the device, or 16 Mi rows where that is
-// less. ferry-info --calibrate measured what kernel-speed does not. Numbers marked as expected were not measured and
-// favour the driver.
+// tests/kernel-speed with copies of 64 MiB over the link and 256 MiB within the device, or 16 Mi rows if that is less.
+// ferry-info --calibrate measured what kernel-speed does not. Numbers marked as expected were not measured and favour
+// the driver.
 constexpr device_profile hopper() {
     device_profile profile = {};
 
     direction_profile &to_device = profile[copy_direction::host_to_device];
     to_device.driver_fixed_ns = 5700;
     to_device.driver_line_rate = 55200;
-    // At 1 MiB, where the choice is close. At 16 MiB it is 15 GB/s, at 1 GiB 8 to 9.5 GB/s.
+    // At 1 MiB, where the routes are about equally fast. At 16 MiB it is 15 GB/s, and at 1 GiB 8 to 9.5 GB/s.
     to_device.driver_pageable_rate = 12500;
     fill_sides(
         to_device.driver_rates, gaps::source,
@@ -120,7 +120,7 @@ constexpr device_profile hopper() {
     within.driver_fixed_ns = 8900;
     within.driver_line_rate = 2104000;
     within.driver_pageable_rate = 2104000;             // unused: no end is on the host
-    fill_sides(within.driver_rates, gaps::destination, // rows beyond 64 KiB: 3 MiB in all
+    fill_sides(within.driver_rates, gaps::destination, // rows beyond 64 KiB: 3 MiB in total
                {{1, 1570},
                 {2, 3140},
                 {4, 36600},
@@ -166,7 +166,7 @@ constexpr device_profile hopper() {
                 {256, 1866000}});
     fill_accesses(within, {385000, 731000, 1100000, 1600000 /* expected */, 1900000});
     within.kernel_block_rate = 41000;
-    within.kernel_blocks = 132; // one on each SM
+    within.kernel_blocks = 132; // one per SM
     within.call_ns = 3950;
     within.batch_piece_ns = 3560;
     within.batch_box_ns = 3560; // expected
@@ -175,7 +175,7 @@ constexpr device_profile hopper() {
     within.staged_rate = within.staged_thread_rate = to_host.staged_rate;
     within.staged_row_ns = to_host.staged_row_ns;
 
-    // NVLink 4: lines were measured. Rows are as expected of packets that carry 32 bytes.
+    // NVLink 4: contiguous copies were measured. The rates of rows are estimates for packets of 32 bytes.
     direction_profile &peer = profile[copy_direction::between_devices];
     peer = within;
     peer.driver_fixed_ns = 8000;
@@ -194,10 +194,10 @@ constexpr device_profile hopper() {
     profile.many_rows_fixed_ns = 20000;
     profile.batch_fixed_ns = 6000;
     profile.array_driver_rate = 1109000;
-    profile.array_kernel_rate = 2000000; // 2100 GB/s where rows begin at cache lines, 1920 where 16 bytes past one
+    profile.array_kernel_rate = 2000000; // 2100 GB/s if rows start at cache lines, 1920 if 16 bytes past one
     profile.array_call_ns = 5460;
     profile.array_kernel_box_ns = 50; // expected
-    profile.copies_fixed_ns = 60'000; // copies keep the link less busy than a kernel does: docs/performance.md
+    profile.copies_fixed_ns = 60'000; // copies use the link less than a kernel: docs/performance.md
     profile.copies_rate = 33'000;
     profile.bounce_rate = 37400;
     profile.relay_fixed_ns = 90000; // from the times of 16 MiB to 1 GiB (two H100)
@@ -206,7 +206,7 @@ constexpr device_profile hopper() {
 }
 
 // Assumes a driver twice as fast as on the H200. Kernels are an eighth as fast, for links from PCIe 3 x8 on, and a
-// thirty-second within the device, whose memory may be that much slower than an H200's.
+// thirty-second within the device, because its memory may be slower than an H200's by that factor.
 constexpr device_profile cautious() {
     device_profile profile = hopper();
     for (direction_profile &direction : profile.directions) {
@@ -242,9 +242,9 @@ constexpr device_profile cautious() {
 }
 
 // The software driver on two processors of an x86-64 machine: `ferry-info --driver software --calibrate 0`, the best of
-// several runs, rounded. Other machines have other rates. What decides the routes is the same on all of them: a processor
-// copies rows by memcpy, while a kernel runs thread by thread. So the driver's calls are 10 to 40 times as fast as kernels
-// and staging. Only many small pieces are faster by one launch than by calls.
+// several runs, rounded. Other machines have other rates. The property that determines the routes is the same on all
+// machines: a processor copies rows by memcpy, while a kernel runs thread by thread. So the driver's calls are 10 to 40
+// times as fast as kernels and staging. Only for many small pieces, one launch is faster than separate calls.
 constexpr device_profile software() {
     device_profile profile = hopper();
     for (direction_profile &direction : profile.directions) {
@@ -271,7 +271,7 @@ constexpr device_profile software() {
         direction.staged_thread_rate = 2000;
         direction.staged_row_ns = 200;
     }
-    profile.many_rows_fixed_ns = profile[copy_direction::within_device].driver_fixed_ns; // it has one way for rows
+    profile.many_rows_fixed_ns = profile[copy_direction::within_device].driver_fixed_ns; // has one method for rows
     profile.batch_fixed_ns = 12000;
     profile.array_driver_rate = 500;
     profile.array_kernel_rate = 400;

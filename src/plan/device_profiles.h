@@ -1,4 +1,4 @@
-// The profile of each device that plans are made from: built in until a calibration or the program replaces it.
+// The profile of each device from which plans are made: built in until a calibration or the program replaces it.
 #pragma once
 
 #include <atomic>
@@ -16,13 +16,14 @@ public:
     device_profiles(const device_profiles &) = delete;
     device_profiles &operator=(const device_profiles &) = delete;
 
-    // Called before anything else, once the devices are known.
+    // Must be called first, once the devices are known.
     void set_up(const device_facts *devices, int count) noexcept;
 
-    // The profile in use. It stays valid as long as the instance, even once it is replaced.
+    // Returns the profile in use. It stays valid as long as the instance, even after it was replaced.
     const device_profile *of(int device) const noexcept { return in_use_[device].load(std::memory_order_acquire); }
 
-    // Keeps a copy of a profile, for any number of devices. Equal profiles share one copy. Null where memory runs out.
+    // Stores a copy of a profile, for any number of devices. Equal profiles share one copy. Returns null if memory runs
+    // out.
     const device_profile *keep(const device_profile &profile) noexcept;
     void use(int device, const device_profile *kept) noexcept {
         in_use_[device].store(kept, std::memory_order_release);
@@ -30,7 +31,7 @@ public:
 
 private:
     // Another thread may still be planning with a profile that was replaced, so each distinct profile is kept until the
-    // end.
+    // instance is closed.
     struct kept_profile {
         device_profile profile;
         kept_profile *next;

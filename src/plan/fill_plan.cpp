@@ -8,15 +8,15 @@ namespace ferry {
 
 namespace {
 
-// On an H200 (CUDA 13.0; kernel-speed, fills of 256 MiB at a pitch of twice the row width) the driver fills rows of 4,
-// 16 and 100 bytes at 6, 25 and 156 GB/s: 0.64 ns a row, however narrow it is. A kernel fills them at 1016, 948 and 546
-// GB/s. Both fill rows of 4 KiB equally fast. Units: nanoseconds and bytes per nanosecond.
+// On an H200 (CUDA 13.0; kernel-speed, fills of 256 MiB at a pitch of twice the row width), the driver fills rows of 4,
+// 16 and 100 bytes at 6, 25 and 156 GB/s: 0.64 ns per row of any width. A kernel fills them at 1016, 948 and 546 GB/s.
+// For rows of 4 KiB, both are equally fast. Units: nanoseconds and bytes per nanosecond.
 constexpr double driver_fill_row_ns = 0.64;
 constexpr double max_kernel_rate = 546; // the lowest measured rate
-// A smaller gain is not worth occupying SMs. A choice, not a measurement.
+// A smaller gain does not justify occupying SMs. A choice, not a measurement.
 constexpr double min_gain_ns = 2000;
 
-// Where the memory lies, as seen from the context's device.
+// The location of the memory relative to the context's device.
 copy_direction direction_of(const fill_shape &shape, const fill_facts &facts) noexcept {
     if (is_host(shape.destination.kind)) return copy_direction::device_to_host;
     return is_elsewhere(shape.destination, facts.context_device) ? copy_direction::between_devices
@@ -28,7 +28,7 @@ double bytes_of(const fill_shape &shape) noexcept {
 }
 
 unsigned blocks_of_kernel(const fill_shape &shape, const fill_facts &facts) noexcept {
-    constexpr unsigned access = 16; // within a row, whatever the pattern is
+    constexpr unsigned access = 16; // within a row, for any pattern
     const copy_direction direction = direction_of(shape, facts);
     return blocks_for((*facts.profile)[direction], direction, bytes_of(shape), access, facts.preferences.max_blocks);
 }

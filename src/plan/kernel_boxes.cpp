@@ -12,19 +12,19 @@ namespace {
 
 using gpu::kernel;
 
-// Indexed by the log2 of the words' bytes.
+// Indexed by the log2 of the word size in bytes.
 constexpr kernel whole_kernels[] = {kernel::strided_1_whole, kernel::strided_2_whole, kernel::strided_4_whole,
                                     kernel::strided_8_whole, kernel::strided_16_whole};
 constexpr kernel part_kernels[] = {kernel::strided_1_whole, kernel::strided_2, kernel::strided_4, kernel::strided_8,
                                    kernel::strided_16};
 constexpr kernel fill_kernels[] = {kernel::fill_1, kernel::fill_2, kernel::fill_4, kernel::fill_8, kernel::fill_16};
 
-// The largest power of two up to 16 that divides all numbers that were OR-ed together.
+// Returns the largest power of two, up to 16, that divides all numbers that were OR-ed together.
 std::uint64_t common_alignment(std::uint64_t numbers) noexcept {
     return std::uint64_t{1} << std::countr_zero(numbers | 16);
 }
 
-// All rows have the alignment of the first one, unless the strides between rows change it.
+// All rows have the alignment of the first row, unless the strides between rows change it.
 row_words cut_rows(std::uint64_t first, std::uint64_t strides, std::uint64_t width, std::uint64_t word) noexcept {
     const std::uint64_t mask = word - 1;
     const int shift = std::countr_zero(word);
@@ -33,9 +33,9 @@ row_words cut_rows(std::uint64_t first, std::uint64_t strides, std::uint64_t wid
     return {word, (lead + width + mask) >> shift, ((lead | width) & mask) == 0};
 }
 
-// Words are wide, unless narrower ones fit the rows without partial words. The partial words of a row together take
-// about as long as this many whole words. To host memory each part is a write of its own, and a row has three: they
-// take 6 ns on an H200, the time of 150 single bytes (tests/kernel-speed: rows of 1 byte, scattered and gathered).
+// Words are wide, unless narrower words fit the rows without partial words. The partial words of a row together take
+// about as long as this many whole words. To host memory, each part is a separate write, and a row has three parts:
+// they take 6 ns on an H200, the time of 150 single bytes (tests/kernel-speed: rows of 1 byte, scattered and gathered).
 constexpr std::uint64_t cost_of_parts = 4, cost_of_parts_to_host = 150;
 
 row_words words_of(const kernel_box &box) noexcept {
@@ -140,7 +140,7 @@ fill_launch lay_out_fill_kernel(const kernel_fill &fill, std::uint32_t blocks) n
 }
 
 team_cut cut_boxes(std::uint64_t count, std::uint64_t bytes) noexcept {
-    // Units count windows. A thread has fewer windows in flight than it has accesses of a piece.
+    // Units count windows. A thread has fewer windows in flight than accesses to a piece.
     constexpr std::uint32_t word_shift = 4, in_flight_shift = 1, largest_unit_shift = 10;
     return cut_for(count, bytes >> word_shift, in_flight_shift, largest_unit_shift);
 }

@@ -8,7 +8,7 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint32_t smallest_team = 2, largest_team = 5; // log2 of the threads: a warp has 32
+constexpr std::uint32_t smallest_team = 2, largest_team = 5; // log2 of the number of threads: a warp has 32
 // Enough units to occupy every team of a large GPU several times over (132 SMs of 32 warps).
 constexpr std::uint64_t enough_units = std::uint64_t{1} << 16;
 
@@ -17,15 +17,15 @@ constexpr std::uint64_t enough_units = std::uint64_t{1} << 16;
 team_cut cut_for(std::uint64_t count, std::uint64_t size_of_all, std::uint32_t per_thread_shift,
                  std::uint32_t largest_unit_shift) noexcept {
     const std::uint64_t average = count ? size_of_all / count : 0;
-    // The smallest team that does an average job at once.
+    // The smallest team that performs an average job at once.
     std::uint32_t team = smallest_team;
     while (team < largest_team && std::uint64_t{1} << (team + per_thread_shift) < average)
         ++team;
-    // Units are larger where there are many, so that large jobs do not cost too many of them.
+    // Units are larger if there are many units, so that large jobs do not have too many of them.
     std::uint32_t unit = team + per_thread_shift;
     while (unit < largest_unit_shift && (average >> unit) > 1 && (size_of_all >> unit) > enough_units)
         ++unit;
-    while ((size_of_all >> unit) > UINT32_MAX / 4) // units are counted in 32 bits, whatever the total
+    while ((size_of_all >> unit) > UINT32_MAX / 4) // units are counted in 32 bits for any total size
         ++unit;
     return {unit, team};
 }
@@ -44,8 +44,8 @@ gpu::team_work job_counter::work_for(std::uint32_t blocks) const noexcept {
             .teams_with_one_more = static_cast<std::uint32_t>(units_ % teams),
             .unit_shift = cut_.unit_shift,
             .team_shift = cut_.team_shift,
-            // Rounded up, so that among many equal jobs the first unit of the last job is not taken for one of the job
-            // before.
+            // Rounded up. Otherwise, among many equal jobs, the guess for the first unit of the last job could be the
+            // job before.
             .jobs_per_unit = units_ ? ((std::uint64_t{count_} << 32) + units_ - 1) / units_ : 0};
 }
 

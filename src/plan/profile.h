@@ -1,5 +1,5 @@
-// The measured performance of a device, from which the cost model predicts times. Built in for the generations that
-// were measured, replaced by a calibration of the machine itself, and kept as text.
+// The measured performance of a device, from which the cost model predicts times. Profiles are built in for the
+// measured generations, replaced by a calibration of the machine itself, and stored as text.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@ namespace ferry {
 enum class copy_direction : std::uint8_t { host_to_device, device_to_host, within_device, between_devices };
 constexpr int copy_directions = 4;
 
-// Which end of a copy has gaps between its rows.
+// The ends of a copy that have gaps between rows.
 enum class gaps : std::uint8_t { source, destination, both };
 constexpr int gap_sides = 3;
 
-constexpr int width_classes = 21; // rows of 1, 2, 4 … bytes to 1 MiB; wider ones count as lines
-constexpr int access_classes = 5; // the accesses of kernels: 1, 2, 4, 8 and 16 bytes
+constexpr int width_classes = 21; // rows of 1, 2, 4 … bytes to 1 MiB; wider rows count as contiguous
+constexpr int access_classes = 5; // the access sizes of kernels: 1, 2, 4, 8 and 16 bytes
 
 // FACT(name, dimensions, unit). Names in _ns are nanoseconds. Rates are payload bytes per microsecond, in copies large
 // enough to hide the fixed time.
@@ -55,7 +55,7 @@ constexpr int access_classes = 5; // the accesses of kernels: 1, 2, 4, 8 and 16 
     FACT(relay_fixed_ns, , time) /* ferry's, likewise: route_kind::relayed */                                          \
     FACT(relay_rate, , rate)
 
-// What was measured of copies from one device to another. A number of 0 was not measured.
+// The measurements of copies from one device to another. 0: not measured.
 #define FERRY_PAIR_FACTS(FACT)                                                                                         \
     FACT(direct_rate, rate) /* by the driver over the link between the devices */                                      \
     FACT(direct_fixed_ns, time)                                                                                        \
@@ -65,7 +65,7 @@ constexpr int access_classes = 5; // the accesses of kernels: 1, 2, 4, 8 and 16 
     FACT(link_to_rate, rate) /* from the host to the other device, by a kernel on the first, over the first's link */  \
     FACT(link_from_rate, rate)
 
-// Limits a number to what a profile takes.
+// Limits a number to the range of a profile.
 inline std::uint32_t to_fact(std::uint64_t number) noexcept {
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(number, 1, 100'000'000));
 }
@@ -95,10 +95,11 @@ struct pair_rates {
 #undef FERRY_PAIR_MEMBER
 using pair_numbers = std::array<std::uint32_t, sizeof(pair_rates) / sizeof(std::uint32_t)>; // the same, in order
 
-// For Hopper devices on a PCIe link, the measurements of an H200. For all others a guess that no device should fall
-// short of with kernels or exceed with the driver's calls, so that kernels are chosen only where they win by far.
+// For Hopper devices on a PCIe link, the measurements of an H200. For all other devices, estimates: every device should
+// be at least this fast with kernels, and at most this fast with the driver's calls. So kernels are chosen only if they
+// are much faster.
 const device_profile &built_in_profile(const ferry_device_info &device) noexcept;
-// Where a profile of the device comes from: FERRY_PROFILE_*.
+// Returns the origin of a device's profile: FERRY_PROFILE_*.
 std::int32_t origin_of(const device_profile *profile, const ferry_device_info &device) noexcept;
 
 } // namespace ferry

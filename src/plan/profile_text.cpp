@@ -20,13 +20,13 @@ constexpr const char *direction_names[copy_directions] = {"host_to_device", "dev
 constexpr const char *gap_names[gap_sides] = {"source_gaps", "destination_gaps", "both_gaps"};
 
 enum class quantity : std::uint8_t { time, rate, count };
-// Larger numbers, which no machine measures, are damage from before the checksum was made. The
-// limits are a second for each piece and 100 TB/s.
+// Larger numbers, which no machine measures, indicate damage from before the checksum was computed. The limits are one
+// second per piece and 100 TB/s.
 constexpr std::uint32_t max_of(quantity unit) noexcept {
     return unit == quantity::time ? 1'000'000'000 : unit == quantity::rate ? 100'000'000 : 65'535;
 }
 
-// One named fact: rows × columns numbers in the struct, one line for each row in the text.
+// One named fact: rows × columns numbers in the struct, one line of text per row.
 struct fact {
     const char *name;
     std::size_t offset;
@@ -52,7 +52,7 @@ constexpr quantity pair_units[] = {FERRY_PAIR_FACTS(FERRY_PAIR_UNIT)};
 #undef FERRY_PAIR_UNIT
 static_assert(std::size(pair_units) == std::tuple_size_v<pair_numbers>);
 
-// A line of numbers: their place in the struct, and their name in up to three words joined by dots.
+// A line of numbers: their position in the struct, and their name in up to three words joined by dots.
 struct fact_line {
     const char *words[3];
     std::size_t offset;
@@ -83,7 +83,7 @@ template <class Use> bool for_each_line(const Use &use) noexcept {
     return true;
 }
 
-// Writes text as far as there is room, and counts all of it.
+// Writes as much text as fits, and counts all of it.
 class text_writer {
 public:
     text_writer(char *text, std::uint64_t size) noexcept : text_(text), size_(size) {}
@@ -110,7 +110,7 @@ private:
     std::uint64_t size_, length_ = 0;
 };
 
-// Compares a text with what text_writer would write, so that reading and writing share one set of functions.
+// Compares a text with the text that text_writer would write, so that reading and writing share one set of functions.
 class text_comparer {
 public:
     text_comparer(const char *text, const char *end) noexcept : at_(text), end_(end) {}
@@ -138,7 +138,7 @@ private:
 template <class Out> void put_device(Out &out, const profile_owner &owner) noexcept {
     out.put("device ");
     for (const char *name = owner.device.name; *name; ++name)
-        out.put(static_cast<unsigned char>(*name) < ' ' ? '?' : *name); // keeps the name in one line
+        out.put(static_cast<unsigned char>(*name) < ' ' ? '?' : *name); // keeps the name on one line
     out.put(", compute ");
     out.put(static_cast<std::uint64_t>(owner.device.compute_major));
     out.put('.');
@@ -183,7 +183,7 @@ template <class Out> void put_checksum(Out &out, const char *text, std::uint64_t
 }
 constexpr std::uint64_t checksum_size = sizeof checksum_word - 1 + 16 + 1;
 
-// Reads a number as text_writer writes it: digits alone, no leading zero.
+// Reads a number as text_writer writes it: only digits, no leading zero.
 bool read_number(const char *&at, const char *end, std::uint64_t &number) noexcept {
     const char *const first = at;
     number = 0;
@@ -278,7 +278,7 @@ std::uint64_t write_profile(const device_profile &profile, const profile_owner &
         const std::uint64_t facts = put_all(measure), length = facts + checksum_size;
         if (length >= size) return length;
         text_writer out(text, size);
-        if (put_all(out) != facts) continue; // another thread has measured a pair meanwhile
+        if (put_all(out) != facts) continue; // another thread has measured a pair in the meantime
         put_checksum(out, text, facts);
         text[length] = '\0';
         return length;
@@ -295,7 +295,7 @@ profile_problem read_profile(const char *text, std::uint64_t size, const profile
     head.put('\n');
     if (!head.same()) return {profile_fault::version, 1};
 
-    // Damage comes first: what a damaged text says of its device is not worth reporting.
+    // Damage is reported first, because the device that a damaged text states is irrelevant.
     const auto lines = static_cast<std::uint32_t>(std::count(text, end, '\n'));
     if (size < checksum_size) return {profile_fault::damage, lines + 1};
     const char *const facts_end = end - checksum_size;

@@ -1,5 +1,5 @@
-// A profile as text, which a program keeps in a file: the names and numbers, the device and driver that they were
-// measured on, what was measured of pairs of devices, and a checksum.
+// A profile as text, which a program stores in a file: the names and numbers, the device and driver on which they were
+// measured, the measurements of pairs of devices, and a checksum.
 #pragma once
 
 #include "base/function_ref.h"
@@ -7,7 +7,7 @@
 
 namespace ferry {
 
-// The device and driver that a profile is valid for. Equal devices share a profile, on one machine and on equal
+// The device and driver for which a profile is valid. Equal devices share a profile, on one machine and on equal
 // machines.
 struct profile_owner {
     const ferry_device_info &device;
@@ -23,7 +23,7 @@ struct profile_pair {
 using pair_use = function_ref<void(const profile_pair &)>;
 using pair_list = function_ref<void(const pair_use &)>;
 
-// Returns the length of the text, without its terminating zero. Writes nothing unless all of it fits.
+// Returns the length of the text without its terminating zero. Writes nothing unless the whole text fits.
 std::uint64_t write_profile(const device_profile &profile, const profile_owner &owner, const pair_list &pairs,
                             char *text, std::uint64_t size) noexcept;
 
@@ -33,7 +33,7 @@ struct profile_problem {
     std::uint32_t line = 0; // counted from 1
 };
 
-// Accepts exactly the bytes that write_profile makes for an equal owner. `profile` is unchanged if anything is wrong.
+// Accepts exactly the bytes that write_profile writes for an equal owner. On failure, `profile` is unchanged.
 profile_problem read_profile(const char *text, std::uint64_t size, const profile_owner &owner,
                              device_profile &profile) noexcept;
 // Lists the pairs of a text that read_profile has accepted.

@@ -9,7 +9,7 @@ namespace ferry {
 
 namespace {
 
-// The smallest number from `least` on that equals `with` modulo 16.
+// Returns the smallest number, at least `least`, that equals `with` modulo 16.
 constexpr std::uint64_t agree(std::uint64_t least, std::uint64_t with) noexcept {
     return least + ((with - least) & 15);
 }
@@ -29,7 +29,7 @@ std::uint64_t bytes_for_a_chunk(const staged_box &box, std::uint64_t slot_size) 
 } // namespace
 
 staging::staging(const staged_box &box, std::uint64_t slot_size) noexcept : box_(box) {
-    // An array is laid out like memory in which every row begins at a whole word.
+    // An array has the same layout as memory in which every row starts at a whole word.
     const std::uint64_t aligned_row = round_up(box.width, 16);
     box_.device = tidy(box.array.surface ? gpu::box_end{0, aligned_row, aligned_row * box.height} : box.device, box);
     box_.host = tidy(box.host, box);

@@ -1,7 +1,7 @@
-// Cuts a staged copy between host memory and a device into chunks, each of which goes through a slot of the staging
-// buffer. Long rows are cut into parts. A chunk of short rows holds several whole ones, which lie in the slot as they
-// do on the device modulo 16 bytes, so that the device moves wide words whatever the alignment. Many pieces are cut by
-// plan/staged_list.h.
+// Divides a staged copy between host memory and a device into chunks, each of which passes through a slot of the
+// staging buffer. Long rows are divided into parts. A chunk of short rows contains several whole rows. Their alignment
+// in the slot equals their alignment on the device modulo 16 bytes, so that the device can always access wide words.
+// Many pieces are divided by plan/staged_list.h.
 #pragma once
 
 #include <algorithm>
@@ -16,50 +16,52 @@ namespace ferry {
 struct staged_array {
     std::uint64_t surface = 0; // 0: none
     gpu::array_form form{};
-    std::uint64_t x = 0, y = 0, z = 0; // bytes; rows, 0 where the array has none; slices or layers
+    std::uint64_t x = 0, y = 0, z = 0; // bytes; rows, 0 if the array has none; slices or layers
 };
 
 struct staged_box {
-    gpu::box_end device, host;          // addresses: as the device has it, and as the host has it
+    gpu::box_end device, host;          // at device and host addresses
     std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
     bool to_device;
-    staged_array array = {};  // in place of `device`
-    bool is_host_new = false; // nobody has written the host's memory, and the system has been asked for huge pages
-    bool by_copies = false;   // copies on the stream, not a kernel, move the chunks at the device's end
+    staged_array array = {};  // replaces `device`
+    bool is_host_new = false; // host memory was never written, and huge pages were requested for it
+    bool by_copies = false;   // copy-engine copies on the stream replace the kernel at the device's end
 };
 
-// The room that a slot has beyond the bytes of a chunk, for alignment.
+// Additional space in a slot beyond the bytes of a chunk, for alignment.
 constexpr std::uint64_t slot_margin = 256;
 constexpr std::uint64_t smallest_slot = 4096;
 
 struct staged_chunk {
-    std::uint64_t first, count; // as in gpu::ring_message
-    std::uint64_t lead;         // bytes before it in its slot
-    std::uint64_t row, rows;    // counted over slices; of a list: the chunk's index, and 1
-    std::uint64_t x, width;     // bytes of each row; of a list: 0, and all bytes
+    std::uint64_t first, count; // same as in gpu::ring_message
+    std::uint64_t lead;         // bytes before the chunk in its slot
+    std::uint64_t row, rows;    // counted over slices; for a list: the chunk's index, and 1
+    std::uint64_t x, width;     // bytes of each row; for a list: 0, and all bytes
     std::uint64_t bytes() const noexcept { return rows * width; }
 };
 
-// Shorter copies have smaller chunks, so that several threads fill slots while the device empties others. A chunk below
-// min_chunk would be over before the next one has been requested.
+// Shorter copies have smaller chunks, so that several threads fill slots while the device empties other slots. A chunk
+// smaller than min_chunk would complete before the next chunk has been requested.
 constexpr std::uint64_t min_chunk = std::uint64_t{64} << 10; // bytes
 constexpr std::uint64_t overlapping_chunks = 128;
 constexpr std::uint64_t room_for_a_chunk(std::uint64_t bytes, std::uint64_t slot_size,
                                          std::uint64_t chunks = overlapping_chunks) noexcept {
     return std::min(round_up(std::max(bytes / chunks, min_chunk), smallest_slot), slot_size);
 }
-// Boxes to the device have fewer: a block waits for each chunk's fence and message behind the reads of all blocks (8 blocks
-// on an H100: 38 GB/s in chunks of 64 KiB, 48 of 128 KiB, 51 of 512 KiB). Lists were not measured.
+// Boxes to the device have fewer chunks: a block waits for each chunk's fence and message, which queue after the reads
+// of all blocks (8 blocks on an H100: 38 GB/s in chunks of 64 KiB, 48 of 128 KiB, 51 of 512 KiB). Lists were not
+// measured.
 constexpr std::uint64_t overlapping_chunks_to_device = 64;
-// A copy on the stream costs some microseconds, whatever its size, so there chunks are larger.
+// A copy-engine copy costs several microseconds regardless of its size, so its chunks are larger.
 constexpr std::uint64_t min_copied_chunk = std::uint64_t{128} << 10; // bytes
 constexpr std::uint64_t overlapping_copies = 16;
-// Chunks of the longest copy by copies. Longer ones would fill the queue of a stream with their operations.
+// The number of chunks of the longest copy-engine launch. Longer copies would fill the stream's queue with their
+// operations.
 constexpr std::uint64_t most_copies = 512;
 
-// The number of blocks of the staging kernel, which leaves most of the time to the threads. 8 blocks fill a host's
-// link. A thread that fills the slots of several blocks loses time moving between them. Threads that empty slots find
-// more full ones if there are more blocks than threads.
+// Returns the number of blocks of the staging kernel that leaves most of the time to the threads. 8 blocks saturate a
+// host link. A thread that fills the slots of several blocks loses time switching between them. Threads that empty
+// slots find more full slots if there are more blocks than threads.
 // H200, 4 threads, to the device: 36 GB/s with 4 blocks, 26 GB/s with 8; to the host: 50 and 52 GB/s. With 8 threads
 // and 8 blocks: 51 and 52 GB/s of 55.
 constexpr std::uint32_t blocks_for_threads(std::uint32_t threads, bool to_device) noexcept {
@@ -67,11 +69,11 @@ constexpr std::uint32_t blocks_for_threads(std::uint32_t threads, bool to_device
     return std::clamp(to_device ? threads : 2 * threads, 1U, enough);
 }
 
-// At most so many blocks serve a copy on one device.
+// The maximum number of blocks that serve a copy on one device.
 constexpr std::uint32_t max_staged_blocks = 16;
 static_assert(max_staged_blocks <= gpu::max_ring_blocks);
 
-// How many of them each device has where several serve a copy over their links.
+// The number of blocks on each device if several devices serve a copy over their links.
 constexpr std::uint32_t blocks_on_each_link(std::uint32_t blocks, std::uint32_t links) noexcept {
     return std::min({blocks, max_staged_blocks, gpu::max_ring_blocks / links});
 }
@@ -79,26 +81,26 @@ static_assert(blocks_on_each_link(40, 1) == 16 && blocks_on_each_link(16, 3) == 
 
 class staging {
 public:
-    // `slot_size` excludes the margin, is at least smallest_slot, and a multiple of 256.
+    // `slot_size` excludes the margin. It must be at least smallest_slot and a multiple of 256.
     staging(const staged_box &box, std::uint64_t slot_size) noexcept;
     // The list must outlive this object.
     staging(const staged_list &list, bool to_device) noexcept;
 
     std::uint64_t chunk_count() const noexcept { return chunk_count_; }
-    std::uint64_t chunk_size() const noexcept { return chunk_size_; } // maximum bytes
+    std::uint64_t chunk_size() const noexcept { return chunk_size_; } // maximum, in bytes
     staged_chunk chunk(std::uint64_t index) const noexcept;
     std::uint64_t bytes_before(std::uint64_t index) const noexcept; // total bytes of the chunks before this one
     bool to_device() const noexcept { return box_.to_device; }
     const staged_list *list() const noexcept { return list_; } // null for a box
     const staged_box &box() const noexcept { return box_; }
-    const gpu::box_end &slot() const noexcept { return slot_; } // its pitches; the address is 0
-    // The offset of a row of `end` from its first row.
+    const gpu::box_end &slot() const noexcept { return slot_; } // only pitches; the address is 0
+    // Returns the offset of a row of `end` from its first row.
     std::uint64_t offset(const gpu::box_end &end, std::uint64_t row) const noexcept {
         return row / box_.height * end.slice_pitch + row % box_.height * end.row_pitch;
     }
 
     gpu::kernel kernel() const noexcept;
-    // The kernel's parameters, all but the record and whether it is shared.
+    // The kernel's parameters, except the record and whether it is shared.
     gpu::ring_parameters parameters() const noexcept;
 
 private:
@@ -108,7 +110,7 @@ private:
     const staged_list *list_ = nullptr;
     gpu::box_end slot_ = {};
     bool by_rows_ = false;
-    std::uint64_t per_row_ = 1, part_ = 0; // chunks of a long row, and the bytes of one
+    std::uint64_t per_row_ = 1, part_ = 0; // chunks per long row, and bytes per chunk
     std::uint64_t rows_per_chunk_ = 1;
     std::uint64_t chunk_count_, chunk_size_;
 };

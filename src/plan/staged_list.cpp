@@ -26,7 +26,7 @@ bool staged_list::take(staged_cursor &from, std::uint64_t bytes, std::uint64_t s
 }
 
 bool staged_list::cut(std::uint64_t bytes, std::uint64_t slot_size) noexcept {
-    // A part of a long piece that is not worth a record: the next chunk takes it.
+    // A part of a long piece that does not justify a record: the next chunk includes it.
     constexpr std::uint64_t least_part = 4096 / window_bytes;
     const std::uint64_t around_pieces = 2 * window_bytes * pieces_.size(); // records, and windows that are not full
     const std::uint64_t room = room_for_a_chunk(bytes + around_pieces, slot_size) / window_bytes;

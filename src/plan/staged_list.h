@@ -1,6 +1,7 @@
-// Cuts many pieces, all between host memory and one device in one direction, into chunks for slots of a staging buffer.
-// A chunk holds whole pieces, and parts of long ones. Its slot begins with a table of gpu::staged_record. Behind it lie
-// the bytes in windows of 16, as they lie on the device: a piece begins in a new window.
+// Divides many pieces, all between host memory and one device in one direction, into chunks for slots of a staging
+// buffer. A chunk consists of whole pieces and parts of long pieces. Its slot starts with a table of
+// gpu::staged_record. The table is followed by the bytes in windows of 16, aligned as on the device: each piece starts
+// in a new window.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +12,17 @@
 namespace ferry {
 
 struct staged_piece {
-    std::uint64_t device, host, size; // addresses, as the device and the host have them; bytes, not 0
+    std::uint64_t device, host, size; // device and host address; bytes, not 0
 };
 
 constexpr std::uint64_t window_bytes = 16;
-static_assert(sizeof(gpu::staged_record) == window_bytes, "the windows behind the table are aligned");
+static_assert(sizeof(gpu::staged_record) == window_bytes, "the windows after the table are aligned");
 
 constexpr std::uint64_t windows_of(std::uint64_t device, std::uint64_t size) noexcept {
     return (device % window_bytes + size + window_bytes - 1) / window_bytes;
 }
 
-// Where a list is to continue.
+// The position at which a list continues.
 struct staged_cursor {
     const staged_piece *piece, *end;
     std::uint64_t done = 0; // bytes of the piece
@@ -31,21 +32,22 @@ class staged_list {
 public:
     explicit staged_list(const allocator &memory) noexcept : pieces_(memory), chunks_(memory) {}
 
-    // Takes pieces from the cursor on, up to `bytes`, and cuts them into chunks. False where memory runs out.
+    // Takes up to `bytes` of pieces, starting at the cursor, and divides them into chunks. Returns false if memory runs
+    // out.
     [[nodiscard]] bool take(staged_cursor &from, std::uint64_t bytes, std::uint64_t slot_size) noexcept;
 
     struct chunk {
-        std::uint64_t piece, done;  // the first piece, and how many of its bytes the chunks before hold
-        std::uint64_t bytes_before; // of the chunks before
+        std::uint64_t piece, done;  // the first piece, and how many of its bytes are in earlier chunks
+        std::uint64_t bytes_before; // in earlier chunks
         std::uint32_t records, windows;
     };
-    std::uint64_t chunk_count() const noexcept { return chunks_.size() - 1; } // not before take()
+    std::uint64_t chunk_count() const noexcept { return chunks_.size() - 1; } // only valid after take()
     const chunk &operator[](std::uint64_t index) const noexcept { return chunks_[index]; }
     std::uint64_t bytes_of(std::uint64_t index) const noexcept {
         return chunks_[index + 1].bytes_before - chunks_[index].bytes_before;
     }
 
-    // Calls part(piece, record) for each piece or part of one in the chunk.
+    // Calls part(piece, record) for each piece, or part of a piece, in the chunk.
     template <class Part> void for_each_part(std::uint64_t index, const Part &part) const noexcept {
         const chunk &of = chunks_[index];
         std::uint64_t left = bytes_of(index), done = of.done, window = 0;
@@ -62,7 +64,7 @@ private:
     bool cut(std::uint64_t bytes, std::uint64_t slot_size) noexcept;
 
     growing<staged_piece> pieces_;
-    growing<chunk> chunks_; // and the end of the last one
+    growing<chunk> chunks_; // plus the end of the last chunk
 };
 
 } // namespace ferry

@@ -9,7 +9,7 @@ namespace ferry {
 [[gnu::hot]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
                             CUstream stream) noexcept;
 
-// Reports what run_copy would do in the present state. Nothing is copied.
+// Reports what run_copy would do in the current state. Copies nothing.
 [[gnu::cold]] error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
                                  ferry_explanation &found) noexcept;
 

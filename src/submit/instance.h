@@ -19,7 +19,7 @@ struct ferry_instance : ferry::machine {
 namespace ferry {
 
 constexpr error null_argument = {.status = FERRY_ERROR_INVALID_ARGUMENT};
-// The driver's status in the child of a fork, for calls that may not reach the driver, or where the driver does not
+// The driver's status in a forked child, for calls that must not reach the driver, or for which the driver does not
 // report it.
 constexpr std::int32_t no_driver_in_child = to_status(CUDA_ERROR_NOT_INITIALIZED);
 
@@ -30,7 +30,7 @@ inline error check_device(const ferry_instance &instance, std::int32_t device) n
                   static_cast<std::uint64_t>(device));
 }
 
-// The context ferry uses for `device`, made current for the scope.
+// Makes the context that ferry uses for `device` current for the scope.
 inline error enter_device(ferry_instance &instance, std::int32_t device, context_scope &scope,
                           CUcontext &context) noexcept {
     if (error failed = check_device(instance, device)) return failed;
@@ -43,8 +43,8 @@ inline error enter_device(ferry_instance &instance, std::int32_t device, context
     return enter_device(instance, device, scope, context);
 }
 
-// Makes a context current for work that may run in any: the stream's context, or for the default streams the current
-// one, else that of device 0.
+// Makes a context current for work that can run in any context: the stream's context, or for the default streams the
+// current context, or else the context of device 0.
 inline error enter_any(ferry_instance &instance, CUstream stream, context_scope &scope) noexcept {
     context_choice choice;
     if (error failed = choose_context(instance.cu, instance.contexts, stream, -1, choice)) return failed;

@@ -1,17 +1,17 @@
-// Draws the consequences of a failed call for staged copies in flight.
+// Handles the consequences of a failed call for staged copies in flight.
 #pragma once
 
 #include "submit/instance.h"
 
 namespace ferry {
 
-// If the status reports a dead context, asks each context with staged copies in flight whether it has died, and ends
-// the copies of those that have. The status alone proves nothing: it may be about another context.
+// If the status reports a dead context, queries each context with staged copies in flight whether it has died, and ends
+// the copies of dead contexts. The status alone proves nothing, because it may refer to another context.
 inline void note_error(ferry_instance &instance, const error &failed) noexcept {
     if (means_dead_context(failed.status)) instance.staging.lose_dead();
 }
 
-// As note_error, and returns the status.
+// Same as note_error, and returns the status.
 inline std::int32_t noted(ferry_instance &instance, std::int32_t status) noexcept {
     if (status) note_error(instance, {.status = status});
     return status;

@@ -11,7 +11,7 @@ namespace ferry {
 
 namespace {
 
-// From malloc, because the call may come after the instance has ended.
+// Allocated by malloc, because the call may be made after the instance was closed.
 struct notification {
     void (*done)(void *user, std::int32_t status);
     void *user;

@@ -13,16 +13,16 @@ struct ferry_ticket {
 
     ferry_instance &instance;
     CUevent passed = nullptr;  // recorded after the work; null for an empty copy
-    ferry::context_name owner; // of the event
+    ferry::context_name owner; // context of the event
     bool is_staged = false;    // the copy is staged as a whole
     ferry::staged_progress progress;
     std::atomic<std::uint64_t> bytes_done_at_query = 0; // bytes that had arrived at the last query
     std::int32_t route = FERRY_ROUTE_NONE;
     std::uint64_t total = 0; // bytes
-    // Contexts of other devices that had a part in the work, until they have been looked at after its end: the stream
-    // passes also if one of them has died and left bytes behind. Then `status_of_others`.
+    // Contexts of other devices that took part in the work, until they have been checked after its end: the stream
+    // completes even if one of them has died without copying all bytes. Checked by `status_of_others`.
     ferry::context_name others[8];
-    std::uint64_t unnamed = 0; // devices, as bits, for whose contexts there was no room
+    std::uint64_t unnamed = 0; // bit mask of devices for whose contexts there was no space
     std::atomic<std::uint32_t> other_count = 0;
     std::atomic<std::int32_t> status_of_others = FERRY_SUCCESS;
     ferry_ticket *previous = nullptr, *next = nullptr;
@@ -49,10 +49,10 @@ private:
     chain<ferry_ticket> free_;
 };
 
-// As run_copy, asynchronously on a stream.
+// Same as run_copy, asynchronously on a stream.
 error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream,
                            ferry_ticket *&ticket) noexcept;
-// A ticket for the work enqueued on the stream so far.
+// Creates a ticket for the work that is on the stream now.
 error make_ticket(ferry_instance &instance, CUstream stream, ferry_ticket *&ticket) noexcept;
 error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept;
 // Waits until the copy is complete, and returns its status.

@@ -15,7 +15,7 @@ struct call_notes {
     CUcontext context = nullptr;
 };
 
-thread_local call_notes *running = nullptr; // of the call that the thread is in
+thread_local call_notes *running = nullptr; // notes of the call that the thread is in
 
 constexpr std::uint64_t between_looks_ns = 50'000;
 
@@ -70,8 +70,8 @@ bool tracer::start_thread() noexcept {
     return thread_.start([](void *self) { static_cast<tracer *>(self)->look_for_ends(); }, this, traits_);
 }
 
-// The stream's context is current. There is no event at the end if the stream is being captured, or something is not to
-// be had.
+// The stream's context must be current. The end is not traced if the stream is being captured, or an event or memory is
+// not available.
 void tracer::watch(const ferry_trace_event &event, CUcontext context) noexcept {
     if (refuse_events_under_capture(cu_, event.stream)) return;
     void *const place = memory_.allocate(sizeof(watched), alignof(watched));
@@ -95,7 +95,7 @@ bool tracer::lives(const context_name &context) const noexcept {
     return contexts_.retains(context.handle) || may_live(cu_, context);
 }
 
-// An event must not be named once its context has ended: another event may have its handle.
+// An event must not be passed to the driver after its context has ended, because another event may have its handle.
 tracer::progress tracer::query(watched &one) const noexcept {
     if (!lives(one.made_in)) return progress::unknown;
     one.event.status = to_status(cu_.cuEventQuery(one.passed));
@@ -104,13 +104,14 @@ tracer::progress tracer::query(watched &one) const noexcept {
     return one.event.status && !lives(one.made_in) ? progress::unknown : progress::over;
 }
 
-// Without the mutex, because the program's function may call ferry.
+// Runs without the mutex, because the program's function may call ferry.
 void tracer::end(watched &one, progress seen) noexcept {
     if (seen == progress::over) tell(one.event, FERRY_PHASE_DONE);
     drop(one, false);
 }
 
-// The mutex is held while an event is named, so that retire() finds every call of its context in one of the chains.
+// The mutex is locked while an event is passed to the driver, so that retire() finds every call of its context in one
+// of the chains.
 void tracer::look_for_ends() noexcept {
     const relaxed_capture_mode relaxed(cu_); // queries must not break captures of the program's threads
     std::unique_lock lock(mutex_);

@@ -1,4 +1,4 @@
-// The program's trace: what it is told of each call that copies or fills.
+// The program's trace: the events that the program receives for each call that copies or fills.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace ferry {
 
-// What a call was asked for.
+// The request of a call.
 struct traced_call {
     std::int32_t kind; // FERRY_TRACE_*
     copy_form form;
@@ -25,13 +25,13 @@ struct traced_call {
     std::uint64_t count;
 };
 
-// Of a box whose height and depth 0 count as 1.
+// Returns the size of a box, in which a height or depth of 0 counts as 1.
 constexpr std::uint64_t bytes_of(std::uint64_t width, std::uint64_t height, std::uint64_t depth) noexcept {
     return width * (height ? height : 1) * (depth ? depth : 1);
 }
 
-// Learns from driver events when streams have passed: a thread asks for them in turn. A callback on the stream would
-// hold it up, and wait behind the program's own.
+// Detects the completion of streams with driver events, which a thread queries in rotation. A callback on the stream
+// would delay it, and would wait for the program's own callbacks.
 class tracer {
 public:
     tracer(const driver_table &cu, device_contexts &contexts, const allocator &memory) noexcept
@@ -42,21 +42,21 @@ public:
     }
     explicit operator bool() const noexcept { return call_ != nullptr; }
 
-    // Runs `run` and tells the program about it.
+    // Runs `run` and reports it to the program.
     [[gnu::cold, gnu::noinline]] error run(const traced_call &call, function_ref<error()> run) noexcept;
-    // Adds what a step of the running call has enqueued to the call's event.
+    // Adds the work that a step of the running call has enqueued to the call's event.
     [[gnu::cold, gnu::noinline]] void note(route_kind route, CUcontext context) const noexcept;
-    // Waits for the calls whose events were made in `context`, reports them, and destroys their events. Called before the
-    // context is destroyed, because the events end with it.
+    // Waits for the calls whose events were created in `context`, reports them, and destroys their events. Must be
+    // called before the context is destroyed, because the events end with it.
     void retire(CUcontext context) noexcept;
-    // Tells what streams have passed by now, and ends the thread.
+    // Reports the calls that have completed by now, and ends the thread.
     void close() noexcept;
 
 private:
     struct watched {
         ferry_trace_event event;
         CUevent passed;
-        context_name made_in; // `passed`
+        context_name made_in; // context of `passed`
         watched *previous, *next;
     };
 
@@ -77,9 +77,9 @@ private:
     void *user_ = nullptr;
     std::uint32_t phases_ = 0; // FERRY_PHASE_*
     std::atomic<std::uint64_t> calls_ = 0;
-    std::mutex mutex_; // guards the rest
+    std::mutex mutex_; // guards all members below
     std::condition_variable arrived_;
-    chain<watched> watched_, looked_at_, still_running_; // the thread moves calls from one to the next, then back
+    chain<watched> watched_, looked_at_, still_running_; // the thread moves calls from one chain to the next, and back
     thread_traits traits_{.name = "ferry-trace"};
     worker_thread thread_;
     bool is_closing_ = false;
