@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from ctypes import CDLL, byref, create_string_buffer, sizeof
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Any, Final
 
 from . import native
 
@@ -62,8 +63,23 @@ def failed(library: CDLL, status: int, info: native.ferry_error_info | None = No
 _FOLDER: Final = __file__.removesuffix(Path(__file__).name)
 
 
+class Held(list[Any]):
+    """The views and buffers that a block uses. If the block raises, the exception and its traceback keep none of them.
+
+    A block costs about 0.5 us. Calls that programs make in loops catch the exception and call `let_go` themselves.
+    """
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, why: BaseException | None, where: TracebackType | None) -> None:
+        if why is not None:
+            self.clear()
+            let_go(why)
+
+
 def let_go(why: BaseException) -> None:
-    """Empties the package's own frames in a traceback: an exception that the program keeps keeps no array."""
+    """Clears the package's own frames in a traceback, so that a kept exception keeps no array alive."""
     trace = why.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename.startswith(_FOLDER):

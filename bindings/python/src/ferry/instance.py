@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from . import library as libraries
 from . import native
-from .errors import ArgumentError, ClosedError, Error, failed, let_go, may_have_enqueued, new_error_info
+from .errors import ArgumentError, ClosedError, Error, Held, failed, let_go, may_have_enqueued, new_error_info
 from .handles import Opened, Owner, Part, int32, part, uint32, whole
 from .memory import DeviceArray, PinnedArray
 from .plans import Plan, Plans, joined
@@ -301,25 +301,14 @@ class Instance(Owner):
     def copy_pieces(self, destinations: Any, sources: Any, sizes: Any, stream: Any = None) -> None:
         """Enqueues sizes[i] bytes from sources[i] to destinations[i]: three arrays of uint64 with addresses and sizes,
         such as NumPy's. The caller keeps the memory alive."""
-        kept: list[Any] = []
-        try:
-            given = (("destinations", destinations), ("sources", sources), ("sizes", sizes))
-            addresses: list[int] = []
-            count = None
-            for name, array in given:
-                address, length, one = numbers(array, name)
-                kept.append(one)
-                addresses.append(address)
-                if count is None:
-                    count = length
+        with Held() as held:
+            for name, array in (("destinations", destinations), ("sources", sources), ("sizes", sizes)):
+                held.append(numbers(array, name))
+                length, count = held[-1][1], held[0][1]
                 if length != count:
                     raise ArgumentError(f"{name} has {length} elements, destinations {count}", field=name)
+            addresses = [address for address, *_ in held]
             self.call("ferry_copy_pieces_async", *addresses, count, 0, handle_of(stream), error=True)
-        except BaseException as why:
-            kept.clear()
-            one = None
-            let_go(why)
-            raise
 
     def batch(self, stream: Any = None, check_overlap: bool = False) -> Batch:
         """Collects copies in a `with` statement and makes them together at its end: on `stream`, or complete at the
@@ -329,39 +318,26 @@ class Instance(Owner):
     def prepare(self, pairs: Any, stream: Any = None) -> Prepared:
         """Checks and plans a batch once, for streams of the device of `stream`. `pairs` are (source, destination)."""
         plans: list[Plan] = []
-        owners: list[Any] = []
-        try:
+        with Held() as owners:
             for source, destination in pairs:
-                one, other = keyed(source), keyed(destination)
-                owners += (one, other)
-                plans.append(self._plans.of(one, other, 0))
+                owners += (keyed(source), keyed(destination))
+                plans.append(self._plans.of(owners[-2], owners[-1], 0))
             return Prepared(self, plans, owners, handle_of(stream))
-        except BaseException as why:
-            owners.clear()
-            one = other = None
-            let_go(why)
-            raise
 
     def fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None) -> None:
         """Fills device or pinned memory with a byte, or a pattern of 1, 2, 4, 8 or 16 bytes, whatever the shape.
         Returns when the bytes are there, or enqueues on `stream`. The caller keeps the array alive."""
-        one = view(destination)
-        try:
-            for filled in _fills(one, pattern):
+        with Held([view(destination)]) as held:
+            for filled in _fills(held[0], pattern):
                 if stream is None:
                     self.call("ferry_fill", byref(filled), error=True)
                 else:
                     self.call("ferry_fill_async", byref(filled), handle_of(stream), error=True)
-        except BaseException as why:
-            del one
-            let_go(why)
-            raise
 
     def explain_fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None) -> Explanation:
         """What fill() would do. A fill that needs several descriptors is explained by its first."""
-        one = view(destination)
-        try:
-            fills = list(_fills(one, pattern))
+        with Held([view(destination)]) as held:
+            fills = list(_fills(held[0], pattern))
             if not fills:
                 raise ArgumentError("there is nothing to fill", side="destination", field="shape")
             info = native.ferry_explanation(struct_size=sizeof(native.ferry_explanation))
@@ -370,17 +346,12 @@ class Instance(Owner):
             else:
                 self.call("ferry_fill_explain_async", byref(fills[0]), handle_of(stream), byref(info), error=True)
             return self._explanation(info, len(fills), "fills")
-        except BaseException as why:
-            del one
-            let_go(why)
-            raise
 
     def explain(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> Explanation:
         """What copy(), or with a stream copy_async(), would do. A copy that needs several descriptors is explained by
         its first."""
-        one, other = view(source), view(destination)
-        try:
-            plan = Plan(one, other, flags)
+        with Held([view(source), view(destination)]) as held:
+            plan = Plan(held[0], held[1], flags)
             if not plan.count:
                 raise ArgumentError("there is nothing to copy", side="source", field="shape")
             info = native.ferry_explanation(struct_size=sizeof(native.ferry_explanation))
@@ -389,10 +360,6 @@ class Instance(Owner):
             else:
                 self.call("ferry_copy_explain_async", plan.address, handle_of(stream), byref(info), error=True)
             return self._explanation(info, plan.count, "copies")
-        except BaseException as why:
-            del one, other
-            let_go(why)
-            raise
 
     def _explanation(self, info: Any, count: int, what: str) -> Explanation:
         line = create_string_buffer(self.library.ferry_explanation_format(byref(info), None, 0) + 1)
