@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ferry
+from conftest import WithDLPack
 from ferry import dtypes
 
 NUMPY = sorted({np.dtype(kind).newbyteorder(order).str for kind in np.sctypeDict.values() for order in "<>"
@@ -334,17 +335,6 @@ def test_read_only_tensors_and_copies_of_tensors_are_sources_only(gpu, flags):
         gpu.copy(bytes(8), one)
 
 
-class OnlyDLPack:
-    def __init__(self, wrapped):
-        self.wrapped = wrapped
-
-    def __dlpack__(self, **given):
-        return self.wrapped.__dlpack__(**given)
-
-    def __dlpack_device__(self):
-        return self.wrapped.__dlpack_device__()
-
-
 def test_read_only_arrays_of_numpy_are_sources(gpu):
     held, got = np.arange(8.0), np.zeros(8)
     try:
@@ -352,10 +342,10 @@ def test_read_only_arrays_of_numpy_are_sources(gpu):
     except TypeError:
         pytest.skip("needs NumPy 2.1")
     held.flags.writeable = False
-    gpu.copy(OnlyDLPack(held), got)
+    gpu.copy(WithDLPack(held), got)
     assert np.array_equal(held, got)
     with pytest.raises(ferry.ArgumentError, match="the destination is read-only"):
-        gpu.copy(got, OnlyDLPack(held))
+        gpu.copy(got, WithDLPack(held))
 
 
 def test_capsules_that_cannot_be_read_are_refused(gpu):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ferry
+from conftest import WithDLPack
 from ferry import dtypes
 
 
@@ -23,18 +24,6 @@ class WithInterface:
 class WithCudaInterface:
     def __init__(self, wrapped, **changed):
         self.__cuda_array_interface__ = {**wrapped.__cuda_array_interface__, **changed}
-
-
-class WithDLPack:
-    """Shows only DLPack of an array."""
-    def __init__(self, wrapped):
-        self.wrapped = wrapped
-
-    def __dlpack__(self, **given):
-        return self.wrapped.__dlpack__(**given)
-
-    def __dlpack_device__(self):
-        return self.wrapped.__dlpack_device__()
 
 
 def holders():
