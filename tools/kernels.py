@@ -2,12 +2,13 @@
 """Builds the GPU kernels in the forms that the library contains.
 
 kernels.py ptx NVCC               makes src/kernels/ferry_kernels.ptx, which is kept in the tree
-kernels.py check NVCC             checks that the kept file matches the sources; exits with 77 (skipped) where another
-                                  release of nvcc made the file
+kernels.py check [NVCC]           checks that the kept file was made from the current sources; if NVCC is the release
+                                  that made the file, also that it makes the same file
 kernels.py native PTXAS FATBINARY NATIVE PORTABLE
                                   writes two images: native code for current GPUs, and the PTX
 kernels.py embed IMAGE... OUTPUT  writes the PTX, as text or image, and the image of native code, if any, as C++
 """
+import hashlib
 import re
 import subprocess
 import sys
@@ -23,7 +24,21 @@ LANGUAGE = "6.3"
 # src/device/kernels.cpp knows which GPUs these serve. ptxas 12.8 or newer knows them all.
 NATIVE = ["80", "90"]
 MARK = "ferry kernels"
-SKIPPED = 77
+
+
+def hash_of_sources():
+    """Returns a hash of the code that nvcc compiles, without comments, assertions and white space."""
+    codes = {}
+
+    def read(file):
+        if file not in codes:
+            text = file.read_text()
+            codes[file] = re.sub(r"//.*|/\*(?s:.*?)\*/|static_assert\([^;]*;|\s", "", text)
+            for name in re.findall(r'^#include "(.*)"', text, flags=re.M):
+                read(SOURCE / name)
+
+    read(SOURCE / "kernels" / "ferry_kernels.cu")
+    return hashlib.sha256("".join(codes[file] for file in sorted(codes)).encode()).hexdigest()[:16]
 
 
 def generate(nvcc):
@@ -40,20 +55,21 @@ def generate(nvcc):
     text = re.sub(r'^\s*\.pragma "used_bytes_mask[^"]*";$', "", text, flags=re.M)
     lines = [line.rstrip() for line in text.splitlines()]
     body = "\n".join(line for line in lines if line)
-    return release, f"// Made by tools/dev kernels with nvcc, {release}.\n{body}\n"
+    return release, (f"// Made by tools/dev kernels with nvcc, {release}.\n"
+                     f"// Hash of the sources: {hash_of_sources()}\n{body}\n")
 
 
-def check(nvcc):
-    release, text = generate(nvcc)
+def check(nvcc=None):
     kept = PTX.read_text()
-    if kept == text:
-        print("current, made with", release)
-        return 0
-    if release not in kept.splitlines()[0]:
-        print("skipped: nvcc is", release, "but the file was made with:", kept.splitlines()[0])
-        return SKIPPED
-    print(f"{PTX} does not match the sources: run tools/dev kernels")
-    return 1
+    made_by, made_from = kept.splitlines()[:2]
+    is_current = made_from.endswith(hash_of_sources())
+    if is_current and nvcc:
+        release, text = generate(nvcc)
+        if release in made_by:
+            is_current = kept == text
+            made_by += " Made again: the same file." if is_current else ""
+    print(made_by if is_current else f"{PTX} does not match the sources: run tools/dev kernels")
+    return not is_current
 
 
 def number_registers(function):
@@ -98,7 +114,7 @@ def native(ptxas, fatbinary, native_image, portable_image):
 
 
 def short_ptx():
-    return shorten(PTX.read_text()).encode()
+    return shorten(re.sub(r"^// Hash .*\n", "", PTX.read_text(), flags=re.M)).encode()
 
 
 def as_numbers(portable, native=b""):
