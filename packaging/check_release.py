@@ -90,11 +90,13 @@ def files():
 
 
 def source(work):
-    """The files of the commit and no others. ferry is built from them alone."""
+    """The files of the commit, the generated files of the bindings, and no others. ferry is built from them alone."""
     unpacked = unpack(folder / f"ferry-{version}.tar.xz", work)
+    generated = [f"bindings/{file}" for file in ("csharp/FerryNative.cs", "python/src/ferry/native.py",
+                                                 "rust/ferry-sys/generated.rs", "zig/ferry.zig")]
     if (root / ".git").exists():
         same("source", (str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if not path.is_dir()),
-             run("git", "-C", root, "ls-tree", "-r", "--name-only", "HEAD").splitlines())
+             generated + run("git", "-C", root, "ls-tree", "-r", "--name-only", "HEAD").splitlines())
     run("meson", "setup", work / "build", unpacked, "-Doptimization=0", "-Ddefault_library=shared", "-Dtests=disabled",
         "-Dtools=disabled", "-Dexamples=disabled", f"--prefix={work}/installed", "--libdir=lib")
     run("ninja", "-C", work / "build")

@@ -1,91 +1,178 @@
 #!/usr/bin/env python3
-"""Describes ferry.h for programs: describe.py [--check] HEADER DESCRIPTION DECLARATIONS
+"""Describes ferry.h for programs: describe.py HEADER [DESCRIPTION DECLARATIONS]
 
-DESCRIPTION (JSON) has all constants, structs, callbacks and functions, with what the header's comments say about each.
-DECLARATIONS is the header without comments and directives, for parsers such as the parsers of cffi and LuaJIT.
-With --check nothing is written, and the script fails if the files are not what it would write. Needs the Python package
-libclang. docs/languages.md explains the description.
+Writes DESCRIPTION (JSON) with all constants, structs, callbacks and functions, and what the header's comments say about
+each. Writes DECLARATIONS, the header without comments and directives, for parsers such as cffi and LuaJIT.
+docs/languages.md explains both. Without these two files, the script prints the description. The generators of the
+bindings import `describe` instead.
+
+The script reads the C that ferry.h consists of: macros with numbers, structs of scalars, arrays, pointers and other
+structs, and functions. It fails on anything else. tests/abi/description.py compares the description with a C compiler.
 """
 import json
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple, Optional
 
-try:
-    import clang.cindex as clang
-    from clang.cindex import CursorKind, TokenKind, TypeKind
-except ImportError:
-    print("skipped: needs the Python package libclang")
-    sys.exit(77)
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "docs"))
+ROOT = Path(__file__).resolve().parent.parent
+HEADER = ROOT / "include/ferry/ferry.h"
+sys.path.insert(0, str(ROOT / "docs"))
 from labels import LABELS, defaults_of, split, values_of, with_common_errors, words  # noqa: E402
 
-# The header's own includes: the types that it needs, as 64-bit processors have them.
-SYSTEM_HEADERS = {
-    "stddef.h": "typedef unsigned long size_t;\n",
-    "stdint.h": "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned uint32_t;\n"
-                "typedef long long int64_t; typedef unsigned long long uint64_t; typedef unsigned long uintptr_t;\n"}
+SIZES = {"char": 1, "uint8_t": 1, "float": 4, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8}
+POINTER_SIZE = 8
 HANDLES = {"CUctx_st": "CUcontext", "CUstream_st": "CUstream", "CUevent_st": "CUevent", "CUarray_st": "CUarray",
            "CUmipmappedArray_st": "CUmipmappedArray", "CUmemPoolHandle_st": "CUmemoryPool",
            "CUextMemory_st": "CUexternalMemory", "CUextSemaphore_st": "CUexternalSemaphore"}
 
 
-def parse(header):
-    folder = header.parent / "system"  # exists only for the parser
-    unit = clang.Index.create().parse(
-        str(header), ["-std=c99", "--target=x86_64-linux-gnu", "-nostdinc", f"-I{folder}", "-fparse-all-comments"],
-        [(str(folder / name), text) for name, text in SYSTEM_HEADERS.items()],
-        clang.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD)
-    problems = [str(one) for one in unit.diagnostics]
-    if problems:
-        sys.exit("\n".join(problems))
-    return unit, [cursor for cursor in unit.cursor.get_children()
-                  if cursor.location.file and cursor.location.file.name == str(header)]
+# ---- Reading C
+
+class Variable(NamedTuple):
+    """A field or a parameter. A pointer to a function has `returns` and `parameters`."""
+    name: str
+    type: str  # of an array: the type of its elements
+    count: Optional[str] = None  # the number of elements of an array
+    returns: str = ""
+    parameters: tuple = ()
+    comment: str = ""
+
+
+class Declaration(NamedTuple):
+    """A struct with its fields, or a function with its parameters."""
+    name: str
+    variables: list
+    comment: str  # the comment before it, if only white space is between
+    line: int
+    returns: str = ""
+
+
+class Constant(NamedTuple):
+    name: str
+    value: str
+    comment: str
+    line: int
+
+
+class Header:
+    """What a header declares, in its order."""
+
+    def __init__(self, text):
+        self.text = text
+        self.comments = {match.end(): match for match in re.finditer(r"/\*.*?\*/", text, flags=re.S)}
+        # The code is at the same offsets as in the text.
+        self.code = re.sub(r"/\*.*?\*/", lambda match: re.sub(r"[^\n]", " ", match[0]), text, flags=re.S)
+        self.constants = [self.constant(match) for match in
+                          re.finditer(r"^#define (FERRY_(?!API\b)\w+)((?:.*\\\n)*.*)$", self.code, flags=re.M)
+                          if match[2].strip()]  # the guard of the header has no value
+        self.code = re.sub(r"^#ifdef __cplusplus\n.*?^#endif$", self.blank, self.code, flags=re.M | re.S)
+        self.code = re.sub(r"^[ \t]*#(?:.*\\\n)*.*$", self.blank, self.code, flags=re.M)
+        names = set(re.findall(r"\bstruct (\w+)", self.code))
+        self.structs = [self.struct(match) for match in self.take(r"(?:typedef )?struct (\w+) \{(.*?)\}(?: (?:\1))?;")]
+        self.functions = [self.function(match) for match in self.take(r"FERRY_API ([^;]*?)(\w+)\(([^;]*)\);")]
+        self.opaque = sorted(names - {one.name for one in self.structs})
+        self.take(r"struct \w+;|typedef struct (\w+) \1;")
+        if self.code.strip():
+            sys.exit(f"cannot read this: {self.code.split(';')[0].strip()}")
+
+    def blank(self, match):
+        return re.sub(r"[^\n]", " ", match[0])
+
+    def take(self, pattern):
+        """Finds declarations and removes them from the code."""
+        found = list(re.finditer(rf"^{pattern}", self.code, flags=re.M | re.S))
+        self.code = re.sub(rf"^{pattern}", self.blank, self.code, flags=re.M | re.S)
+        return found
+
+    def line_of(self, offset):
+        return self.text.count("\n", 0, offset) + 1
+
+    def comment_before(self, start):
+        """The comment before a declaration, unless it is behind code in a line."""
+        comment = self.comments.get(len(self.text[:start].rstrip()))
+        if not comment or self.text[self.text.rfind("\n", 0, comment.start()) + 1:comment.start()].strip():
+            return ""
+        return comment[0]
+
+    def comment_after(self, end):
+        """The comment that begins in the line in which the code ends."""
+        comment = re.compile(r"[ \t]*(/\*.*?\*/)", flags=re.S).match(self.text, end)
+        return comment[1] if comment else ""
+
+    def constant(self, match):
+        value = match[2].replace("\\\n", " ")
+        return Constant(match[1], " ".join(value.split()), plain(self.comment_after(match.start() + len(match[0].rstrip()))),
+                        self.line_of(match.start()))
+
+    def struct(self, match):
+        fields = [variable(one[0][:-1])._replace(
+            comment=plain(self.comment_after(match.start(2) + one.end()) or
+                          self.comment_before(match.start(2) + one.start())))
+            for one in re.finditer(r"\w[^;]*;", match[2])]
+        return Declaration(match[1], fields, plain(self.comment_before(match.start())), self.line_of(match.start()))
+
+    def function(self, match):
+        parameters = [] if match[3] == "void" else [variable(one) for one in split_list(match[3])]
+        return Declaration(match[2], parameters, self.comment_before(match.start()), self.line_of(match.start()),
+                           type_of(match[1]))
+
+
+def split_list(text):
+    """Splits at the commas that are not in parentheses."""
+    return re.split(r",(?![^()]*\))", text)
+
+
+def type_of(text):
+    return re.sub(r"\bstruct (ferry_\w+)", r"\1", " ".join(text.split()))
+
+
+def variable(text):
+    """Reads a declaration such as `const char *name`, `uint64_t reserved[4]` or `void (*log)(void *user)`."""
+    text = type_of(text)
+    match = re.fullmatch(r"([^(]*)\(\*(\w+)\)\((.*)\)", text)
+    if match:
+        parameters = tuple(variable(one) for one in split_list(match[3]))
+        kind = f"{match[1]}(*)({', '.join(one.type for one in parameters)})"
+        return Variable(match[2], kind, returns=match[1].strip(), parameters=parameters)
+    match = re.fullmatch(r"([\w *]*[ *])(\w+)(?:\[(\w+)\])?", text)
+    if not match:
+        sys.exit(f"cannot read this: {text}")
+    return Variable(match[2], match[1].strip(), match[3])
 
 
 def plain(comment):
-    """The text of a comment. A line break stays where the next line begins a paragraph or a row of a table."""
+    """Returns the text of a comment. Keeps line breaks before paragraphs and rows of tables."""
     lines = [re.sub(r"^\s*\*? ?", "", line).rstrip() for line in comment[2:-2].strip().split("\n")]
     return re.sub(r"(?<=\S)\n(?! |\n|[\w,]+(?: [\w,]+)* {2,})", " ", "\n".join(lines)).strip()
 
 
 # ---- Constants
 
-def evaluate(tokens, known):
-    text = " ".join(str(known.get(token, token)) for token in tokens)
+def evaluate(value, known):
+    text = re.sub(r"\bFERRY_\w+", lambda match: str(known.get(match[0], match[0])), value)
     text = re.sub(r"\b(0x[0-9a-f]+|[0-9]+)u\b", r"\1", text, flags=re.I)
     if not re.fullmatch(r"[-0-9a-fx()|<~ ]+", text, flags=re.I):
-        sys.exit(f"cannot evaluate {' '.join(tokens)}")
-    return eval(text)  # digits and operators alone, as tested
+        sys.exit(f"cannot evaluate {value}")
+    return eval(text)  # only digits and operators, as checked
 
 
-def find_constants(unit, cursors, text):
-    """{group: its constants}, and {constant: its group}.
+def find_constants(header):
+    """Returns {group: its constants} and {constant: its group}.
 
-    A group has one type. Its name is the longest prefix that a comment names as FERRY_GROUP_*, or else one word. A
+    A group has one type. Its name is the longest prefix that a comment mentions as FERRY_GROUP_*, or else one word. A
     constant without such a prefix belongs to the group of the next constant. If constants with the same prefix have two
-    types, or are in two places, the larger set is the group, and each other set is a separate group.
+    types, or are in two places, the larger set is the group, and each constant of the other set is a group of its own.
     """
-    named = sorted(set(re.findall(r"\bFERRY_(?:[A-Z0-9]+_)+(?=\*)", text)), key=len, reverse=True)
-    tokens = list(unit.get_tokens(extent=unit.cursor.extent))
-    comment_in_line = {token.location.line: plain(token.spelling) for before, token in zip(tokens, tokens[1:])
-                       if token.kind == TokenKind.COMMENT and before.extent.end.line == token.location.line}
-    empty_lines = [number for number, line in enumerate(text.split("\n"), 1) if not line]
+    named = sorted(set(re.findall(r"\bFERRY_(?:[A-Z0-9]+_)+(?=\*)", header.text)), key=len, reverse=True)
+    empty_lines = [number for number, line in enumerate(header.text.split("\n"), 1) if not line]
     sets, known = {}, {}
-    for cursor in cursors:
-        if cursor.kind != CursorKind.MACRO_DEFINITION or cursor.spelling == "FERRY_API":
-            continue
-        own = [token.spelling for token in cursor.get_tokens()][1:]
-        if not own:
-            continue  # the guard of the header
-        name, value = cursor.spelling, evaluate(own, known)
-        known[name] = value
+    for name, text, comment, line in header.constants:
+        value = known[name] = evaluate(text, known)
         prefix = next((one for one in named if name.startswith(one)), re.match(r"FERRY_(?:[A-Z]+_)?", name)[0])[:-1]
-        kind = "uint32_t" if own[-1].lower().endswith("u") else "int32_t"
-        place = sum(line < cursor.location.line for line in empty_lines)
-        sets.setdefault((prefix, kind, place), []).append(
-            {"name": name, "value": value, "type": kind, "comment": comment_in_line.get(cursor.extent.end.line, "")})
+        kind = "uint32_t" if text.lower().rstrip(")").endswith("u") else "int32_t"
+        place = sum(empty < line for empty in empty_lines)
+        sets.setdefault((prefix, kind, place), []).append({"name": name, "value": value, "type": kind, "comment": comment})
     return named_groups(sets)
 
 
@@ -104,37 +191,29 @@ def named_groups(sets):
 
 # ---- Types
 
-def spelling(kind):
-    return re.sub(r"\bstruct (ferry_\w+)", r"\1", kind.spelling)
-
-
-def describe_callback(cursor, name, text, known, callbacks):
-    """Appends a function of the program, and those that it is given. `text` is what the comment says about it."""
-    kind = cursor.type.get_pointee()
-    result = {"name": name, "returns": spelling(kind.get_result()), "parameters": []}
+def describe_callback(function, name, text, known, callbacks):
+    """Appends a function of the program, and the functions among its parameters. `text` is its part of the comment."""
+    result = {"name": name, "returns": function.returns, "parameters": []}
     callbacks.append(result)
     if re.search(r"\bReturns 1 if\b", text):
         result["returns_is"] = "flag"
-    for one in (child for child in cursor.get_children() if child.kind == CursorKind.PARM_DECL):
-        described = {"name": one.spelling, "type": spelling(one.type)}
-        said = re.search(rf"`{one.spelling}`: ([^.]*)", text)
-        described.update(describe_value(one.spelling, said[1] if said else "", described["type"], known))
+    for one in function.parameters:
+        described = {"name": one.name, "type": one.type}
+        said = re.search(rf"`{one.name}`: ([^.]*)", text)
+        described.update(describe_value(one.name, said[1] if said else "", one.type, known))
         if described["type"] == "const char *":
             described["is"] = "text"
-        if is_callback(one.type):
-            described["callback"] = f"{name}.{one.spelling}"
+        if one.returns:
+            described["callback"] = f"{name}.{one.name}"
             describe_callback(one, described["callback"], "", known, callbacks)
         result["parameters"].append(described)
 
 
-def is_callback(kind):
-    return kind.kind == TypeKind.POINTER and kind.get_pointee().kind == TypeKind.FUNCTIONPROTO
-
-
 def describe_value(name, text, kind, known):
-    """What a comment says about the values of a field, a parameter or a result: the keys for it.
+    """Returns the keys that describe the values of a field, a parameter or a result.
 
-    `text` begins with this: constants, 0 or 1 (or "1: " with what that means), or the length of an array."""
+    `text` is its comment. It begins with constants, with 0 or 1 (or "1: " and a meaning), or with an array's length.
+    """
     groups, group_of = known
     if name == "status" or text.startswith("a status"):
         return {"constants": "FERRY_ERROR", "is": "status"}
@@ -160,86 +239,89 @@ def describe_value(name, text, kind, known):
     return {"count_of": owner[1]} if owner else {}
 
 
-def describe_struct(cursor, known, callbacks):
-    kind, about = cursor.type, plain(cursor.raw_comment or "/**/")
-    rows = dict(re.findall(r"^(\w+) {2,}(.*(?:\n +.*)*)", about, flags=re.M))  # of the table in the comment
-    fields = []
-    for field in kind.get_fields():
-        comment = plain(field.raw_comment) if field.raw_comment else ""
-        one = {"name": field.spelling, "type": spelling(field.type), "offset": kind.get_offset(field.spelling) // 8,
-               "size": field.type.get_size(), "comment": comment}
-        one.update(describe_value(field.spelling, comment, one["type"], known))
-        if field.type.kind == TypeKind.CONSTANTARRAY:
-            one["type"], one["count"] = spelling(field.type.element_type), field.type.element_count
+def describe_struct(struct, known, callbacks, structs):
+    rows = dict(re.findall(r"^(\w+) {2,}(.*(?:\n +.*)*)", struct.comment, flags=re.M))  # of the table in the comment
+    numbers = {one["name"]: one["value"] for group in known[0].values() for one in group}
+    fields, end, largest = [], 0, 1
+    for field in struct.variables:
+        size, align = (POINTER_SIZE,) * 2 if "*" in field.type else (SIZES.get(field.type),) * 2
+        if size is None:
+            size, align = next((one["size"], one["align"]) for one in structs if one["name"] == field.type)
+        count = field.count and int(numbers.get(field.count, field.count))
+        offset = -(-end // align) * align
+        end, largest = offset + size * (count or 1), max(largest, align)
+        one = {"name": field.name, "type": field.type, "offset": offset, "size": end - offset, "comment": field.comment}
+        one.update(describe_value(field.name, field.comment, "" if count else field.type, known))
+        if count:
+            one["count"] = count
             if one["type"] == "char":
                 one["is"] = "text"
-        if is_callback(field.type):
-            one["callback"] = f"{cursor.spelling}.{field.spelling}"
-            describe_callback(field, one["callback"], rows.get(field.spelling, ""), known, callbacks)
+        if field.returns:
+            one["callback"] = f"{struct.name}.{field.name}"
+            describe_callback(field, one["callback"], rows.get(field.name, ""), known, callbacks)
         fields.append(one)
-    return {"name": cursor.spelling, "size": kind.get_size(), "align": kind.get_align(),
+    return {"name": struct.name, "size": -(-end // largest) * largest, "align": largest,
             "has_struct_size": fields[0]["name"] == "struct_size" if fields else False,
-            "comment": about, "fields": fields}
+            "comment": struct.comment, "fields": fields}
 
 
 # ---- Functions
 
-def describe_parameter(parameter, names, nullable, versioned, text, known):
-    kind, name = parameter.type, parameter.spelling
-    one = {"name": name, "type": spelling(kind)}
-    is_pointer = kind.kind == TypeKind.POINTER
+def describe_parameter(parameter, names, nullable, versioned, text, known, opaque):
+    kind, name = parameter.type, parameter.name
+    target = kind[:-1].strip()  # of a pointer
+    one = {"name": name, "type": kind}
     one.update(describe_value(name, text, "void *" if text.startswith(("`", "as many")) else
-                              spelling(kind.get_pointee()) if is_pointer else one["type"], known))
+                              target if kind.endswith("*") else kind, known))
     if text and one.keys() <= {"name", "type"} or one.get("count", 0) not in [*names, *range(4096)]:
         sys.exit(f"the label Values says of {name}: {text}")
-    if not is_pointer:
+    if "*" not in kind:
         return one
-    target = kind.get_pointee()
-    base = target.get_canonical()
-    # A handle, an address and text are passed; what else is not const is filled by the call.
-    is_opaque = base.kind == TypeKind.RECORD and base.get_size() < 0
-    if is_callback(kind) or is_opaque or target.is_const_qualified() or base.kind == TypeKind.VOID:
+    is_const = target.endswith("const") or target.startswith("const ") and "*" not in target
+    base = target.replace("const ", "").replace("struct ", "")
+    # Handles, addresses and texts are inputs. The call fills every other target that is not const.
+    is_opaque = base in opaque
+    if parameter.returns or is_opaque or is_const or base == "void":
         one["direction"] = "in"
     else:
-        one["direction"] = "inout" if spelling(target) in versioned else "out"
-    one["nullable"] = name in nullable or name == "error" or spelling(kind) == "struct CUstream_st *"
-    if is_opaque and not target.is_const_qualified():
+        one["direction"] = "inout" if target in versioned else "out"
+    one["nullable"] = name in nullable or name == "error" or kind == "struct CUstream_st *"
+    if is_opaque and not is_const:
         one["is"] = "handle"
-    elif base.kind == TypeKind.VOID and "count" not in one:
+    elif base == "void" and "count" not in one:
         one["is"] = "address"
-    elif one["type"] == "const char *" and "count" not in one:
+    elif kind == "const char *" and "count" not in one:
         one["is"] = "text"
     return one
 
 
-def describe_function(cursor, comment, of_comment, defaults, versioned, known, callbacks):
+def describe_function(function, comment, of_comment, defaults, versioned, known, callbacks, opaque):
     """`of_comment`: the names of the parameters of all functions that share the comment."""
-    parameters = list(cursor.get_arguments())
-    names = [one.spelling for one in parameters]
+    names = [one.name for one in function.variables]
     about, given = split(comment)
     given = {label: words(text) for label, text in given}
     nullable = re.findall(r"`(\w+)`", given.get("NULL", ""))
     unknown = set(nullable) - of_comment
     if unknown:
-        sys.exit(f"{cursor.spelling} has no parameter {', '.join(sorted(unknown))} that may be NULL")
-    returns_status = cursor.result_type.spelling == "int32_t" and not given.get("Errors", "").startswith("none")
+        sys.exit(f"{function.name} has no parameter {', '.join(sorted(unknown))} that may be NULL")
+    returns_status = function.returns == "int32_t" and not given.get("Errors", "").startswith("none")
     values = values_of(given.get("Values", ""))
     unknown = set(values) - of_comment - {"returned"}
     if unknown or "Values" in given and not values:
-        sys.exit(f"{cursor.spelling}: the label Values is not understood, or names no parameter: {given['Values']}")
-    result = {"name": cursor.spelling, "returns": spelling(cursor.result_type), "returns_status": returns_status}
+        sys.exit(f"{function.name}: the label Values is not understood, or names no parameter: {given['Values']}")
+    result = {"name": function.name, "returns": function.returns, "returns_status": returns_status}
     if returns_status:
         result["returns_constants"] = "FERRY_ERROR"
     elif "returned" in values:
         returned = describe_value("returned", values["returned"], result["returns"], known)
         result["returns_constants"] = returned["constants"]
-    if cursor.result_type.kind == TypeKind.POINTER:
+    if function.returns.endswith("*"):
         result["returns_nullable"] = "returned" in given.get("NULL", "")
     result.update(comment=plain(f"/*{about}*/"), parameters=[])
-    for one in parameters:
-        described = describe_parameter(one, names, nullable, versioned, values.get(one.spelling, ""), known)
-        if is_callback(one.type):
-            described["callback"] = f"{cursor.spelling}.{one.spelling}"
+    for one in function.variables:
+        described = describe_parameter(one, names, nullable, versioned, values.get(one.name, ""), known, opaque)
+        if one.returns:
+            described["callback"] = f"{function.name}.{one.name}"
             describe_callback(one, described["callback"], result["comment"], known, callbacks)
         result["parameters"].append(described)
     errors = with_common_errors(given.get("Errors", ""), returns_status)
@@ -249,26 +331,49 @@ def describe_function(cursor, comment, of_comment, defaults, versioned, known, c
     return result
 
 
-def comments_of_functions(functions, text):
+def comments_of_functions(header):
     """[(comment, its functions)]. A comment belongs to the functions that follow it without an empty line."""
-    lines, found = text.split("\n"), []
-    for cursor in functions:
-        if cursor.raw_comment:
-            found.append((cursor.raw_comment, []))
-        elif not lines[cursor.extent.start.line - 2].rstrip().endswith(";"):
-            sys.exit(f"{cursor.spelling} has no comment")
-        found[-1][1].append(cursor)
+    lines, found = header.text.split("\n"), []
+    for function in header.functions:
+        if function.comment:
+            found.append((function.comment, []))
+        elif not lines[function.line - 2].rstrip().endswith(";"):
+            sys.exit(f"{function.name} has no comment")
+        found[-1][1].append(function)
     return found
 
 
 def kinds_of(groups, described):
-    """{group: flags, one of which (choice), or numbers}: nothing takes or returns numbers as such."""
+    """Returns {group: "flags", "choice" or "number"}. No field, parameter or result has a group of numbers."""
     named = set(re.findall(r'constants": "(\w+)"', json.dumps(described)))
     return {group: "number" if group not in named else "choice" if values[0]["type"] == "int32_t" else "flags"
             for group, values in groups.items()}
 
 
 # ---- The two files
+
+def describe(file=HEADER):
+    header = Header(Path(file).read_text(encoding="utf-8"))
+    known = groups, _ = find_constants(header)
+    defaults = defaults_of(header.text)
+    callbacks, structs, functions = [], [], []
+    for one in header.structs:
+        structs.append(describe_struct(one, known, callbacks, structs))
+    versioned = {one["name"] for one in structs if one["has_struct_size"]}
+    for comment, of in comments_of_functions(header):
+        names = {one.name for function in of for one in function.variables}
+        functions += [describe_function(one, comment, names, defaults, versioned, known, callbacks, header.opaque)
+                      for one in of]
+    kinds = kinds_of(groups, [structs, callbacks, functions])
+    return {
+        "about": "The C interface of ferry, made from ferry.h by tools/describe.py. docs/languages.md explains it.",
+        "version": ".".join(str(one["value"]) for one in groups["FERRY_VERSION"]),
+        "handles": [{"type": f"struct {name} *", "cuda": HANDLES[name]} for name in header.opaque if name in HANDLES],
+        "opaque": [name for name in header.opaque if name not in HANDLES],
+        "constants": [{"group": group, "type": values[0]["type"], "kind": kinds[group], "values": values}
+                      for group, values in groups.items()],
+        "callbacks": callbacks, "structs": structs, "functions": functions}
+
 
 def declarations(text, groups):
     code = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
@@ -277,52 +382,21 @@ def declarations(text, groups):
     code = re.sub(r"[ \t]+$", "", code, flags=re.M)
     code = re.sub(r"\n{2,}", "\n", code).strip()
     constants = "\n".join(f"static const {one['type']} {one['name']} = {one['value']};"
-                          for group in groups.values() for one in group)
+                          for group in groups for one in group["values"])
     return ("/* ferry.h without comments and directives, for cffi's cdef and LuaJIT's ffi.cdef. Made by tools/describe.py:\n"
             f" * do not edit. */\n{constants}\n{code}\n")
 
 
-def describe(header):
-    text = header.read_text()
-    unit, cursors = parse(header)
-    known = groups, _ = find_constants(unit, cursors, text)
-    defaults = defaults_of(text)
-    callbacks = []
-    structs = [describe_struct(cursor, known, callbacks) for cursor in cursors
-               if cursor.kind == CursorKind.STRUCT_DECL and cursor.is_definition()]
-    opaque = sorted({cursor.spelling for cursor in cursors if cursor.kind == CursorKind.STRUCT_DECL} -
-                    {one["name"] for one in structs})
-    versioned = {one["name"] for one in structs if one["has_struct_size"]}
-    functions = []
-    for comment, of in comments_of_functions([one for one in cursors if one.kind == CursorKind.FUNCTION_DECL], text):
-        names = {one.spelling for cursor in of for one in cursor.get_arguments()}
-        functions += [describe_function(one, comment, names, defaults, versioned, known, callbacks) for one in of]
-    version = ".".join(str(one["value"]) for one in groups["FERRY_VERSION"])
-    kinds = kinds_of(groups, [structs, callbacks, functions])
-    described = {
-        "about": "The C interface of ferry, made from ferry.h by tools/describe.py. docs/languages.md explains it.",
-        "version": version,
-        "handles": [{"type": f"struct {name} *", "cuda": HANDLES[name]} for name in opaque if name in HANDLES],
-        "opaque": [name for name in opaque if name not in HANDLES],
-        "constants": [{"group": group, "type": values[0]["type"], "kind": kinds[group], "values": values}
-                      for group, values in groups.items()],
-        "callbacks": callbacks, "structs": structs, "functions": functions}
-    return json.dumps(described, indent=1, ensure_ascii=False) + "\n", declarations(text, groups)
-
-
 def main():
-    arguments = sys.argv[1:]
-    check = arguments[:1] == ["--check"]
-    header, *files = map(Path, arguments[check:])
-    stale = 0
-    for file, wanted in zip(files, describe(header), strict=True):
-        if not check:
-            file.write_text(wanted)
-        elif not file.exists() or file.read_text() != wanted:
-            print(f"{file.name} is not current: run tools/dev describe")
-            stale = 1
-    return stale
+    header, *files = map(Path, sys.argv[1:])
+    described = describe(header)
+    texts = [json.dumps(described, indent=1, ensure_ascii=False) + "\n",
+             declarations(header.read_text(encoding="utf-8"), described["constants"])]
+    for file, text in zip(files, texts):
+        file.write_text(text, encoding="utf-8")
+    if not files:
+        sys.stdout.write(texts[0])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the native part of the C# binding from ferry.json: generate.py [--check]
+"""Makes the native part of the C# binding from ferry.h: generate.py [FILE]
 
-Writes FerryNative.cs beside this script. With --check nothing is written, and the script fails if the file is not
-current. generate.py --facts FILE writes what the description says as a C# class for the tests: they compare it with
-what the runtime makes of FerryNative.cs.
+Without FILE, writes FerryNative.cs beside this script. generate.py --facts FILE writes the description of ferry.h as a C#
+class for the tests, which compare it with the types that the runtime finds in FerryNative.cs.
 """
-import json
 import re
 import sys
 import textwrap
@@ -13,8 +11,10 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 HERE = Path(__file__).resolve().parent
-DESCRIPTION = json.loads((HERE.parent.parent / "include/ferry/ferry.json").read_text(encoding="utf-8"))
-OUTPUT = HERE / "FerryNative.cs"
+sys.path.insert(0, str(HERE.parent.parent / "tools"))
+from describe import describe  # noqa: E402
+
+DESCRIPTION = describe()
 
 # The hand-written part has a Place and a FerryOptions of its own.
 STRUCT_NAMES = {"ferry_place": "NativePlace", "ferry_copy_desc": "NativeCopy", "ferry_fill_desc": "NativeFill",
@@ -172,7 +172,7 @@ def write_functions():
 
 def native():
     lines = [
-        "// The C interface of ferry: its constants, structs, callbacks and functions. Made from ferry.json by generate.py:",
+        "// The C interface of ferry: its constants, structs, callbacks and functions. Made from ferry.h by generate.py:",
         "// do not edit. The functions have their names in C, so that ferry.h is their manual. All types are blittable.",
         "// For 64-bit processors.", "using System;", "using System.Runtime.InteropServices;", "",
         "namespace Ferry\n{", *write_constants(), *write_callbacks(), *write_structs(),
@@ -211,16 +211,10 @@ def main():
         all_constants = sum(len(group["values"]) for group in DESCRIPTION["constants"])
         assert known == all_constants, f"{all_constants - known} constants are lost"
         Path(sys.argv[2]).write_text("\n".join(facts()), encoding="utf-8")
-        return 0
-    wanted = re.sub(r"[ \t]+$", "", native(), flags=re.M)
-    if sys.argv[1:] == ["--check"]:
-        if not OUTPUT.exists() or OUTPUT.read_text(encoding="utf-8") != wanted:
-            print("FerryNative.cs is not current: run bindings/csharp/generate.py")
-            return 1
-        return 0
-    OUTPUT.write_text(wanted, encoding="utf-8")
-    return 0
+        return
+    output = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "FerryNative.cs"
+    output.write_text(re.sub(r"[ \t]+$", "", native(), flags=re.M), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

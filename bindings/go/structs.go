@@ -1,4 +1,4 @@
-// Code generated from ferry.json by generate/main.go. DO NOT EDIT.
+// Code generated from ferry.h by generate/main.go. DO NOT EDIT.
 
 package ferry
 

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Writes src/ferry/native.py from include/ferry/ferry.json: generate.py [--check]
-
-With --check nothing is written, and the script fails if the file is not what it would write.
-"""
-import json
+"""Writes the package's module native from ferry.h: generate.py [FILE], by default src/ferry/native.py."""
 import re
 import sys
 import textwrap
 from pathlib import Path
 
 here = Path(__file__).resolve().parent
-description = json.loads((here.parent.parent / "include/ferry/ferry.json").read_text())
+sys.path.insert(0, str(here.parent.parent / "tools"))
+from describe import describe  # noqa: E402
+
+description = describe()
 TYPES = {"int32_t": "c_int32", "uint32_t": "c_uint32", "int64_t": "c_int64", "uint64_t": "c_uint64",
          "uint8_t": "c_uint8", "char": "c_char", "float": "c_float", "void": "None"}
 STRUCTS = {one["name"] for one in description["structs"]}
@@ -88,7 +87,7 @@ def struct(one):
 
 
 def written():
-    yield '"""ferry\'s C interface, one to one. Made by generate.py from ferry.json: do not edit."""'
+    yield '"""ferry\'s C interface, one to one. Made by generate.py from ferry.h: do not edit."""'
     yield "from __future__ import annotations\n"
     yield ("from ctypes import (CDLL, CFUNCTYPE, Structure, c_char, c_char_p, c_float, c_int32, c_int64, c_uint8, "
            "c_uint32,\n                    c_uint64, c_void_p)")
@@ -120,9 +119,5 @@ def load(file: str) -> CDLL:
     return library'''
 
 
-text = "\n".join(written()) + "\n"
-file = here / "src/ferry/native.py"
-if "--check" not in sys.argv:
-    file.write_text(text)
-elif not file.exists() or file.read_text() != text:
-    sys.exit("src/ferry/native.py is not current: run bindings/python/generate.py")
+output = Path(sys.argv[1]) if len(sys.argv) > 1 else here / "src/ferry/native.py"
+output.write_text("\n".join(written()) + "\n", encoding="utf-8")

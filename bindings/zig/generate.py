@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Makes ferry.zig from ferry.json: generate.py [--check], which writes nothing and fails if the file is not current."""
-import json
+"""Makes ferry.zig from ferry.h: generate.py [FILE], by default beside this script."""
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "tools"))
+from describe import describe  # noqa: E402
+
 SIMPLE = {"char": "u8", "float": "f32", "size_t": "usize", "void": "anyopaque",
           "uint8_t": "u8", "int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64"}
 
@@ -74,7 +76,7 @@ def field(one, struct, callbacks, structs):
 def zig(d):
     callbacks = {one["name"]: one for one in d["callbacks"]}
     structs = {one["name"] for one in d["structs"]}
-    lines = ["//! The C interface of ferry. Made from ferry.json by generate.py: do not edit. Link with libferry and libc.",
+    lines = ["//! The C interface of ferry. Made from ferry.h by generate.py: do not edit. Link with libferry and libc.",
              ""]
     for group in d["constants"]:
         for one in group["values"]:
@@ -97,13 +99,5 @@ def zig(d):
     return "\n".join(lines) + "\n"
 
 
-def main():
-    made = zig(json.loads((HERE / "../../include/ferry/ferry.json").read_text()))
-    file = HERE / "ferry.zig"
-    if sys.argv[1:] != ["--check"]:
-        file.write_text(made)
-    elif not file.exists() or file.read_text() != made:
-        sys.exit("ferry.zig is not current: run bindings/zig/generate.py")
-
-
-main()
+output = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "ferry.zig"
+output.write_text(zig(describe()), encoding="utf-8")

@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
-"""ferry.json and ferry.ffi.h are what the library does: description.py DESCRIPTION DECLARATIONS SHARED_LIBRARY
+"""ferry.json and ferry.ffi.h are what the header says and the library does:
+description.py HEADER DESCRIPTION DECLARATIONS SHARED_LIBRARY CC...
 
-Every value is described: flags and constants have their group, arrays their length. Every function is called with NULL
-for each pointer in turn. It refuses a NULL exactly where the description says so. If cffi is installed, it reads the
-declarations, and finds the same values and sizes.
+The C compiler finds the same constants, structs, fields, offsets and types in the header. Every value is described: flags
+and constants have their group, arrays their length. Every function is called with NULL for each pointer in turn. It
+refuses a NULL exactly where the description says so. If cffi is installed, it reads the declarations, and finds the same
+values and sizes.
 """
 import ctypes
 import json
 import re
+import subprocess
 import sys
 from ctypes import c_int32, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
+from pathlib import Path
 
-description_file, declarations_file, library_file = sys.argv[1:]
+import exports
+
+header, description_file, declarations_file, library_file, *compiler = sys.argv[1:]
 with open(description_file, encoding="utf-8") as file:
     description = json.load(file)
 library = ctypes.CDLL(library_file)
@@ -28,14 +34,51 @@ def check(condition, *told):
         problems.append(" ".join(map(str, told)))
 
 
-# ---- Structs: their fields lie where the description says
+# ---- The header, as a C compiler reads it
 
-for one in structs.values():
-    end = 0
-    for field in one["fields"]:
-        check(end <= field["offset"] < end + one["align"], f"{one['name']}.{field['name']} leaves a gap or overlaps")
-        end = field["offset"] + field["size"]
-    check(end <= one["size"] < end + one["align"], one["name"], "has another size")
+
+def compile_c(*options, source=""):
+    return subprocess.run([*compiler, "-x", "c", "-std=gnu11", *options, "-"], input=f'#include "{header}"\n{source}',
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
+
+
+def same_type(expression, kind):
+    return f"_Static_assert(__builtin_types_compatible_p(__typeof__({expression}), {kind}), \"{expression}\");"
+
+
+def field_type(one):
+    return f"{one['type']}[{one['count']}]" if isinstance(one.get("count"), int) and "*" not in one["type"] else one["type"]
+
+
+def statements():
+    for name, value in constants.items():
+        yield f'_Static_assert({name} == {value}, "{name}");'
+    for group in description["constants"]:
+        for one in group["values"]:
+            yield same_type(one["name"], one["type"])
+    for name, one in structs.items():
+        yield f'_Static_assert(sizeof({name}) == {one["size"]} && _Alignof({name}) == {one["align"]}, "{name}");'
+        end = 0
+        for field in one["fields"]:
+            member = f"(({name} *)0)->{field['name']}"
+            yield (f'_Static_assert(offsetof({name}, {field["name"]}) == {field["offset"]} && '
+                   f'sizeof({member}) == {field["size"]}, "{name}.{field["name"]}");')
+            yield same_type(member, field_type(field))
+            check(end <= field["offset"] < end + one["align"], f"a field is missing before {name}.{field['name']}")
+            end = field["offset"] + field["size"]
+        check(end <= one["size"] < end + one["align"], f"a field is missing at the end of {name}")
+    for function in description["functions"]:
+        parameters = ", ".join(one["type"] for one in function["parameters"]) or "void"
+        yield same_type(function["name"], f"{function['returns']}({parameters})")
+
+
+check(not (complaint := compile_c("-fsyntax-only", source="\n".join(statements()))), "the compiler says:\n", complaint)
+text = Path(header).read_text(encoding="utf-8")
+check({one["name"] for one in description["functions"]} == exports.declared_in_header(text), "functions are missing")
+defined = set(re.findall(r"^#define (FERRY_\w+) .", compile_c("-E", "-dM"), flags=re.M)) - {"FERRY_API"}
+check(set(constants) == defined, "constants are missing or none:", *set(constants) ^ defined)
+named = set(re.findall(r"\b(?:struct|\}) (ferry_\w+)\b", exports.code_of(text)))
+check({*structs, *description["opaque"]} == named, "structs are missing:", *named - {*structs, *description["opaque"]})
 
 # ---- Values: what a generator needs to know of each
 

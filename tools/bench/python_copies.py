@@ -14,6 +14,7 @@ import json
 import os
 import random
 import statistics
+import subprocess
 import sys
 import time
 from ctypes import byref, c_void_p
@@ -117,7 +118,9 @@ class Ferry:
 
     def __init__(self, path):
         os.environ["FERRY_LIBRARY"] = os.path.abspath(path)
-        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bindings/python/src"))
+        binding = Path(__file__).resolve().parents[2] / "bindings/python"
+        subprocess.run([sys.executable, binding / "generate.py"], check=True)
+        sys.path.insert(0, str(binding / "src"))
         import ferry
         self.ferry, self.gpu, self.version = ferry, ferry.open(driver=ferry.native.FERRY_DRIVER_AUTO), ferry.__version__
 

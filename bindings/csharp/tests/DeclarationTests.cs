@@ -1,4 +1,4 @@
-// FerryNative.cs is what ferry.json says, as the runtime sees it.
+// The runtime finds the types, constants and functions of ferry.json in FerryNative.cs.
 using System;
 using System.Collections.Generic;
 using System.Linq;

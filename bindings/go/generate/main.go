@@ -1,5 +1,6 @@
-// Command generate makes constants.go, structs.go and streams.h from ferry.json: go run ./generate [-check]
-// With -check it writes nothing, and fails if a file is not current. Run it in bindings/go.
+// Command generate makes constants.go, structs.go and streams.h from ferry.h: go run ./generate [-check]
+// With -check it writes nothing, and fails if a file is not current. Run it in bindings/go. It needs Python, which reads
+// the header.
 package main
 
 import (
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"go/format"
 	"os"
+	"os/exec"
 	"strings"
 )
 
@@ -261,16 +263,16 @@ func fail(text string, values ...any) {
 }
 
 func main() {
-	text, err := os.ReadFile("../../include/ferry/ferry.json")
+	text, err := exec.Command("python3", "../../tools/describe.py", "../../include/ferry/ferry.h").Output()
 	if err != nil {
-		fail("%v", err)
+		fail("tools/describe.py: %v", err)
 	}
 	var d description
 	if err := json.Unmarshal(text, &d); err != nil {
-		fail("ferry.json: %v", err)
+		fail("the description of ferry.h: %v", err)
 	}
 	check := len(os.Args) > 1 && os.Args[1] == "-check"
-	const mark = "// Code generated from ferry.json by generate/main.go. DO NOT EDIT.\n\n"
+	const mark = "// Code generated from ferry.h by generate/main.go. DO NOT EDIT.\n\n"
 	for name, content := range map[string]string{
 		"constants.go": constants(&d), "structs.go": goStructs(&d), "streams.h": streams(&d)} {
 		made := []byte(mark + content)

@@ -8,11 +8,11 @@ from pathlib import Path
 file = Path(sys.argv[1])
 wheel = zipfile.ZipFile(file)
 names = {name for name in wheel.namelist() if not name.endswith("/")}
-source = Path(__file__).parent.parent
-version = re.search(r"^VERSION.* = \"(.*)\"", (source / "src/ferry/native.py").read_text(), re.M).group(1)
+source = Path(__file__).resolve().parent.parent
+version = re.search(r"^ *version: '(.*)',$", (source.parent.parent / "meson.build").read_text(), re.M).group(1)
 infos = f"ferry-{version}.dist-info/"
 expected = {f"ferry/{path.name}" for path in (source / "src/ferry").glob("*.py")}
-expected |= {"ferry/py.typed", "ferry/lib/libferry.so.1"}
+expected |= {"ferry/native.py", "ferry/py.typed", "ferry/lib/libferry.so.1"}
 expected |= {infos + name for name in ("METADATA", "RECORD", "WHEEL", "top_level.txt", "licenses/LICENSE",
                                        "licenses/LICENSE.third-party")}
 tools = {"ferry/bin/ferry-run", "ferry/bin/libferry-run.so"}

@@ -1,11 +1,32 @@
-//! Tells the linker where libferry is: in FERRY_LIBRARY_FOLDER, else where pkg-config says, else where it looks anyway.
+//! Makes the source of the C interface, and tells the linker where libferry is: in FERRY_LIBRARY_FOLDER, else where
+//! pkg-config says, else where it looks anyway.
 use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// In a repository, Python makes the source from ferry.h. A package of the crate has the source instead.
+fn make_source() {
+    let made = PathBuf::from(env::var_os("OUT_DIR").unwrap()).join("generated.rs");
+    let generator = Path::new("../generate.py");
+    if !generator.exists() {
+        println!("cargo:rerun-if-changed=generated.rs");
+        fs::copy("generated.rs", made).expect("generated.rs can be copied");
+        return;
+    }
+    let sources = ["include/ferry/ferry.h", "tools/describe.py", "docs/labels.py", "bindings/rust/generate.py"];
+    for source in sources {
+        println!("cargo:rerun-if-changed=../../../{source}");
+    }
+    let status = Command::new("python3").arg("-B").arg(generator).arg(made).status();
+    assert!(status.expect("python3 is installed").success(), "generate.py failed");
+}
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=FERRY_LIBRARY_FOLDER");
     println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");
+    make_source();
     if let Ok(folder) = env::var("FERRY_LIBRARY_FOLDER") {
         println!("cargo:rustc-link-search=native={folder}");
     } else if let Ok(output) = Command::new("pkg-config").args(["--libs-only-L", "ferry"]).output() {

@@ -43,6 +43,7 @@ macro_rules! flags {
     };
 }
 
-#[rustfmt::skip]
-mod generated;
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/generated.rs"));
+}
 pub use generated::*;
