@@ -1,5 +1,5 @@
-// Device addresses lie in a range that the host cannot access. The same pages are mapped a second time, at a fixed
-// distance. Everything that runs "on a device" goes through reach(); nothing else adds the distance.
+// Device addresses are in a range that the host cannot access. The same pages are mapped a second time, at a fixed
+// distance. Everything that runs "on a device" goes through reach(). No other code adds the distance.
 #pragma once
 
 #include "driver/cuda_api.h"

@@ -1,5 +1,5 @@
-// The batch calls: many copies in one call, with no order among them. A batch is checked as a whole, so a refused call
-// has enqueued nothing.
+// The batch calls: many unordered copies in one call. A batch is checked as a whole, so a rejected call has enqueued
+// nothing.
 #include "base/checked.h"
 #include "driver/formats.h"
 #include "softdriver/copy.h"
@@ -11,9 +11,9 @@ namespace ferry::softdriver {
 
 namespace {
 
-constexpr std::size_t no_copy = SIZE_MAX; // the value of failIdx if the call itself is at fault
+constexpr std::size_t no_copy = SIZE_MAX; // the value of failIdx if the call itself is invalid
 
-// Both batch calls refuse the legacy stream under either of its names, and break the capture of a capturing stream.
+// Both batch calls reject the legacy stream under either of its names, and break the capture of a capturing stream.
 stream &find_stream_of_batch(driver &cu, CUstream handle) {
     require(handle && handle != CU_STREAM_LEGACY);
     stream &on = find_stream(cu, handle);
@@ -26,7 +26,7 @@ CUmemcpySrcAccessOrder checked(CUmemcpySrcAccessOrder order) {
     return order;
 }
 
-// Enqueues the last copy first: a program that relies on an order fails here.
+// Enqueues the last copy first, so that a program that relies on an order fails here.
 operations run(driver &cu, const std::vector<copy_request> &copies, CUstream stream, std::size_t &at_fault) {
     for (at_fault = 0; at_fault < copies.size(); ++at_fault)
         check_copy(cu, copies[at_fault]);

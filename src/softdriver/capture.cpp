@@ -11,8 +11,8 @@ namespace {
 
 thread_local CUstreamCaptureMode mode_of_thread = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-// Returns whether the origin's next operation would depend on everything captured. If not, a forked stream was not
-// joined.
+// Returns whether the origin's next operation would depend on everything that was captured. If not, a forked stream was
+// not joined.
 bool is_joined(const capture &over, const stream &origin) {
     std::vector<bool> reached(over.nodes.size());
     for (const std::size_t last : origin.captured_after)
@@ -39,9 +39,9 @@ void invalidate(capture &broken, CUresult result) {
     throw refusal{result};
 }
 
-// Refuses a call that is unsafe during a capture, and breaks the capture (docs/driver.md). The thread's own captures
-// count unless they are relaxed, and global captures of any thread. A thread may set a mode for itself: with
-// THREAD_LOCAL only its own captures count, with RELAXED none.
+// Rejects a call that is unsafe during a capture, and breaks the capture (docs/driver.md). This applies to the thread's
+// own captures unless they are relaxed, and to global captures of any thread. A thread may set a mode for itself: with
+// THREAD_LOCAL only its own captures apply, and with RELAXED none.
 void refuse_if_capture_forbids(driver &cu) {
     if (mode_of_thread == CU_STREAM_CAPTURE_MODE_RELAXED) return;
     bool forbidden = false;
@@ -136,8 +136,8 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
     });
 }
 
-// The graph under construction accepts user objects and nothing else. Its nodes have no handles here: a call that asks
-// for them is refused, not answered with null.
+// The graph under construction accepts only user objects. Its nodes have no handles here, so a call that requests them
+// is rejected instead of returning null.
 CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *under_way,
                                 const CUgraphNode **dependencies, size_t *dependency_count) {
     return enter([&](driver &cu) {
@@ -178,7 +178,7 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream on_handle) {
         if (on.capturing)
             on.capturing->keeps.insert(on.capturing->keeps.end(), runs.keeps.begin(), runs.keeps.end());
         else if (!runs.keeps.empty())
-            enqueue(cu, on, {.body = [keeps = runs.keeps] {}}); // keeps them until the launch ends
+            enqueue(cu, on, {.body = [keeps = runs.keeps] {}}); // keeps them alive until the launch ends
         note_memory_of_launch(cu, runs, on);
     });
 }

@@ -7,7 +7,7 @@ namespace ferry::softdriver {
 namespace {
 
 // The stack has a fixed depth and no destructor, because a destructor could run after the library was unloaded.
-// It is small: the C library takes it from the stack of every thread of the process.
+// It is small because the C library allocates it from the stack of every thread of the process.
 constexpr unsigned deepest = 128;
 thread_local CUcontext stack[deepest];
 thread_local unsigned depth = 0;

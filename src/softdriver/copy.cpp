@@ -11,9 +11,9 @@ namespace ferry::softdriver {
 namespace {
 
 constexpr std::size_t largest_pitch = 2147483647; // CU_DEVICE_ATTRIBUTE_MAX_PITCH
-// When a copy from pageable memory returns, the last bytes of the source, at most this many, are in a staging buffer
-// and not yet at the destination ("API synchronization behavior"). Copies of at most this many bytes travel with the
-// commands of their stream and take no staging buffer.
+// When a copy from pageable memory returns, the last bytes of the source, up to this number, are in a staging buffer
+// and not yet at the destination ("API synchronization behavior"). Copies of at most `sent_with_commands` bytes are
+// transferred together with the commands of their stream and use no staging buffer.
 constexpr std::size_t sent_with_commands = 64 << 10;
 constexpr std::size_t staging_buffer = 1 << 20;
 
@@ -35,7 +35,7 @@ side resolve_array(driver &cu, const place &at, const extent &size) {
     return {.memory = side::kind::array, .device = of->device, .tiles = of->layout, .x = at.x, .y = at.y, .z = at.z};
 }
 
-// `context` is the one that decides access to the memory, or null.
+// `context` determines the access to the memory, or is null.
 void identify(const allocation &memory, const context *context, side &found) {
     found.device = memory.device;
     found.stream_ordered = memory.is_stream_ordered();
@@ -46,8 +46,8 @@ void identify(const allocation &memory, const context *context, side &found) {
     } else if (!found.stream_ordered) {
         found.memory = side::kind::pinned;
     } else if (context && can_reach(*context, memory)) {
-        // Memory of a host pool is copied as device memory if the context's device has access, else as pageable memory
-        // (seen on CUDA 13.0, H200).
+        // Memory of a host pool is copied as device memory if the context's device has access, and as pageable memory
+        // otherwise (seen on CUDA 13.0, H200).
         found.memory = side::kind::host_pool;
         found.device = context->device;
         found.reached_from = context;
@@ -70,10 +70,11 @@ side resolve_linear(driver &cu, const place &at, const extent &size, const conte
     const allocation *const memory = find_overlapping(cu, start, span);
     const bool contained = memory && memory->address <= start && end <= memory->address + memory->size;
     const bool beside_devices = end <= device_window.begin || start >= device_window.end;
-    // HOST is only a hint: the address decides, as on CUDA 13.0. A DEVICE address must be known to the driver.
+    // HOST is only a hint: the address determines the kind, as on CUDA 13.0. A DEVICE address must be known to the
+    // driver.
     const bool must_be_known = at.type == CU_MEMORYTYPE_DEVICE || !beside_devices;
-    // A range must lie in the allocation that it begins in (trap 6 in docs/driver.md). A range that begins in pageable
-    // memory may run into registered memory (seen on CUDA 13.0, H200).
+    // A range must be within the allocation in which it starts (trap 6 in docs/driver.md). A range that starts in
+    // pageable memory may extend into registered memory (seen on CUDA 13.0, H200).
     const bool runs_into_host = memory && memory->address > start && memory->on_host();
     require(contained || (!must_be_known && (!memory || runs_into_host)));
     if (!contained) return found;
@@ -81,16 +82,16 @@ side resolve_linear(driver &cu, const place &at, const extent &size, const conte
     return found;
 }
 
-// cuMemAlloc memory and arrays are found on any device, whatever context is current. Pool memory is checked against the
-// current context, not against the stream's (both seen on CUDA 13.0 with two H200). Without a current context the real
-// driver crashes.
+// cuMemAlloc memory and arrays are accessible on any device, regardless of the current context. Pool memory is checked
+// against the current context instead of the stream's context (both seen on CUDA 13.0 with two H200). Without a current
+// context, the real driver crashes.
 void require_access(driver &cu, const side &end) {
     if (end.memory == side::kind::device && end.stream_ordered)
         require(can_reach(current_context(cu), *find_allocation(cu, end.start)));
 }
 
 // Driver 580 crashes the process in a copy between memory of a host pool and another device without access to the pool,
-// unless the context that reaches the pool can also access the other device's memory. Such copies are refused here.
+// unless the context that can access the pool can also access the other device's memory. Such copies are rejected here.
 void require_pool_in_reach(driver &cu, const side &end, const side &other) {
     if (end.memory != side::kind::host_pool || other.device_bit() == 0 || other.device == end.device) return;
     if (other.memory != side::kind::array && can_reach(*end.reached_from, *find_allocation(cu, other.start))) return;
@@ -116,7 +117,7 @@ struct stretch {
     std::size_t first, end;
 };
 
-// Calls action(x, y, z, length) for the rows' parts in a stretch.
+// Calls action(x, y, z, length) for the parts of rows in a stretch.
 template <class Action> void for_each_row(const extent &size, const stretch &of, const Action &action) {
     for (std::size_t at = of.first; at < of.end;) {
         const std::size_t row = at / size.width, x = at % size.width;
@@ -131,7 +132,7 @@ void move_bytes(const side &destination, const side &source, const extent &size,
         while (left) {
             const run_of_bytes from = bytes_at(source, x, y, z, left);
             const run_of_bytes to = bytes_at(destination, x, y, z, from.length);
-            std::memmove(to.at, from.at, to.length); // an overlap is the caller's error, not ours
+            std::memmove(to.at, from.at, to.length); // an overlap is the caller's error
             x += to.length;
             left -= to.length;
         }
@@ -172,7 +173,7 @@ private:
     std::shared_ptr<std::byte[]> buffer_;
 };
 
-// Merges rows that have no gap between them at either end into one row.
+// Merges rows without gaps between them at either end into one row.
 extent collapsed(const side &a, const side &b, extent size) {
     if (a.memory == side::kind::array || b.memory == side::kind::array) return size;
     if (size.height == 1 || (a.row_pitch == size.width && b.row_pitch == size.width))
@@ -195,9 +196,9 @@ operations work_before_peers(driver &cu, const copy_request &asked) {
     return before;
 }
 
-// Imitates two faults of CUDA 13.0 on an H200, so that a program that runs into them fails here too. A copy from one
-// layer to another of one 2D array reads the layer that it writes. A copy between layers of a 1D array and managed
-// memory or memory of the array's device takes the linear end's pitch as its slice pitch and ignores the slice height.
+// Imitates two faults of CUDA 13.0 on an H200, so that a program that triggers them also fails here. A copy from one
+// layer to another of the same 2D array reads the layer that it writes. A copy between layers of a 1D array and managed
+// memory, or memory of the array's device, uses the linear end's pitch as its slice pitch and ignores the slice height.
 void imitate_faults_of_layers(driver &cu, const copy_request &asked, side &source, side &destination) {
     const auto is_layered = [&](const side &end, const place &at, bool with_rows) {
         if (end.memory != side::kind::array) return false;
@@ -224,8 +225,8 @@ void check_reach(driver &cu, const side &source, const side &destination, bool p
     require_pool_in_reach(cu, destination, source);
 }
 
-// The context that counts for peer access at one end of a copy: the named one, or else the owner of the memory. Memory
-// of pools has no owner.
+// Returns the context that determines peer access at one end of a copy: the named context, or else the owner of the
+// memory. Pool memory has no owner.
 const context *context_of(driver &cu, const copy_request &asked, const place &at, const side &end) {
     if (asked.peer) return cu.contexts.find(at.context);
     if (end.memory == side::kind::array) return cu.arrays.find(at.array)->owner;
@@ -239,8 +240,8 @@ bool is_reached_from(driver &cu, const context *from, const side &other_end, con
     return from && has_peer_access(*from, memory.owner);
 }
 
-// A copy between two devices goes over their link if one end's context can access the memory at the other end, else
-// through the host. A lossy link loses it.
+// A copy between two devices uses their link if one end's context can access the memory at the other end, and goes
+// through the host otherwise. A lossy link loses its bytes.
 bool is_lost(driver &cu, const copy_request &asked, const side &source, const side &destination) {
     const auto is_on_device = [](const side &end) {
         return end.memory == side::kind::device || end.memory == side::kind::array;
@@ -276,22 +277,22 @@ void check_copy(driver &cu, const copy_request &asked) {
     check_reach(cu, source, destination, asked.peer);
 }
 
-// A copy of a short row from pinned memory to a device reads its source in the call if its own stream is idle. Pending
-// writes to the source on the legacy stream, or on streams that synchronise with it, are ignored (seen on CUDA 13.0,
-// H200).
+// A copy of a short row from pinned memory to a device reads its source within the call if its own stream is idle.
+// Pending writes to the source on the legacy stream, or on streams that synchronise with it, are ignored (seen on CUDA
+// 13.0, H200).
 bool is_read_at_once(driver &cu, const stream &on, const side &source, const side &destination, const extent &size) {
     constexpr std::size_t longest = 16384; // rows of 32 KiB are not read in the call
     return source.memory == side::kind::pinned && destination.memory == side::kind::device && size.width <= longest &&
            size.height == 1 && size.depth == 1 && !on.capturing && cu.engine.finished(on.last);
 }
 
-// When a copy reads its host source, as seen on CUDA 13.0 with an H200 (docs/driver.md).
+// The time at which a copy reads its host source, as seen on CUDA 13.0 with an H200 (docs/driver.md).
 struct source_rules {
     std::size_t read_at_once = 0; // bytes that the call reads before earlier work on the stream is done
     bool is_read_in_call = true;  // the call returns when it has read the source
 };
 
-// A row of a batch. Batches copy boxes as single calls do, and rows in a way of their own.
+// A row of a batch. Batches copy boxes like single calls, and rows in a different way.
 bool is_row_of_batch(const copy_request &asked, const side &source, const side &destination) {
     return asked.order && asked.size.height == 1 && asked.size.depth == 1 && source.memory != side::kind::array &&
            destination.memory != side::kind::array;
@@ -309,16 +310,16 @@ source_rules rules_of(driver &cu, const copy_request &asked, const side &source,
     return {.is_read_in_call = false};
 }
 
-// How many bytes of a copy so many staging buffers hold: whole rows in each, or of a single row as much as fits. A row that
-// is longer than one buffer takes both.
+// Returns how many bytes of a copy fit in this number of staging buffers: whole rows in each buffer, or for a single
+// row as much as fits. A row that is longer than one buffer uses both.
 std::size_t room_in(std::size_t buffers, const extent &size) {
     if (size.height * size.depth == 1) return buffers * staging_buffer;
     if (size.width <= staging_buffer) return staging_buffer / size.width * size.width * buffers;
     return buffers * staging_buffer / size.width * size.width;
 }
 
-// Takes the context's staging buffers for as many of `wanted` bytes as there is room for. Returns the number of buffers.
-// If they do not suffice, the rest of the copy waits for `before`.
+// Takes the context's staging buffers for as many of `wanted` bytes as fit. Returns the number of buffers. If they are
+// not sufficient, the rest of the copy waits for `before`.
 std::size_t take_staging_buffers(driver &cu, context &of, std::size_t wanted, operation_ptr &before) {
     constexpr std::size_t most = 2;
     of.staging.reserve(most);
@@ -329,9 +330,9 @@ std::size_t take_staging_buffers(driver &cu, context &of, std::size_t wanted, op
     return std::min(left, needed);
 }
 
-// The call returns as early as the manual's "API synchronization behavior" allows (seen on CUDA 13.0, H200). A
-// synchronous copy between device memory does not wait, and one from pageable memory waits only until its source is
-// read. A caller that relies on more must fail here first.
+// The call returns as early as the manual's "API synchronization behavior" permits (seen on CUDA 13.0, H200). A
+// synchronous copy between device memory does not wait, and a synchronous copy from pageable memory waits only until
+// its source has been read. A caller that relies on more must fail here first.
 operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle, bool asynchronous) {
     stream *const synchronous = asynchronous ? nullptr : &stream_of_synchronous_call(cu);
     if (!asked.size.width || !asked.size.height || !asked.size.depth) return {};
@@ -411,7 +412,7 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
         done = enqueue(cu, on, std::move(what), std::move(after));
         on.owner->staging.insert(on.owner->staging.end(), buffers, read ? read : done);
     } catch (...) {
-        cu.engine.wait(read); // a failed call must not go on reading its source
+        cu.engine.wait(read); // a failed call must not continue to read its source
         throw;
     }
     if (between)

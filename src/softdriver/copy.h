@@ -30,8 +30,8 @@ struct copy_request {
     place destination;
     place source;
     extent size;
-    bool peer = false;                             // each place is checked against its own context, not the current one
-    std::optional<CUmemcpySrcAccessOrder> order{}; // of copies in batches
+    bool peer = false;                             // checks each place against its own context
+    std::optional<CUmemcpySrcAccessOrder> order{}; // for copies in batches
 };
 
 // One end of a checked copy, with everything needed to run the copy.
@@ -52,10 +52,10 @@ struct side {
     std::uint64_t device_bit() const { return on_host() ? 0 : std::uint64_t{1} << device; }
 };
 
-// Checks one end of a copy and refuses what the driver refuses. `size` must not be empty.
+// Checks one end of a copy and rejects what the real driver rejects. `size` must not be empty.
 side resolve(driver &cu, const place &at, const extent &size, bool peer);
 
-// Refuses what start_copy would refuse on an idle stream.
+// Rejects what start_copy would reject on an idle stream.
 void check_copy(driver &cu, const copy_request &asked);
 
 // Checks and enqueues a copy. Returns the operation that the caller must wait for, or null.

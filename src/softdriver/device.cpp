@@ -1,5 +1,5 @@
 // The driver's initialisation and version, and its devices with their names and attributes. Attributes of features that
-// this driver lacks are 0, so a program that asks first gets a true answer.
+// this driver lacks are 0, so a program that queries them first gets a correct result.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 

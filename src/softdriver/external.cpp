@@ -1,6 +1,6 @@
-// Memory and semaphores of graphics APIs that run on the CPU. Memory is a file, which is mapped for each address and each
-// array. A semaphore is a file that begins with its value; tests make such files. As with NVIDIA's driver (CUDA 13.0,
-// H200) a descriptor is closed even if it is refused, and memory and semaphores are not told apart.
+// Memory and semaphores of graphics APIs that run on the CPU. Memory is a file, which is mapped for each address and
+// each array. A semaphore is a file that begins with its value; tests make such files. As with NVIDIA's driver (CUDA
+// 13.0, H200) a descriptor is closed even if it is rejected, and memory and semaphores are not distinguished.
 #include "softdriver/arrays.h"
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
@@ -48,7 +48,7 @@ external_semaphore &find(driver &cu, CUexternalSemaphore handle) {
     return *found;
 }
 
-// Like a kernel, a wait holds its hardware queue.
+// Like a kernel, a wait blocks its hardware queue.
 work wait_for(const external_semaphore &semaphore, std::uint64_t wanted, const stream &on) {
     work waits;
     waits.body = [value = semaphore_value{semaphore.mapping}, is_timeline = semaphore.is_timeline, wanted,
@@ -180,7 +180,7 @@ CUresult cuDestroyExternalSemaphore(CUexternalSemaphore handle) {
     return enter([&](driver &cu) { require(cu.external_semaphores.remove(handle), CUDA_ERROR_INVALID_HANDLE); });
 }
 
-// A LUID exists on Windows alone.
+// A LUID exists only on Windows.
 CUresult cuDeviceGetLuid(char *, unsigned *, CUdevice) {
     return enter([](driver &) { return CUDA_ERROR_NOT_SUPPORTED; });
 }

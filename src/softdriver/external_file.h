@@ -1,5 +1,5 @@
-// The file behind an opaque descriptor of memory or of a semaphore, as Mesa's lavapipe exports memory and as tests make
-// both.
+// The file behind an opaque descriptor of memory or of a semaphore, as exported by Mesa's lavapipe (memory) or created
+// by tests (both).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace ferry::softdriver {
 // Owns the descriptor.
 class external_file {
 public:
-    // Memory in a file: from `begin` on, `size` bytes. Neither is set if the descriptor is no such file.
+    // Memory in a file: `size` bytes starting at `begin`. Neither is set if the descriptor is not such a file.
     explicit external_file(int descriptor) noexcept;
 
     int descriptor() const noexcept { return descriptor_.get(); }

@@ -8,7 +8,8 @@ namespace ferry::softdriver {
 
 namespace {
 
-// What Mesa's CPU drivers put before the memory (22.3; os_memory_fd.c). The memory fills the file to its end.
+// The header that Mesa's CPU drivers write before the memory (22.3; os_memory_fd.c). The memory extends to the end of
+// the file.
 struct mesa_header {
     std::uint64_t file_size;
     std::uint64_t memory_offset;

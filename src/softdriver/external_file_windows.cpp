@@ -1,5 +1,5 @@
 #if defined(_WIN32)
-// The software driver imports no memory on Windows: its device memory has no room for mappings of other files.
+// On Windows, the software driver imports no memory: its device memory has no space for mappings of other files.
 #include "softdriver/external_file.h"
 
 namespace ferry::softdriver {

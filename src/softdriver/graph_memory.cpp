@@ -35,7 +35,7 @@ std::uintptr_t allocate_in_capture(driver &cu, stream &on, const pool &like, std
     const auto address = cu.take_memory(below, bytes);
     require(address.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
     memory->address = *address;
-    cu.of_graphs.push_back(memory); // from here on collect_graph_memory() frees it if something throws
+    cu.of_graphs.push_back(memory); // from here on, collect_graph_memory() frees it if an exception is thrown
     add_to_capture(on, {});
     make_known(cu, *memory);
     on.capturing->allocates.push_back(std::move(memory));
@@ -58,7 +58,7 @@ void free_in_capture(driver &cu, stream &on, const allocation &memory) {
     if (contains(into.allocates, memory.graph)) cu.allocations.erase(memory.address);
 }
 
-// A graph cannot run again before the memory that its last launch left to the program is freed.
+// A graph cannot run again until the memory that its last launch left to the program is freed.
 void require_launchable(const graph &runs, const stream &on, bool frees_on_launch) {
     const bool has_memory = !runs.allocates.empty() || !runs.frees.empty();
     require(!has_memory || !on.capturing, CUDA_ERROR_NOT_SUPPORTED);

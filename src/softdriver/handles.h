@@ -1,5 +1,5 @@
-// Handles of the software driver. They are never reused and cannot be dereferenced: a stale or foreign handle is always
-// recognised, and a program that looks inside a handle crashes.
+// Handles of the software driver. They are never reused and cannot be dereferenced. So a stale or foreign handle is
+// always detected, and a program that dereferences a handle crashes.
 #pragma once
 
 #include <atomic>

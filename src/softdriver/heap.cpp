@@ -1,4 +1,4 @@
-// First fit with immediate coalescing: slow in theory, fast enough in practice, and free neighbours always merge.
+// First fit with immediate coalescing: slow in theory, fast enough in practice, and free neighbours are always merged.
 #include "softdriver/heap.h"
 
 #include "base/checked.h"
@@ -17,7 +17,7 @@ std::optional<std::uintptr_t> heap::take(std::size_t bytes) {
     if (!round_up(bytes)) return std::nullopt;
     for (auto block = free_.begin(); block != free_.end(); ++block) {
         if (block->second < bytes) continue;
-        // Cut from the end: the block keeps its map node, so nothing is allocated here.
+        // Takes the end of the block: the block keeps its map node, so nothing is allocated here.
         block->second -= bytes;
         const std::uintptr_t address = block->first + block->second;
         if (block->second == 0) free_.erase(block);

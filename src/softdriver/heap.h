@@ -1,4 +1,4 @@
-// A first-fit allocator of addresses in one or more ranges. It never touches the memory that it hands out.
+// A first-fit allocator of addresses in one or more ranges. It never accesses the memory at these addresses.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ public:
     std::size_t free_bytes() const { return free_bytes_; }
     std::size_t largest_free() const;
 
-    static bool round_up(std::size_t &bytes); // to what take() takes; false for 0 and on overflow
+    static bool round_up(std::size_t &bytes); // to the size that take() uses; false for 0 and on overflow
 
 private:
     std::size_t size_ = 0;

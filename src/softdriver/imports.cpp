@@ -1,4 +1,4 @@
-// Memory of other processes, mapped at device addresses of this one, and the memory and events that this process
+// Memory of other processes, mapped at device addresses of this process, and the memory and events that this process
 // publishes.
 #include "softdriver/state.h"
 
@@ -23,7 +23,7 @@ void no_longer_shared(driver &cu, const allocation &memory) {
 }
 
 // A process's file is opened only once, and its last user does not close it; forget_unused_processes() does. Closing
-// any descriptor of the file would drop the locks on it (sharing.cpp).
+// any descriptor of the file would release the locks on it (sharing.cpp).
 std::shared_ptr<shared_process> find_process(driver &cu, const shared_name &name) {
     if (cu.own && cu.own->is_named_by(name)) return cu.own;
     if (name.process == own_number()) return nullptr;

@@ -1,5 +1,5 @@
 // Legacy IPC: 64-byte handles for cuMemAlloc memory and for events, which any other process on the machine can open.
-// Where the manual is silent, the behaviour is that seen on H200s (docs/driver.md).
+// Where the manual is silent, the behaviour is as seen on H200s (docs/driver.md).
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -9,8 +9,8 @@ namespace {
 
 constexpr unsigned event_flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
 
-// Finds the memory in the context that opened it. One context maps it once and counts its openings; each context has
-// its own mapping.
+// Finds the memory in the context that opened it. Within a context, memory is mapped once and its openings are counted;
+// each context has its own mapping.
 allocation *find_opened(driver &cu, const context &by, const shared_process &from, std::uint64_t serial) {
     for (auto &[address, memory] : cu.allocations)
         if (memory.imported && !memory.pool && memory.owner == by.handle && memory.imported->from.get() == &from &&
@@ -21,7 +21,7 @@ allocation *find_opened(driver &cu, const context &by, const shared_process &fro
 
 } // namespace
 
-// The handle names the whole allocation, also when the address is inside it.
+// The handle identifies the whole allocation, even if the address is inside it.
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address) {
     return enter([&](driver &cu) {
         require(handle);
@@ -72,7 +72,7 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent of) {
     });
 }
 
-// The handle of a destroyed event opens, and such an event counts as passed.
+// The handle of a destroyed event can be opened, and such an event counts as complete.
 CUresult cuIpcOpenEventHandle(CUevent *opened, CUipcEventHandle handle) {
     return enter_context([&](driver &cu, context &current) {
         require(opened);

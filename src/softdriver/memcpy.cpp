@@ -41,7 +41,7 @@ template <class Descriptor> copy_request lower(const Descriptor &c) {
     return asked;
 }
 
-// Through enter(), because a driver that is not initialised says so before it looks at arguments.
+// Uses enter(), because a driver that is not initialised reports that before it checks arguments.
 CUresult refuse_no_descriptor() {
     return enter([](driver &) { return CUDA_ERROR_INVALID_VALUE; });
 }

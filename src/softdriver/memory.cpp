@@ -1,5 +1,5 @@
 // Device memory, managed memory and pinned host memory. Frees wait for everything that runs on the device and hold the
-// submission lock meanwhile, as was measured on the real driver (docs/driver.md). With a stream held, a free can
+// submission lock meanwhile, as measured on the real driver (docs/driver.md). If a stream is blocked, a free can
 // deadlock.
 #include "base/checked.h"
 #include "softdriver/entry.h"
@@ -9,7 +9,7 @@ namespace ferry::softdriver {
 
 namespace {
 
-constexpr std::size_t pitch_alignment = 512;                   // as measured from cuMemAllocPitch on GPUs
+constexpr std::size_t pitch_alignment = 512;                   // as measured for cuMemAllocPitch on GPUs
 constexpr std::size_t worth_discarding = std::size_t{1} << 20; // smaller holes cost more than they save
 constexpr unsigned host_flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
 constexpr unsigned register_flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
@@ -67,8 +67,8 @@ CUresult allocate_host(void **address, std::size_t bytes, unsigned flags) {
     });
 }
 
-// Frees the allocation that begins at `address` if `may_be` accepts it. Freeing device memory waits for that device,
-// freeing other memory for all devices, because any of them may be using it.
+// Frees the allocation that starts at `address` if `may_be` accepts it. Freeing device memory waits for that device.
+// Freeing other memory waits for all devices, because any of them may be using it.
 template <class Condition>
 void free_exactly(driver &cu, std::uintptr_t address, Condition &&may_be,
                   CUresult otherwise = CUDA_ERROR_INVALID_VALUE) {
@@ -91,8 +91,8 @@ const allocation &find_host(driver &cu, const void *address) {
 
 const allocation *find_allocation(const driver &cu, std::uintptr_t address) { return find_overlapping(cu, address, 1); }
 
-// Until its graph is launched, memory that a capture has allocated exists for the capture alone (seen on CUDA 13.0,
-// H200).
+// Until its graph is launched, memory that was allocated during a capture exists only for the capture (seen on CUDA
+// 13.0, H200).
 const allocation *find_told_of(const driver &cu, std::uintptr_t address) {
     const allocation *const found = find_allocation(cu, address);
     return found && !found->awaits_launch() ? found : nullptr;

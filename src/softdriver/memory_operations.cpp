@@ -30,7 +30,7 @@ bool is_met(std::uint32_t found, std::uint32_t wanted, unsigned condition) noexc
     }
 }
 
-// Like a kernel, a wait holds its hardware queue: work of other streams in that queue waits too.
+// Like a kernel, a wait blocks its hardware queue: work of other streams in that queue waits too.
 work wait_for(driver &cu, stream &on, const CUstreamBatchMemOpParams &given) {
     const auto &wait = given.waitValue;
     require(wait.flags <= CU_STREAM_WAIT_VALUE_NOR && wait.address % sizeof wait.value == 0);
@@ -44,7 +44,7 @@ work wait_for(driver &cu, stream &on, const CUstreamBatchMemOpParams &given) {
     return waits;
 }
 
-// Does nothing in a context that has died, where the waits before it have ended unmet.
+// Does nothing in a dead context, where earlier waits have ended without their value.
 work write_to(driver &cu, stream &on, const CUstreamBatchMemOpParams &given) {
     const auto &write = given.writeValue;
     // Version 2 of these calls has no flags (seen on CUDA 13.0, H200).

@@ -23,7 +23,7 @@ CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t
         require(height == 1 || pitch >= size.width); // one row needs no pitch, and 0 does not mean tight
         const place at = {.type = CU_MEMORYTYPE_DEVICE, .address = address, .pitch = height > 1 ? pitch : 0};
         const side target = resolve(cu, at, size, false);
-        // Unlike a copy, a fill needs access from its stream's context (seen on CUDA 13.0 with two H200).
+        // Unlike a copy, a fill requires access from its stream's context (seen on CUDA 13.0 with two H200).
         const allocation &memory = *find_allocation(cu, target.start);
         require(can_reach(*on.owner, memory));
         const bool is_lost = loses_accesses(cu, *on.owner, memory);

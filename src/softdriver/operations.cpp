@@ -1,5 +1,5 @@
 // Lanes and the dependencies between operations. A compute lane is a hardware queue, strictly first in, first out: an
-// operation that has to wait blocks everything behind it, whatever its stream (docs/driver.md). Copy engines and the
+// operation that waits blocks everything after it in the queue, on any stream (docs/driver.md). Copy engines and the
 // host-function thread run operations in the order in which they become ready.
 #include "softdriver/operations.h"
 
@@ -15,11 +15,11 @@ public:
 
     bool strict() const { return strict_; }
 
-    // start() to stop() are called with the engine's mutex held.
+    // start() to stop() must be called with the engine's mutex locked.
     void start() {
         if (thread_.joinable()) return;
         const signals_blocked blocked; // the program's signal handlers must not run on the driver's threads
-        // g++ shows the instances of this template to all parts of a process, so it gets no types of this library.
+        // g++ exports the instances of this template to the whole process, so it must not use types of this library.
         thread_ = std::thread(run_lane, static_cast<void *>(this));
     }
     void push(operation_ptr work) noexcept {
@@ -101,7 +101,7 @@ operation_ptr engine::submit(lane_id where, std::function<void()> body, std::uin
     work->devices = devices;
 
     const std::lock_guard lock(mutex_);
-    // Everything that can throw comes first.
+    // Everything that can throw is done first.
     work->runs_on->start();
     for (const operation_ptr &earlier : after)
         if (earlier && !earlier->done && earlier->dependents.capacity() < earlier->dependents.size() + after.size())

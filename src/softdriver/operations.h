@@ -1,5 +1,5 @@
-// Runs the software driver's work: operations, which can depend on others, and lanes, the threads that run operations.
-// The engine knows neither streams nor contexts. No other lock is taken while its one mutex is held.
+// Runs the software driver's work: operations, which can depend on other operations, and lanes, the threads that run
+// operations. The engine knows neither streams nor contexts. No other lock is taken while its mutex is locked.
 #pragma once
 
 #include <condition_variable>
@@ -40,8 +40,8 @@ public:
     engine(unsigned devices, unsigned hardware_queues);
     ~engine(); // waits for all work first
 
-    // `after` may hold nulls. Throws std::bad_alloc, or std::system_error if no thread can be started; then nothing is
-    // submitted.
+    // `after` may contain nulls. Throws std::bad_alloc, or std::system_error if no thread can be started. In that case,
+    // nothing is submitted.
     operation_ptr submit(lane_id where, std::function<void()> body, std::uint64_t devices, const operations &after);
 
     bool finished(const operation_ptr &work);

@@ -1,4 +1,4 @@
-// Pages of the system for the software driver: memory of the host that devices reach too, and the memory of the devices.
+// System pages for the software driver: host memory that devices can also access, and the memory of the devices.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace ferry::softdriver {
 
-// Zeroed memory for the host and the devices; null where the machine has none. `is_lazy`: only as it is written, where the
-// system can promise more than it has.
+// Zeroed memory for the host and the devices; null if the machine has none. `is_lazy`: allocated only when it is
+// written, if the system can overcommit memory.
 void *map_host_pages(std::size_t bytes, bool is_lazy);
 // Addresses for memory that provide_host_pages() makes usable.
 void *reserve_host_pages(std::size_t bytes);
@@ -18,8 +18,8 @@ void unmap_host_pages(void *pages, std::size_t bytes);
 void discard_host_pages(std::uintptr_t address, std::size_t bytes); // the whole pages inside
 bool are_mapped(std::uintptr_t address, std::size_t bytes);
 
-// The memory of all devices, in one file where the system lets other processes open it, and addresses for as much again:
-// for imports. Its pages take memory of the machine when they are written.
+// The memory of all devices, in one file if the system allows other processes to open it, and an equal number of
+// addresses for imports. Its pages occupy memory of the machine when they are written.
 class device_pages {
 public:
     device_pages(std::size_t bytes, std::size_t alignment); // throws std::bad_alloc
@@ -30,14 +30,14 @@ public:
     // The devices' addresses, which the host cannot access. Aligned.
     std::uintptr_t begin() const { return begin_; }
     std::uintptr_t end() const { return begin_ + 2 * bytes_; }
-    // What to add to a device's address to access its memory.
+    // The offset from a device address to the mapping that accesses its memory.
     std::ptrdiff_t distance() const { return static_cast<std::ptrdiff_t>(memory_ - begin_); }
     int file() const { return file_.get(); } // -1: the system has none, or the program has closed it
 
-    // Must be called before memory is used that was not in use, for device addresses. False if the machine has no more.
+    // Must be called before unused memory at device addresses is used. False if the machine has no more memory.
     bool provide(std::uintptr_t address, std::size_t bytes);
-    void discard(std::uintptr_t address, std::size_t bytes); // the contents are lost, and the memory is the machine's
-    // Whole pages of another process's file at a device address behind the own memory.
+    void discard(std::uintptr_t address, std::size_t bytes); // the contents are lost
+    // Maps whole pages of another process's file at a device address after this process's own memory.
     bool map_import(std::uintptr_t address, int file, std::uint64_t offset, std::size_t bytes);
     bool unmap_import(std::uintptr_t address, std::size_t bytes);
 

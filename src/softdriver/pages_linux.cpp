@@ -22,7 +22,7 @@ void *map(std::size_t bytes, int access, int flags) {
 
 } // namespace
 
-// Shared with the children of a fork, as the driver's own (seen on CUDA 13.0, H100).
+// Shared with the children of a fork, like the real driver's memory (seen on CUDA 13.0, H100).
 void *map_host_pages(std::size_t bytes, bool is_lazy) {
     return map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (is_lazy ? MAP_NORESERVE : 0));
 }

@@ -1,4 +1,4 @@
-// Peer access: which context may access the memory of which other context. Copies need none; fills and kernels do.
+// Peer access: which context may access the memory of which other context. Copies do not need it; fills and kernels do.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 

@@ -19,8 +19,9 @@ bool is_reached(driver &cu, const allocation &memory) {
     return !current || can_reach(*current, memory);
 }
 
-// Returns false if the attribute does not apply to this memory, and then writes what cuPointerGetAttributes answers.
-// `memory` is null for an address that the driver does not know. Refuses attributes that do not exist.
+// Returns false if the attribute does not apply to this memory. In that case, it writes the value that
+// cuPointerGetAttributes returns. `memory` is null for an address that the driver does not know. Rejects attributes
+// that do not exist.
 bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointer_attribute attribute, void *out) {
     static const allocation unknown{.device = CU_DEVICE_INVALID};
     const bool known = memory != nullptr;
@@ -47,14 +48,15 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
         put(out, of.buffer_id);
         return known;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: {
-        // For host pools it is the current device (seen on CUDA 13.0, H200, where the current device was the first).
+        // For host pools, it is the current device (seen on CUDA 13.0, H200, where the current device was the first
+        // device).
         const context *const current = find_current_context(cu);
         const bool of_current = known && of.on_host() && of.is_stream_ordered() && current;
         put(out, of_current ? current->device : of.device);
         return known;
     }
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        // Not written for an unknown address. For a host pool it is the offset from the beginning of the pool's memory,
+        // Not written for an unknown address. For a host pool, it is the offset from the start of the pool's memory,
         // which the pool reserves in steps of 32 MiB (both seen on CUDA 13.0, H200).
         return known &&
                put(out, CUdeviceptr{of.on_host() && of.is_stream_ordered() ? of.address % (32 << 20) : of.address});

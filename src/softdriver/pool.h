@@ -1,5 +1,5 @@
-// Pools of stream-ordered memory: what a pool has reserved from its device or from the host, and how much of it is in
-// use.
+// Pools of stream-ordered memory: how much memory a pool has reserved from its device or from the host, and how much of
+// it is in use.
 #pragma once
 
 #include "softdriver/heap.h"
@@ -11,11 +11,11 @@
 
 namespace ferry::softdriver {
 
-// The frees that some work is ordered after: for each stream id, the number of that stream's frees.
+// The frees that precede some work: for each stream id, the number of that stream's frees.
 using frees_before = std::map<std::uint64_t, std::uint64_t>;
 void merge(frees_before &into, const frees_before &more);
 
-// Memory freed in the order of a stream. The pool reuses it for work that is ordered after the free.
+// Memory that was freed in stream order. The pool reuses it for work that is ordered after the free.
 struct freed_block {
     std::uintptr_t address = 0;
     std::size_t size = 0;
@@ -40,7 +40,7 @@ struct pool {
     CUmemoryPool handle = nullptr;
     CUmemLocation location{};
     CUmemAllocationHandleType handle_types = CU_MEM_HANDLE_TYPE_NONE;
-    std::size_t largest = 0; // 0: no limit of its own
+    std::size_t largest = 0; // 0: no limit
     bool is_default = false;
     bool destroyed = false;            // but kept while its memory is in use
     std::uint64_t accessible_from = 0; // bit per device
@@ -57,7 +57,7 @@ struct pool {
     std::size_t live = 0; // number of allocations
 
     std::optional<std::uint32_t> shared_at;   // the slot that publishes it to other processes
-    std::shared_ptr<shared_process> exporter; // imported pools only, as is the serial
+    std::shared_ptr<shared_process> exporter; // only for imported pools, like the serial
     std::uint64_t exporter_serial = 0;
 
     void take_into_use(std::size_t bytes) {
@@ -68,7 +68,7 @@ struct pool {
         used.now -= bytes;
         --live;
     }
-    // Exportable pools release memory too, although the manual says otherwise (seen on CUDA 13.0, H200).
+    // Exportable pools also release memory, although the manual states otherwise (seen on CUDA 13.0, H200).
     bool gives_back() const { return !exporter; }
 
     bool on_device() const { return location.type == CU_MEM_LOCATION_TYPE_DEVICE; }

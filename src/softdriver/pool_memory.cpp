@@ -10,7 +10,7 @@ namespace ferry::softdriver {
 
 namespace {
 
-constexpr std::size_t granularity = std::size_t{2} << 20; // of device memory, when a whole step does not fit
+constexpr std::size_t granularity = std::size_t{2} << 20; // of device memory, if a whole step does not fit
 
 std::optional<std::size_t> rounded_up(std::size_t bytes, std::size_t to) {
     if (!add(bytes, to - 1, bytes)) return std::nullopt;
@@ -38,7 +38,7 @@ bool grow(driver &cu, pool &of, std::size_t bytes) {
     return false;
 }
 
-// Releases unused memory, in the steps in which it was reserved, until no more than `kept` bytes are reserved.
+// Releases unused memory, in the steps in which it was reserved, until at most `kept` bytes are reserved.
 void release_down_to(driver &cu, pool &of, std::size_t kept) {
     while (of.gives_back() && of.reserved.now > kept) {
         const std::size_t largest = of.memory.largest_free();
@@ -83,8 +83,8 @@ template <class Condition> std::optional<freed_block> take_freed(pool &from, std
     return taken;
 }
 
-// Tries sources in the manual's order: blocks whose free the stream is ordered after, blocks whose free the device has
-// passed, new memory, and last a block whose free the stream has to wait for.
+// Tries sources in the manual's order: blocks whose free precedes the stream's work, blocks whose free has completed,
+// new memory, and finally a block whose free the stream has to wait for.
 std::uintptr_t take(driver &cu, pool &from, stream &on, std::size_t bytes) {
     const auto ordered = take_freed(from, bytes, [&](const freed_block &block) {
         return block.stream == on.id || (from.follow_event_dependencies && comes_after(on, block));
@@ -140,11 +140,11 @@ CUresult allocate(driver &cu, CUdeviceptr *address, std::size_t bytes, pool &fro
     return CUDA_SUCCESS;
 }
 
-// The driver does not know the memory from this call on. The memory is free when the stream has passed the free.
+// The driver does not know the memory after this call. The memory is free when the free has completed on the stream.
 void free_in_order(driver &cu, stream &on, std::map<std::uintptr_t, allocation>::iterator gone) {
     const allocation memory = gone->second;
     const bool serves_again = memory.pool && !memory.imported;
-    std::uint64_t &number = on.after[on.id]; // nothing after the enqueue can throw
+    std::uint64_t &number = on.after[on.id]; // nothing after the enqueue may throw
     if (serves_again)
         memory.pool->freed.reserve(memory.pool->freed.size() + 1);
     else
@@ -243,7 +243,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPoo
     });
 }
 
-// The call also takes cuMemAlloc memory (seen on CUDA 13.0, H200).
+// The call also accepts cuMemAlloc memory (seen on CUDA 13.0, H200).
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
     return enter([&](driver &cu) {
         stream &on = find_stream(cu, handle);

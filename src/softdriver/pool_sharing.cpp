@@ -1,5 +1,5 @@
-// Sharing pools. A file descriptor stands for the pool and can be passed to another process. Then allocations are
-// shared one by one, each by a few bytes of export data.
+// Sharing pools. A file descriptor represents the pool and can be passed to another process. After that, allocations
+// are shared individually, each by several bytes of export data.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -38,7 +38,7 @@ CUresult cuMemPoolExportToShareableHandle(void *handle, CUmemoryPool of, CUmemAl
     });
 }
 
-// Like any new pool, an imported pool is accessible from its own device only, whatever the exporter has set.
+// Like any new pool, an imported pool is accessible only from its own device, regardless of the exporter's settings.
 CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *imported, void *handle, CUmemAllocationHandleType type,
                                             unsigned long long flags) {
     return enter([&](driver &cu) {

@@ -1,5 +1,5 @@
 // Memory pools: creation, attributes, access, and the current pool of each location. Where the manual is silent, pools
-// do what CUDA 13.0 was seen to do on H200s (docs/driver.md).
+// behave as seen on CUDA 13.0 with H200s (docs/driver.md).
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -17,7 +17,7 @@ pool_place place_with_default(driver &cu, CUmemLocation at) {
     return {&made, &made};
 }
 
-// Refuses locations that do not exist.
+// Rejects locations that do not exist.
 pool_place &find_place(driver &cu, const CUmemLocation &at) {
     switch (at.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -123,7 +123,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *handle, const CUmemPoolProps *asked) {
     });
 }
 
-// Memory that is still in use stays valid, and the pool exists until the last of it is freed.
+// Memory that is in use stays valid, and the pool exists until all of its memory is freed.
 CUresult cuMemPoolDestroy(CUmemoryPool handle) {
     return enter([&](driver &cu) {
         refuse_if_capture_forbids(cu);
@@ -198,8 +198,9 @@ CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, siz
             const bool gives = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
             const bool is_owner = of.on_device() && at.id == of.location.id;
             require(gives || !is_owner, CUDA_ERROR_INVALID_DEVICE);
-            // As the CUDA C++ Programming Guide says ("Device Accessibility for Multi-GPU Support"). The real driver may
-            // grant the access before the first allocation (trap 20 in docs/driver.md). This one always refuses.
+            // As the CUDA C++ Programming Guide states ("Device Accessibility for Multi-GPU Support"). The real driver
+            // may grant the access before the first allocation (trap 20 in docs/driver.md). This driver always rejects
+            // it.
             require(!gives || !of.on_device() || are_linked(cu, at.id, of.location.id), CUDA_ERROR_INVALID_DEVICE);
             wanted = gives ? wanted | bit(at.id) : wanted & ~bit(at.id);
         }

@@ -1,5 +1,5 @@
-// What processes see of each other: a page of slots that follows a process's device memory in the same file. A handle
-// names the process, its file descriptor and a slot of that page. Other processes open the file through /proc.
+// The state that processes share: a page of slots after a process's device memory in the same file. A handle names the
+// process, its file descriptor and a slot of that page. Other processes open the file through /proc.
 #pragma once
 
 #include "driver/cuda_api.h"
@@ -16,7 +16,7 @@
 
 namespace ferry::softdriver {
 
-// Whether the system has what sharing between processes is built on here.
+// Whether the system has the features that sharing between processes requires.
 #if defined(__linux__)
 inline constexpr bool can_share = true;
 #else
@@ -30,12 +30,12 @@ struct shared_slot {
     std::atomic<std::uint64_t> serial; // of the object here, never reused; 0: the slot is free
     shared_kind kind;
     std::int32_t device;
-    std::uint64_t offset; // memory only: where it is in its owner's file
+    std::uint64_t offset; // for memory: offset in its owner's file
     std::uint64_t size;
-    std::uint64_t pool; // pool memory only: the pool's serial
+    std::uint64_t pool; // for pool memory: the pool's serial
 
-    // Events only. Each record of the event takes the next ticket, in whichever process. The state of ticket n is in
-    // records[n % remembered].
+    // For events. Each record of the event takes the next ticket, in any process. The state of ticket n is in records[n
+    // % remembered].
     static constexpr std::size_t remembered = 16;
     struct record {
         std::atomic<std::uint64_t> taken;    // upper half: the ticket, lower half: the participant that took it
@@ -54,7 +54,8 @@ struct shared_page {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-// The contents of a handle for other processes. The 64 bytes of a handle may come from anywhere, hence the checksum.
+// The contents of a handle for other processes. The 64 bytes of a handle may come from any source, so they have a
+// checksum.
 struct shared_name {
     std::uint64_t nonce = 0; // of the process
     std::int32_t process = 0;
@@ -79,22 +80,22 @@ struct shared_name {
     std::uint64_t sum() const;
 };
 
-// A file for another process to read the name from; -1 if the system has none.
+// Returns a file from which another process can read the name; -1 if the system has none.
 int write_name(const shared_name &name);
 std::optional<shared_name> read_name(int file);
 
-// A word that several processes wait on. May return early, at the latest after some milliseconds.
+// A word on which several processes wait. May return early, after several milliseconds at the latest.
 void sleep_until_changed(std::atomic<std::uint32_t> &word, std::uint32_t seen);
 void wake_sharers(std::atomic<std::uint32_t> &word);
 
 std::int32_t own_number(); // of the process
 
-// The file of a process that shares, as this process has it open: its own file or another's. Thread-safe.
+// The open file of a process that shares: this process or another process. Thread-safe.
 class shared_process {
 public:
-    // `file` holds device memory up to the offset `page`. The caller closes the file.
+    // `file` contains device memory up to the offset `page`. The caller closes the file.
     static std::shared_ptr<shared_process> make_own(int file, std::size_t page);
-    // Returns null if the process is gone or the name is invalid.
+    // Returns null if the process has ended or the name is invalid.
     static std::shared_ptr<shared_process> open(const shared_name &name);
     ~shared_process();
     shared_process(const shared_process &) = delete;
@@ -105,14 +106,15 @@ public:
     int file() const { return is_own_ ? file_ : opened_.get(); }
     std::size_t memory_size() const { return page_at_; }
     std::uint32_t participant() const { return participant_; }
-    // Returns whether the process with this participant number still runs this driver. The owner takes part first.
+    // Returns whether the process with this participant number is still running this driver. The owner is the first
+    // participant.
     static constexpr std::uint32_t owner = 1;
     bool is_alive(std::uint32_t participant = owner) const;
 
     shared_slot &slot(std::uint32_t index) const { return page_->slots[index]; }
-    shared_slot *find(const shared_name &name) const; // null if the object is gone
+    shared_slot *find(const shared_name &name) const; // null if the object no longer exists
 
-    // Own process only. Returns nothing if all slots are taken.
+    // Only for the own process. Returns nothing if all slots are in use.
     std::optional<std::uint32_t> publish(shared_kind kind, int device, std::uint64_t offset, std::uint64_t size,
                                          std::uint64_t pool = 0);
     void retire(std::uint32_t index) { slot(index).serial = 0; }
@@ -132,7 +134,7 @@ private:
     std::uint64_t file_number_ = 0;
 };
 
-// An event's slot, held as long as this process needs it.
+// An event's slot, kept as long as this process needs it.
 class shared_event {
 public:
     shared_event(std::shared_ptr<shared_process> in, const shared_name &name);
@@ -141,7 +143,7 @@ public:
     std::uint64_t last_ticket() const { return at_.last_ticket; }
     std::uint64_t take_ticket();
     void finish(std::uint64_t ticket);
-    bool is_finished(std::uint64_t ticket) const; // or the event or the ticket's process is gone
+    bool is_finished(std::uint64_t ticket) const; // or the event or the ticket's process no longer exists
     void wait(std::uint64_t ticket) const;
 
     bool is_own() const { return in_->is_own(); }

@@ -20,8 +20,8 @@ namespace ferry::softdriver {
 
 namespace {
 
-// Record locks on the file, far beyond its end, show which processes are alive. Each process locks the byte of its
-// participant number, and the system releases the lock when the process ends, however it ends. The locks belong to the
+// Record locks far past the end of the file show which processes are alive. Each process locks the byte of its
+// participant number, and the system releases the lock when the process ends in any way. The locks belong to the
 // process, not to the descriptor, so a forked child has none. They are lost when the process closes any descriptor of
 // the file, so a process opens each file only once.
 constexpr off_t locks_at = off_t{1} << 60;
@@ -51,14 +51,14 @@ std::optional<std::uint64_t> file_number(const shared_name &name) {
 
 constexpr const char file_name[] = "ferry software device memory";
 
-// A name may be forged: it must not make this process open any other file.
+// A name may be forged, and must not make this process open any other file.
 bool is_memory_of_a_driver(const shared_name &name) {
     char target[64] = {};
     const ssize_t length = readlink(path_of(name), target, sizeof target - 1);
     return length > 0 && std::strstr(target, file_name);
 }
 
-// How long a waiter sleeps before it checks that the process it waits for is still alive.
+// The time that a waiter sleeps before it checks whether the process that it waits for is still alive.
 constexpr long patience_ns = 20'000'000;
 
 } // namespace
@@ -134,7 +134,7 @@ bool shared_process::is_same_file(const shared_name &name) const {
     return number && *number == file_number_;
 }
 
-// The name is the whole contents of the file.
+// The name is the entire contents of the file.
 int write_name(const shared_name &name) {
     const int file = memfd_create("ferry software memory pool", MFD_CLOEXEC);
     if (file < 0) return -1;

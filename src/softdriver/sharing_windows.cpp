@@ -1,5 +1,5 @@
 #if defined(_WIN32)
-// Nothing is shared between processes on Windows: the devices' memory has no file, so publish() refuses.
+// On Windows, processes share nothing: the devices' memory has no file, so publish() rejects the call.
 #include "softdriver/sharing.h"
 
 namespace ferry::softdriver {

@@ -2,8 +2,8 @@
 // entry point.
 //
 // There are two locks. Every call except a query takes `submission` first and holds it while its body runs. The real
-// driver's frees wait for running work while they hold a lock that other calls need (docs/driver.md); a program that
-// deadlocks there must deadlock here. `state` guards the data. A free releases `state` while it waits, so queries,
+// driver's frees wait for running work while they hold a lock that other calls need (docs/driver.md), so a program that
+// deadlocks there must also deadlock here. `state` guards the data. A free releases `state` while it waits, so queries,
 // which take only `state`, still return.
 #pragma once
 
@@ -28,7 +28,7 @@
 
 namespace ferry::softdriver {
 
-// Entry points refuse a call by throwing this; enter() returns the result.
+// Entry points reject a call by throwing this; enter() returns the result.
 struct refusal {
     CUresult result;
 };
@@ -40,7 +40,7 @@ struct driver;
 struct context;
 struct stream;
 
-// Work for a stream: submitted at once, or during capture kept as a node of the graph.
+// Work for a stream: submitted at once, or stored as a node of the graph during a capture.
 struct work {
     lane_kind kind = lane_kind::compute;
     unsigned copy_device = 0;  // whose copy engine runs an H2D or D2H copy
@@ -101,7 +101,7 @@ struct capture {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     std::uint64_t thread = 0;
     const stream *origin = nullptr;
-    CUgraph handle = nullptr; // of the graph, once it was asked for
+    CUgraph handle = nullptr; // of the graph, once it was requested
     user_resources keeps;
     bool invalidated = false;
     bool ended = false;
@@ -138,8 +138,8 @@ struct event {
     std::vector<std::size_t> captured_after;
 };
 
-// The error of a kernel that broke a context: every later call returns it. Nothing of the context moves bytes any more
-// once a call has returned it.
+// The error of a kernel that broke a context, which every later call returns. Once a call has returned it, no work of
+// the context moves bytes any more.
 class breakage {
 public:
     void happen(CUresult why) { // the first error stays
@@ -171,7 +171,7 @@ private:
     std::mutex mutex_;
     std::condition_variable ended_;
     std::atomic<CUresult> result_ = CUDA_SUCCESS;
-    unsigned transfers_ = 0; // that run now
+    unsigned transfers_ = 0; // number of running transfers
 };
 
 struct context {
@@ -184,10 +184,10 @@ struct context {
     stream legacy;
     std::unordered_map<std::uint64_t, std::unique_ptr<stream>> per_thread; // by thread serial
     std::vector<stream *> streams;                                         // all but legacy
-    operations of_destroyed_streams[2];   // their last operations; [1]: of those that synchronise with legacy
+    operations of_destroyed_streams[2];   // their last operations; [1]: for streams that synchronise with legacy
     frees_before after_destroyed_streams; // of [1]
-    operations staging;                   // the work that occupies staging buffers of pageable copies, one for each
-    // Shared, because waiting calls read it after they have released the locks.
+    operations staging;                   // the work that occupies staging buffers of pageable copies, one per buffer
+    // Shared, because blocked calls read it after they have released the locks.
     std::shared_ptr<breakage> broken = std::make_shared<breakage>();
 
     void require_sound() const {
@@ -202,7 +202,7 @@ struct surface {
     CUcontext owner = nullptr;
 };
 
-// A loaded image: those of the built-in kernels that it names, and the contexts that have loaded it.
+// A loaded image: the built-in kernels that it names, and the contexts that have loaded it.
 struct library {
     std::vector<CUkernel> kernels;
     std::vector<CUcontext> loaded_in;
@@ -219,7 +219,7 @@ struct import {
 
 struct driver;
 
-// A part of a graphics API's memory, mapped among the device addresses.
+// A part of a graphics API's memory, mapped at device addresses.
 struct external_mapping {
     explicit external_mapping(driver &cu) : cu(cu) {}
     ~external_mapping();
@@ -265,8 +265,8 @@ struct allocation {
     std::uint64_t accessible_from() const { return pool ? pool->accessible_from : graph->accessible_from; }
 };
 
-// Memory of cuMemAlloc or of an imported pool, freed by cuMemFreeAsync. The addresses become free when the stream has
-// passed the free.
+// Memory of cuMemAlloc or of an imported pool, freed by cuMemFreeAsync. The addresses become free when the free has
+// completed on the stream.
 struct late_free {
     operation_ptr freed;
     allocation memory;
@@ -331,7 +331,7 @@ struct driver {
     handle_table<CUlibrary, library> libraries;
     handle_table<CUkernel, const struct built_in_kernel *> kernels;
     handle_table<CUgraphExec, executable> executables;
-    handle_table<CUmemoryPool, pool> pools; // including destroyed ones whose memory is in use
+    handle_table<CUmemoryPool, pool> pools; // including destroyed pools whose memory is in use
     pool_place host_pools;
     pool_place numa_pools;                   // of node 0
     heap host_memory;                        // addresses for pools on the host; empty until one is used
@@ -345,7 +345,7 @@ struct driver {
     std::uint64_t next_id = 1;
     class engine engine;
 
-    // Takes memory that can be written from the heap of a device or of the host. Nothing if there is not enough.
+    // Takes writable memory from the heap of a device or of the host. Returns nothing if there is not enough memory.
     std::optional<std::uintptr_t> take_memory(heap &from, std::size_t bytes);
     void discard_pages(std::uintptr_t address, std::size_t bytes); // returns whole pages to the system
     void reserve_host_memory();                                    // for host pools, on the first call
@@ -358,7 +358,7 @@ private:
     void *host_pages_ = nullptr;
 };
 
-// Returns the running driver. Null if it is not open, if `initialised` is asked for and cuInit was not called, and in a
+// Returns the running driver. Null if it is not open, if `initialised` is set and cuInit was not called, and in a
 // forked child.
 driver *running_driver(bool initialised) noexcept;
 
@@ -373,21 +373,21 @@ bool in_host_function() noexcept;
 inline constexpr int greatest_priority = -5; // as on the H200; least is 0
 
 // device.cpp
-device &find_device(driver &cu, CUdevice ordinal); // refuses if there is none
+device &find_device(driver &cu, CUdevice ordinal); // rejects an invalid ordinal
 
 // context.cpp
-context &current_context(driver &cu); // refuses without one
+context &current_context(driver &cu); // rejects the call if no context is current
 const context *find_current_context(driver &cu);
 void destroy_context(driver &cu, context &gone);
 
 // stream.cpp
 stream &find_stream(driver &cu, CUstream handle);
-stream &stream_of_synchronous_call(driver &cu); // refuses if the call would join a capture
+stream &stream_of_synchronous_call(driver &cu); // rejects the call if it would join a capture
 void retire_streams_of_thread(driver &cu, std::uint64_t thread);
 operation_ptr enqueue(driver &cu, stream &on, work what, operations also_after = {}); // null under capture
 operations work_of(const context &all);
-operations work_before(const stream &next); // what an operation enqueued now on this stream must wait for
-void note_frees_before(stream &next);       // the same for frees: adds them to next.after
+operations work_before(const stream &next); // the work that an operation enqueued now on this stream must wait for
+void note_frees_before(stream &next);       // same for frees: adds them to next.after
 
 // capture.cpp
 void refuse_if_capture_forbids(driver &cu); // for calls that are unsafe during a capture: allocating, freeing, waiting
@@ -397,7 +397,7 @@ void end_capture(driver &cu, capture &over);
 [[noreturn]] void invalidate(capture &broken, CUresult result);
 
 // peers.cpp
-bool are_linked(const driver &cu, int device, int peer); // also a device with itself
+bool are_linked(const driver &cu, int device, int peer); // also true for a device with itself
 bool has_peer_access(const context &from, CUcontext to);
 bool can_reach(const context &from, const allocation &memory);
 bool loses_accesses(const driver &cu, const context &from, const allocation &memory); // they succeed and move no bytes
@@ -418,7 +418,7 @@ pool &add_pool(driver &cu, CUmemLocation at);
 std::size_t rounded_size(const allocation &memory);      // as pools count it
 heap &memory_below(driver &cu, const CUmemLocation &at); // the heap that pools and graphs take memory from
 void free_to_pool(driver &cu, const allocation &memory); // memory that no work uses any more
-void collect_frees(driver &cu);                          // handles the frees that the devices have passed
+void collect_frees(driver &cu);                          // handles frees that have completed on the devices
 void release_unused_memory(driver &cu);                  // of all pools, regardless of thresholds
 
 // imports.cpp
@@ -437,9 +437,9 @@ std::uintptr_t allocate_in_capture(driver &cu, stream &on, const pool &like, std
 void free_in_capture(driver &cu, stream &on, const allocation &memory);
 void require_launchable(const graph &runs, const stream &on, bool frees_on_launch);
 void note_memory_of_launch(driver &cu, const graph &launched, const stream &on);
-void collect_graph_memory(driver &cu); // frees what neither a graph nor the program holds any more
+void collect_graph_memory(driver &cu); // frees memory that neither a graph nor the program uses any more
 
-// Waits, as frees do, until nothing runs on these devices. `submission` stays locked and `state` is released, so only
+// Waits, like frees, until nothing runs on these devices. `submission` stays locked and `state` is released, so only
 // queries run meanwhile.
 void wait_for_devices(driver &cu, std::uint64_t devices);
 

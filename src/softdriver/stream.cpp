@@ -1,4 +1,4 @@
-// Streams: what an operation waits for, and which lane runs it.
+// Streams: the dependencies of an operation, and the lane that runs it.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -62,8 +62,8 @@ void refuse_to_wait(driver &cu, const stream &on) {
 
 } // namespace
 
-// The special handles name streams of the current context. Any other handle is accepted whatever context its stream
-// belongs to (docs/driver.md).
+// The special handles refer to streams of the current context. Any other handle is accepted regardless of its stream's
+// context (docs/driver.md).
 stream &find_stream(driver &cu, CUstream handle) {
     if (!handle || handle == CU_STREAM_LEGACY) return current_context(cu).legacy;
     if (handle == CU_STREAM_PER_THREAD) return per_thread_stream(cu, current_context(cu));
@@ -176,8 +176,8 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext *owner) {
 
 namespace {
 
-// The work that a query checks and that a wait waits for. Work on the legacy stream comes before the next work on a
-// stream that synchronises with it, but queries and waits ignore it until then (seen on CUDA 13.0, H200).
+// The work that a query checks and for which a wait waits. Work on the legacy stream precedes the next work on a stream
+// that synchronises with it, but queries and waits ignore it until then (seen on CUDA 13.0, H200).
 operations own_work(const stream &on) { return &on == &on.owner->legacy ? work_before(on) : operations{on.last}; }
 
 } // namespace
@@ -223,7 +223,7 @@ CUresult cuStreamDestroy(CUstream handle) {
     });
 }
 
-// One thread runs the host functions and callbacks of the whole process. They may not call any entry point. Host
+// One thread runs the host functions and callbacks of the whole process. They must not call any entry point. Host
 // functions of a broken context are not called, and callbacks get its status.
 CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *user) {
     return enter_context([&](driver &cu, context &) {

@@ -1,5 +1,6 @@
-// Surface objects, through which kernels access arrays. The array must be made with CUDA_ARRAY3D_SURFACE_LDST. The
-// driver does not check the flag when a surface object is made (CUDA 13.0); here kernels do not find other surfaces.
+// Surface objects, through which kernels access arrays. The array must be created with CUDA_ARRAY3D_SURFACE_LDST. The
+// driver does not check the flag when a surface object is created (CUDA 13.0); here, kernels do not find other
+// surfaces.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 

@@ -1,4 +1,4 @@
-// User objects: resources that graphs keep alive. The program's function is called when nothing needs a resource any
+// User objects: resources that graphs keep alive. The program's function is called when nothing uses the resource any
 // more.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
