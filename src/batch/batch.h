@@ -5,7 +5,7 @@
 
 namespace ferry {
 
-// The input is either descriptors or arrays of addresses and sizes. The pointers of the other form are null.
+// The input is either descriptors, or arrays of addresses and sizes. The pointers of the unused form are null.
 struct batch_input {
     const ferry_copy_desc *copies = nullptr;
     const std::uint64_t *destinations = nullptr, *sources = nullptr, *sizes = nullptr;

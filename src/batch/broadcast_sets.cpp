@@ -9,10 +9,10 @@ namespace ferry {
 
 namespace {
 
-// For less, the links between the devices would gain nothing over the host's.
+// For less, the links between the devices would be no faster than the host's links.
 constexpr std::uint64_t smallest_broadcast = std::uint64_t{4} << 20;
 
-// Looks up memory, and whether all of it is of one kind and in one allocation or registration, as chunks of it must be.
+// Looks up memory, and whether all of it is of one kind and in one allocation or registration, as its chunks must be.
 error look_up_one(const ferry_instance &instance, std::uint64_t address, std::uint64_t size, address_facts &facts,
                   bool &is_one) noexcept {
     if (error failed = look_up_address(instance.cu, address, address_query::everything, facts)) return failed;
@@ -63,7 +63,7 @@ error broadcast_sets::find(ferry_instance &instance, const batch_input &input, b
         address_facts source;
         bool is_one = false;
         if (error failed = look_up_one(instance, of.source, of.size, source, is_one)) return failed;
-        // Managed memory may be anywhere. Devices differ in how they copy memory of a host pool.
+        // Managed memory may reside anywhere. Devices differ in how they copy memory of a host pool.
         if (!is_one || source.kind == memory_kind::managed || (source.kind == memory_kind::pinned && source.pool))
             continue;
         if (source.kind == memory_kind::pageable && !of_pageable) continue;
@@ -74,7 +74,7 @@ error broadcast_sets::find(ferry_instance &instance, const batch_input &input, b
             members_[i].device = goes_elsewhere && is_one ? to.device : -1;
         }
         std::sort(members_.begin() + first, members_.begin() + end, is_before);
-        // Of several destinations on a device the first one counts.
+        // Of several destinations on a device, the first is used.
         const std::size_t begun = kept;
         for (std::size_t i = first; i < end; ++i)
             if (members_[i].device >= 0 && (kept == begun || members_[kept - 1].device != members_[i].device))
@@ -98,7 +98,7 @@ void broadcast_sets::clear() noexcept {
 }
 
 bool broadcast_sets::keep_rest(const batch_input &input) noexcept {
-    flags_ = input.flags & ~std::uint32_t{FERRY_BATCH_CHECK_OVERLAP}; // the whole batch has been checked
+    flags_ = input.flags & ~std::uint32_t{FERRY_BATCH_CHECK_OVERLAP}; // the whole batch was checked
     growing<std::uint64_t> &taken = rest_addresses_;
     if (!taken.reserve(std::max<std::size_t>(members_.size(), 3 * input.count))) return false;
     for (const broadcast_member &one : members_)

@@ -1,4 +1,4 @@
-// The copies of a batch that share their source and go to several devices.
+// The copies of a batch that share their source and have destinations on several devices.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace ferry {
 
-// A line of the batch.
+// A contiguous copy of the batch.
 struct broadcast_member {
     std::uint64_t source, size, destination;
     std::uint64_t index; // in the batch
@@ -22,7 +22,7 @@ public:
         : members_(memory), sets_(memory), rest_copies_(memory), rest_addresses_(memory), rest_index_(memory),
           place_(memory) {}
 
-    // Finds the broadcasts of a validated batch, none where memory runs out. The context of the batch must be current.
+    // Finds the broadcasts of a validated batch, or none if memory runs out. The context of the batch must be current.
     error find(ferry_instance &instance, const batch_input &input, bool of_pageable) noexcept;
     void clear() noexcept;
     bool empty() const noexcept { return sets_.size() == 0; }
@@ -34,13 +34,13 @@ public:
     std::size_t size() const noexcept { return sets_.size(); }
     const broadcast_member *begin(std::size_t set) const noexcept { return members_.begin() + sets_[set].first; }
     std::size_t count(std::size_t set) const noexcept { return sets_[set].count; }
-    // Memory for the broadcast that runs, which is too large for small stacks. Null if there is none.
+    // Memory for the running broadcast, which is too large for small stacks. Null if memory runs out.
     void *place_for(std::size_t bytes) noexcept {
         constexpr std::size_t unit = sizeof(std::max_align_t);
         return place_.reserve((bytes + unit - 1) / unit) ? place_.begin() : nullptr;
     }
     std::uint64_t copies() const noexcept;
-    std::uint64_t bytes() const noexcept; // that the sources hold
+    std::uint64_t bytes() const noexcept; // total size of the sources
 
 private:
     struct range {
@@ -49,7 +49,7 @@ private:
     bool find_large(ferry_instance &instance, const batch_input &input) noexcept;
     bool keep_rest(const batch_input &input) noexcept;
 
-    growing<broadcast_member> members_; // of the sets, one after the other
+    growing<broadcast_member> members_; // of the sets, one after another
     growing<range> sets_;
     growing<ferry_copy_desc> rest_copies_;
     growing<std::uint64_t> rest_addresses_; // destinations, sources and sizes of pieces

@@ -1,5 +1,5 @@
-// Prepared batches: checked and planned once, launched as often as wanted. The pieces that kernels copy lie in one
-// table in device memory. The table changes in stream order, so that graphs see new addresses too.
+// Prepared batches: checked and planned once, launched any number of times. The pieces that kernels copy are in one
+// table in device memory. The table is changed in stream order, so graphs use new addresses too.
 #pragma once
 
 #include "batch/request.h"
@@ -15,7 +15,7 @@ struct ferry_prepared {
     std::uint64_t table = 0, table_records = 0;
     unsigned long long context_number = 0;          // of the context, whose end frees the table; 0: unknown
     ferry::piece_table tables[ferry::piece_groups]; // parts of the table
-    // For changeable batches: the input, and the group of each piece. Copies of size 0 have no piece.
+    // For updatable batches: the input, and the group of each piece. Copies of size 0 have no piece.
     bool is_updatable = false;
     std::uint32_t flags = 0;
     ferry::growing<std::uint64_t> destinations, sources, sizes;
@@ -28,7 +28,7 @@ namespace ferry {
 error create_prepared(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_prepared *&prepared,
                       std::uint64_t &bad_index) noexcept;
 error launch_prepared(ferry_prepared &prepared, CUstream stream) noexcept;
-// Addresses that are null stay as they were.
+// Null addresses stay unchanged.
 error set_addresses(ferry_prepared &prepared, const std::uint64_t *destinations, const std::uint64_t *sources,
                     CUstream stream, std::uint64_t &bad_index) noexcept;
 error destroy_prepared(ferry_prepared &prepared) noexcept;

@@ -5,10 +5,10 @@
 
 namespace ferry {
 
-// Frees the table, unless it has ended with its context. Its address may then belong to another allocation.
+// Frees the table, unless it was freed with its context. Its address may then belong to another allocation.
 error free_table_of(const ferry_prepared &prepared) noexcept;
 
-// Makes the table of the batch's planned request. Makes none where no kernel reads one.
+// Creates the table of the batch's planned request. Creates no table if no kernel reads one.
 error make_table(ferry_prepared &prepared) noexcept;
 
 // Writes the addresses of `request` into the table, in stream order.

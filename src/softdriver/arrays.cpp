@@ -1,5 +1,5 @@
-// Creation, description and layout of CUDA arrays, their planes and their levels. The rules are those seen on CUDA
-// 13.0, H200.
+// Creation, description and layout of CUDA arrays, their planes and their levels. The rules are as seen on CUDA 13.0,
+// H200.
 #include "softdriver/arrays.h"
 
 #include "driver/formats.h"
@@ -34,7 +34,7 @@ array_storage::array_storage(driver &cu, heap &from, std::size_t size) : from_(f
 array_storage::~array_storage() {
     try {
         from_.release(start_, size_);
-    } catch (...) { // no memory to record the range: it is lost
+    } catch (...) { // no memory to record the range, so it leaks
     }
 }
 
@@ -62,7 +62,7 @@ constexpr array_kind array_kinds[] = {
 };
 
 // The maximum width and height of arrays for gathering and of mipmapped arrays. The real limit was not measured; this
-// is the limit of layers.
+// is the limit for layers.
 constexpr std::size_t widest_of_others = 32768;
 
 bool is_within(const CUDA_ARRAY3D_DESCRIPTOR &asked, std::size_t side) {
@@ -75,7 +75,7 @@ bool is_of(const array_kind &kind, const CUDA_ARRAY3D_DESCRIPTOR &asked) {
            fits(asked.Height, kind.height) && fits(asked.Depth, kind.depth);
 }
 
-// Refuses descriptors that no array can have.
+// Rejects descriptors that no array can have.
 void check(const CUDA_ARRAY3D_DESCRIPTOR &asked) {
     require(!(asked.Flags & unimplemented_flags), CUDA_ERROR_NOT_SUPPORTED);
     require(!(asked.Flags & ~known_flags));
@@ -88,7 +88,7 @@ void check(const CUDA_ARRAY3D_DESCRIPTOR &asked) {
     const array_format *const format = find_format(array_formats, asked.Format);
     require(format ? elements_of(asked).size != 0
                    : find_format(planar_formats, asked.Format) && asked.NumChannels == 3);
-    // Video formats have been seen in plain 2D arrays only.
+    // Video formats were only seen in plain 2D arrays.
     if (!format || format->is_video) require(is_plain_2d && asked.Flags & CUDA_ARRAY3D_VIDEO_ENCODE_DECODE);
     if (format && format->side > 1) {
         require(asked.Height);
@@ -117,7 +117,7 @@ descriptors planes_of(const CUDA_ARRAY3D_DESCRIPTOR &whole) {
     return planes;
 }
 
-// Returns as many levels as asked for, but at least one, and none below the level of a single texel.
+// Returns the requested number of levels, but at least one, and no level below the level of a single texel.
 descriptors levels_of(const CUDA_ARRAY3D_DESCRIPTOR &whole, unsigned asked) {
     const bool is_3d = !(whole.Flags & kind_flags);
     const std::size_t largest = std::max({whole.Width, whole.Height, is_3d ? whole.Depth : 0});
@@ -229,7 +229,7 @@ CUmipmappedArray make_levels(driver &cu, context &owner, const CUDA_ARRAY3D_DESC
 CUmipmappedArray make_mipmapped_array(driver &cu, context &owner, const CUDA_ARRAY3D_DESCRIPTOR &asked, unsigned levels,
                                       const std::function<std::shared_ptr<external_mapping>(std::size_t size)> &map) {
     CUDA_ARRAY3D_DESCRIPTOR of_image = asked;
-    of_image.Flags &= ~unsigned{CUDA_ARRAY3D_COLOR_ATTACHMENT}; // for images of graphics APIs alone
+    of_image.Flags &= ~unsigned{CUDA_ARRAY3D_COLOR_ATTACHMENT}; // only for images of graphics APIs
     return make_levels(cu, owner, of_image, levels, [&](mipmapped_array &made, std::size_t size) {
         made.external = map(size);
         return made.external->address;

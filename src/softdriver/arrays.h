@@ -1,5 +1,5 @@
-// CUDA arrays and the tiled layout of their texels in device memory. The layout is opaque on purpose: code that treats
-// an array as linear memory must fail here as it does on a GPU.
+// CUDA arrays and the tiled layout of their texels in device memory. The layout is intentionally opaque: code that
+// treats an array as linear memory must fail here as it does on a GPU.
 #pragma once
 
 #include "softdriver/address_window.h"
@@ -13,8 +13,8 @@ namespace ferry::softdriver {
 
 struct context;
 
-// A tile has 8 rows × 4 slices of 16-byte pieces; a dimension that the array lacks counts as 1. No texel straddles
-// pieces.
+// A tile has 8 rows × 4 slices of 16-byte pieces. A dimension that the array lacks counts as 1. No texel crosses the
+// border between pieces.
 struct tiled_layout {
     CUdeviceptr storage = 0;
     std::size_t row_bytes = 0;
@@ -35,7 +35,7 @@ struct external_mapping;
 // Owns the device memory of an array.
 class array_storage {
 public:
-    array_storage(driver &cu, heap &from, std::size_t size); // refuses if the heap has not enough
+    array_storage(driver &cu, heap &from, std::size_t size); // rejects the call if the heap has not enough memory
     ~array_storage();
     array_storage(const array_storage &) = delete;
 
@@ -51,9 +51,9 @@ struct array {
     context *owner = nullptr;
     int device = 0;
     CUDA_ARRAY3D_DESCRIPTOR descriptor{};
-    tiled_layout layout; // has no texels if the array has planes
+    tiled_layout layout; // contains no texels if the array has planes
     std::vector<CUarray> planes;
-    std::unique_ptr<array_storage> storage; // null for planes and levels, which lie in the whole's storage
+    std::unique_ptr<array_storage> storage; // null for planes and levels, which are in the whole's storage
 
     bool is_part() const { return !storage; }
 };
@@ -63,10 +63,10 @@ struct mipmapped_array {
     int device = 0;
     std::vector<CUarray> levels;
     std::unique_ptr<array_storage> storage;
-    std::shared_ptr<external_mapping> external; // in place of storage
+    std::shared_ptr<external_mapping> external; // replaces storage
 };
 
-// Makes a mipmapped array whose texels lie in other memory, which `map` provides for the size that they need.
+// Creates a mipmapped array in other memory. `map` provides that memory for the size that the texels need.
 CUmipmappedArray make_mipmapped_array(driver &cu, context &owner, const CUDA_ARRAY3D_DESCRIPTOR &asked, unsigned levels,
                                       const std::function<std::shared_ptr<external_mapping>(std::size_t size)> &map);
 

@@ -1,4 +1,4 @@
-// Events: markers on a stream's hardware queue, and the edges that draw streams into a capture.
+// Events: markers on a stream's hardware queue, and the dependencies that make streams join a capture.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -46,7 +46,7 @@ void record(driver &cu, stream &on, event &recorded) {
     recorded.after = on.after;
 }
 
-// An event that was last recorded in a capture cannot be queried or waited for; trying to breaks the capture.
+// An event that was last recorded in a capture cannot be queried or waited for; an attempt breaks the capture.
 event &find_outside_capture(driver &cu, CUevent handle) {
     event &found = find(cu, handle);
     if (found.captured) invalidate(*found.captured, CUDA_ERROR_CAPTURED_EVENT);

@@ -22,11 +22,12 @@ namespace ferry::softdriver {
 
 namespace {
 
-// Memory that a kernel may access, recorded when the kernel is submitted: nobody may free it before the kernel has run.
+// Memory that a kernel may access, recorded when the kernel is submitted: it must not be freed before the kernel has
+// run.
 struct memory_range {
     std::uintptr_t begin = 0;
     std::uintptr_t end = 0;
-    bool is_lossy = false; // behind a link that loses what goes over it
+    bool is_lossy = false; // accessed over a link that loses data
 };
 // A surface that a kernel may read and write.
 struct reachable_surface {
@@ -44,7 +45,7 @@ struct bad_access {
     CUresult result;
 };
 
-// The launch that runs on this thread. The last ranges are cached, because most accesses are near the one before.
+// The launch that runs on this thread. Caches the last ranges, because most accesses are near the previous access.
 struct running_launch {
     const reachable_memory *reachable = nullptr;
     memory_range read;
@@ -52,7 +53,7 @@ struct running_launch {
 };
 thread_local running_launch running;
 
-// Stands for memory behind a lossy link: a read that no device answers returns ones on PCIe, and writes change nothing.
+// Represents memory behind a lossy link: a read that no device answers returns ones on PCIe, and writes change nothing.
 // Kernels access one word at a time, except the tables of their launch, which ferry never places on a peer.
 std::byte *lost_word(std::size_t size) {
     alignas(gpu::sixteen_bytes) thread_local std::byte word[sizeof(gpu::sixteen_bytes)];
@@ -140,7 +141,7 @@ struct built_in_kernel {
 
 namespace {
 
-// Runs a kernel whose threads are independent, thread after thread, or one whose blocks are independent, block after
+// Runs a kernel whose threads are independent, thread by thread, or a kernel whose blocks are independent, block by
 // block.
 template <class Parameters, void (*kernel)(const Parameters &, const gpu::thread_index &)>
 void run_threads(const void *given, unsigned blocks, unsigned threads) {
@@ -216,7 +217,7 @@ gpu::array_form form_of(const CUDA_ARRAY3D_DESCRIPTOR &of) {
     return of.Height ? array_form::two_d : array_form::one_d;
 }
 
-// Each context of a device has its own addresses for kernels. Copies find the memory of all of them.
+// Each context of a device has its own addresses for kernels. Copies can use the memory of all contexts.
 bool is_of_another_context(const context &from, const allocation &memory) {
     return memory.kind == allocation_kind::device && !memory.is_stream_ordered() && memory.device == from.device &&
            memory.owner != from.handle;
@@ -255,8 +256,8 @@ void run(const launch_request &asked, const reachable_memory &reachable, context
     running = {};
 }
 
-// A library is loaded into a context when the context first asks for or launches one of its kernels. Loading waits for
-// the work that runs in the context (seen on CUDA 13.0, H200), here for all work on the device.
+// A library is loaded into a context when the context first queries or launches one of its kernels. Loading waits for
+// the work that runs in the context (seen on CUDA 13.0, H200), and here for all work on the device.
 void load_into(driver &cu, const context &in, CUkernel kernel) {
     cu.libraries.each([&](library &from) {
         if (std::count(from.kernels.begin(), from.kernels.end(), kernel) == 0) return;
@@ -292,7 +293,7 @@ CUresult cuLibraryLoadData(CUlibrary *handle, const void *image, CUjit_option *,
         for (const built_in_kernel &one : all)
             if (contents.has(one))
                 made->kernels.push_back(cu.kernels.add(std::make_unique<const built_in_kernel *>(&one)));
-        require(!made->kernels.empty(), CUDA_ERROR_NO_BINARY_FOR_GPU); // this driver runs ferry's kernels alone
+        require(!made->kernels.empty(), CUDA_ERROR_NO_BINARY_FOR_GPU); // this driver runs only ferry's kernels
         *handle = cu.libraries.add(std::move(made));
     });
 }
@@ -320,7 +321,7 @@ CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary handle, const char *name
     });
 }
 
-// The function handle is the kernel's handle here, the same in every context.
+// Here the function handle is the kernel's handle, which is the same in every context.
 CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
     return enter_context([&](driver &cu, context &current) {
         require(function);
@@ -330,7 +331,7 @@ CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
     });
 }
 
-// The call takes functions and kernels; both are kernel handles here.
+// The call accepts functions and kernels; both are kernel handles here.
 CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream_handle,
                         void **parameters, void **extra) {
