@@ -175,7 +175,7 @@ TEST_F(batches_of_arrays, many_boxes_take_one_launch_and_each_array_one_query_an
         EXPECT_LE(driver.calls_beginning("cuPointerGetAttribute"), 6);
         to.check(stream);
     }
-    first.destroy(); // nothing else tells ferry to destroy the surface
+    first.destroy(); // nothing else makes ferry destroy the surface
     EXPECT_EQ(driver.calls("cuSurfObjectDestroy"), 1);
 }
 

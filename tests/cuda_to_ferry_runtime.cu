@@ -692,7 +692,7 @@ protected:
     std::int32_t run(const ferry_fill_desc &fill, bool is_async) {
         return is_async ? ferry_fill_async(ferry, &fill, stream, nullptr) : ferry_fill(ferry, &fill, nullptr);
     }
-    // Slices that lie tight, or apart: one fill either way.
+    // Slices with or without gaps: one fill in both cases.
     std::int32_t run_slices(const place &to, std::size_t fill_height, bool is_async) {
         return run(describe_fill(describe(to, 0, 0, 0), width, fill_height, depth), is_async);
     }
@@ -816,7 +816,7 @@ protected:
         return result;
     }
 
-    // A copy of `line` bytes, or of fewer that lie elsewhere: what a node does before it is changed.
+    // A copy of `line` bytes, or of fewer bytes at another address: what a node does before it is changed.
     struct span {
         std::size_t from, to, size;
     };

@@ -1,5 +1,5 @@
-// Tests arrays and memory that are freed in stream order: no call waits, an array is reused only after its
-// stream has passed the free, and everything is destroyed exactly once.
+// Tests arrays and memory that are freed in stream order: no call waits, an array is reused only after
+// the free has completed on its stream, and everything is destroyed exactly once.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -70,7 +70,7 @@ protected:
     std::int32_t trim(std::uint64_t keep = 0, int device = -1) {
         return ferry_deferred_trim(counted.get(), device, keep);
     }
-    // Waits until the stream has passed the frees, without breaking a capture of this thread.
+    // Waits until the frees have completed on the stream, without invalidating a capture of this thread.
     void pass() {
         CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
         EXPECT_OK(raw().cuThreadExchangeStreamCaptureMode(&mode));
@@ -234,7 +234,7 @@ TEST_F(deferred_frees, freeing_waits_for_no_work) {
             EXPECT_OK(ferry_device_free_deferred(instance, pitched, stream));
             const ferry_array_desc desc = description(2 * side);
             EXPECT_OK(ferry_array_create(instance, 0, &desc, &again, nullptr));
-            EXPECT_OK(ferry_deferred_trim(instance, 0, 0)); // the stream has passed none of the frees
+            EXPECT_OK(ferry_deferred_trim(instance, 0, 0)); // no free has completed on the stream
         }));
         expect_kept(2, 2, array_size + array_size / 16 * 21 + (1 << 20) + pitch * 10);
     }
@@ -530,7 +530,7 @@ TEST_F(deferred_frees, host_memory_lives_until_its_stream_has_passed_the_free) {
                 EXPECT_OK(ferry_deferred_trim(instance, FERRY_DEVICE_UNKNOWN, 0));
             }));
             expect_kept(0, 1, host_size);
-            expect_kept(0, 0, 0, 0); // host memory lies on no device
+            expect_kept(0, 0, 0, 0); // host memory is on no device
         }
         pass();
         EXPECT_TRUE(read_back(target, host_size) == data);

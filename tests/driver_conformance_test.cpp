@@ -522,7 +522,7 @@ TEST_F(driver_test, a_copy_may_not_leave_a_registration_but_may_run_into_one) {
     EXPECT_OK(raw().cuMemcpy2D(&rows)); // both rows in one registration
     rows.srcHost = aligned + page + 64;
     rows.srcPitch = page - 128;
-    EXPECT_OK(raw().cuMemcpy2D(&rows)); // the last row ends with the registration, and only its padding lies beyond
+    EXPECT_OK(raw().cuMemcpy2D(&rows)); // the last row ends with the registration, and only its padding is beyond
     rows.srcPitch += 1;
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy2D(&rows)); // the last row leaves by one byte
     EXPECT_OK(raw().cuMemHostUnregister(aligned));
@@ -1604,7 +1604,7 @@ TEST_F(driver_test, a_small_pageable_source_may_change_as_soon_as_the_asynchrono
     EXPECT_EQ(data, read_back(memory, 4096));
 }
 
-// Holds a stream until opened, or for `patience` at most. Then it overwrites memory with ones.
+// Blocks a stream until opened, or for at most `patience`. Then overwrites memory with ones.
 class overwriting_gate {
 public:
     overwriting_gate(CUstream stream, void *memory, size_t size, std::chrono::milliseconds patience)

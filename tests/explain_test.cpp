@@ -1,4 +1,4 @@
-// Tests that ferry_copy_explain tells the truth, by comparing it with the driver calls that the copy then makes.
+// Tests that ferry_copy_explain is right, by comparing it with the driver calls that the copy then makes.
 #include <cstring>
 
 #if defined(__linux__)
@@ -65,7 +65,7 @@ TEST_F(explanations, name_the_driver_call_that_the_copy_makes) {
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-// Copies between pageable memory and a device, whose route depends on the stream: those of the lengths and flags below.
+// Copies between pageable memory and a device, whose route depends on the stream: the lengths and flags below.
 constexpr std::uint64_t ticket_lengths[] = {64, 5000, 200'000, 3 << 20};
 constexpr std::uint32_t ticket_flags[] = {0, FERRY_COPY_URGENT, FERRY_COPY_NO_KERNELS, FERRY_COPY_SOURCE_READ,
                                           FERRY_COPY_DESTINATION_WRITTEN};

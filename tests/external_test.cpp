@@ -409,7 +409,7 @@ TEST_F(files, memory_is_released_behind_its_last_use) {
     std::memcpy(source.data(), data.data(), data.size());
     {
         const test_stream stream;
-        ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, stream)); // holds the stream
+        ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, stream)); // blocks the stream
         ASSERT_OK(ferry_copy_bytes_async(basic.get(), address, reinterpret_cast<std::uintptr_t>(source.data()),
                                          memory_size, stream, nullptr));
         ASSERT_OK(ferry_external_memory_release_async(basic.get(), memory, stream));
@@ -501,7 +501,7 @@ TEST_F(imported_arrays, an_array_ends_behind_its_stream_and_is_never_reused) {
     CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
     CUmipmappedArray_st *const array = make(memory);
     const test_stream stream;
-    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, stream)); // holds the stream
+    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, stream)); // blocks the stream
     ASSERT_OK(give_up(array, stream));
     EXPECT_EQ(give_up(array, stream), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_mipmapped_array_destroy(basic.get(), array), FERRY_ERROR_INVALID_ARGUMENT);

@@ -39,7 +39,7 @@ protected:
     }
 
     static std::uint64_t address(const void *memory) { return reinterpret_cast<std::uintptr_t>(memory); }
-    // Rows of `width` bytes that lie `pitch` apart on the host and close together on the device.
+    // Rows of `width` bytes at a pitch of `pitch` on the host and without gaps on the device.
     ferry_copy_desc rows(void *host, std::uint64_t width, std::uint64_t pitch, std::uint64_t height, bool to_device,
                          std::uint32_t flags = 0) const {
         ferry_place at_host = {}, on_device = {};

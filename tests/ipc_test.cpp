@@ -157,7 +157,7 @@ bool holds(std::uint64_t address, unsigned char value, std::size_t size) {
     return read_back(address, size) == bytes(size, std::byte{value});
 }
 
-// The number of objects that the driver has been asked to open.
+// The number of objects that the driver was called to open.
 int openings(const fault_driver &driver) {
     return driver.calls("cuIpcOpenMemHandle") + driver.calls("cuIpcOpenEventHandle") +
            driver.calls("cuMemPoolImportFromShareableHandle") + driver.calls("cuMemPoolImportPointer");

@@ -272,7 +272,7 @@ TEST(kernel_layout, arrays_are_read_in_words_that_fit_both_ends) {
     EXPECT_EQ(array_form_of(4, 6, true), array_form::layers_of_two_d);
 }
 
-// Every word of the box is in exactly one tile, and few words of a tile lie outside the box.
+// Every word of the box is in exactly one tile, and few words of a tile are outside the box.
 TEST(kernel_layout, arrays_are_cut_into_tiles_of_a_warp) {
     struct {
         std::uint64_t width, height, depth;

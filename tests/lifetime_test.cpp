@@ -56,7 +56,7 @@ struct kernel_pieces {
 
 constexpr std::size_t beyond_parameters = 1000;
 
-// The driver counts calls, and every copy goes by a kernel.
+// The driver counts calls, and every copy uses a kernel.
 struct lifetimes : driver_test {
     void SetUp() override {
         driver_test::SetUp();

@@ -751,7 +751,7 @@ TEST_F(multilink, memory_of_another_context_is_left_to_the_driver) {
     EXPECT_TRUE(device.read() == sent);
 }
 
-// Access to a pool is set apart from access to the other memory of its device, where the counters lie.
+// Access to a pool is separate from access to the other memory of its device, which contains the counters.
 TEST_F(multilink, a_helper_without_access_to_the_counters_is_left_out) {
     ferry_device_info info = {};
     info.struct_size = sizeof info;

@@ -12,7 +12,7 @@
 namespace ferry::test {
 namespace {
 
-// What the tool was told since the last call: of each range its depth, name and bytes.
+// The ranges that the tool received since the last call: the depth, name and bytes of each.
 std::vector<std::string> told() {
     void *const tool = dlopen(NVTX_TOOL, RTLD_NOW | RTLD_NOLOAD);
     std::vector<std::string> lines;

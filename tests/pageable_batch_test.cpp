@@ -1,5 +1,5 @@
-// Batches with pageable ends: all copies of a direction go by one staged copy. Every byte against a plain reference,
-// and the order on streams.
+// Batches with pageable ends: one staged copy makes all copies of a direction. Compares every byte with a plain
+// reference, and checks the order on streams.
 #include <cstring>
 #include <deque>
 #include <thread>
@@ -379,7 +379,7 @@ TEST_F(pageable_batch, unreadable_memory_is_refused_and_no_thread_touches_it) {
     EXPECT_OK(raw().cuCtxSynchronize());
 }
 
-// Where the system reports mappings, the driver is asked about some pieces of a mapping, not about each.
+// Where the system reports mappings, the driver is queried for some pieces of a mapping, but not for each piece.
 TEST_F(pageable_batch, pieces_of_one_mapping_cost_few_look_ups) {
     constexpr std::size_t count = 400, size = 3000, step = 8192;
     mapped_memory memory(count * step);
@@ -409,7 +409,7 @@ TEST_F(pageable_batch, pieces_of_one_mapping_cost_few_look_ups) {
 }
 
 #if !defined(_WIN32)
-// Pieces of a mapped file do not keep those of the heap from it.
+// Pieces of a mapped file do not prevent this for pieces of the heap.
 TEST_F(pageable_batch, pieces_of_files_are_looked_up_one_by_one_and_others_are_not) {
     constexpr std::size_t count = 200, size = 3000, step = 8192;
     mapped_memory memory(count * step);
@@ -451,7 +451,7 @@ TEST_F(pageable_batch, pieces_of_files_are_looked_up_one_by_one_and_others_are_n
 }
 #endif
 
-// Parts of a mapping that are pinned go by kernels, whether ferry or the program itself has registered them.
+// Kernels copy the pinned parts of a mapping, whether ferry or the program itself has registered them.
 TEST_F(pageable_batch, registered_parts_of_a_mapping_are_found) {
     constexpr std::size_t count = 200, size = 3000, step = 8192, pinned = 96; // pieces 64 to 159
     for (const bool by_ferry : {true, false}) {

@@ -280,7 +280,7 @@ struct opening {
 
 void CUDA_CB pass_gate(void *at) { static_cast<opening *>(at)->pass(); }
 
-// Holds the stream. Returns the thread that opens the gate, if it is not a host function.
+// Blocks the stream. Returns the thread that opens the gate, if it is not a host function.
 bool close_gate(gate kind, CUstream stream, opening &of, std::thread &opener) {
     if (kind == gate::idle) return true;
     if (kind == gate::host_function) return CHECK(cu.cuLaunchHostFunc(stream, pass_gate, &of)) == CUDA_SUCCESS;
@@ -337,7 +337,7 @@ struct outcome {
     bool first_old = false, last_old = false;
 };
 
-// Goes through the payload's bytes of a box that lies at `at`.
+// Visits the payload's bytes of a box at `at`.
 void judge(const box &b, const unsigned char *at, std::size_t row, std::size_t rows, outcome &o) {
     bool is_prefix = true;
     for (std::size_t z = 0; z < b.depth; ++z)

@@ -532,7 +532,7 @@ TEST_F(pageable, the_registered_part_of_a_range_is_not_staged) {
             ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &there, nullptr)
                                      : ferry_copy_async(counted.get(), &there, stream, nullptr, nullptr));
             if (!is_synchronous) {
-                // Where kernels lately were late, copies on the stream stage the parts.
+                // If kernels were recently delayed, copy-engine copies stage the parts.
                 const int kernels = driver.calls("cuLaunchKernel");
                 EXPECT_TRUE(kernels == static_cast<int>(parts) - 1 || driver.calls("cuStreamBatchMemOp") != 0);
                 if (driver.calls("cuStreamBatchMemOp") == 0) {
@@ -940,7 +940,7 @@ TEST_F(pageable, while_bytes_arrive_querying_a_ticket_does_not_call_the_driver) 
             bytes_done = info.bytes_done;
             std::this_thread::yield();
         }
-        // A query that sees progress saves one call of the driver: its own or that of the next query.
+        // A query that sees progress saves one driver call: its own or the call of the next query.
         EXPECT_LE(driver.calls("cuEventQuery"), queries - advances + 2);
         EXPECT_OK(ferry_ticket_release(ticket));
         return advances > 0;
@@ -1237,7 +1237,7 @@ TEST_F(faults, of_closed_pages_in_staging_threads_reach_the_handlers_of_the_prog
 
 #if !defined(_WIN32)
 
-// A page of a mapped file that lies beyond the file's end until the program's handler makes the file longer.
+// A page of a mapped file that is beyond the file's end until the program's handler makes the file longer.
 class page_beyond_end {
 public:
     page_beyond_end(const mapped_memory &memory, std::size_t offset, bool)
@@ -2158,7 +2158,7 @@ TEST_F(pageable, whichever_call_first_meets_a_dead_context_ends_the_copies_there
             const test_stream held_stream, other;
             const test_event event;
             const device_memory device(host.size()), second(host.size());
-            constexpr std::size_t pieces = 64; // enough small pieces to go by a kernel
+            constexpr std::size_t pieces = 64; // enough small pieces for a kernel
             std::vector<std::uint64_t> from, to;
             for (std::size_t i = 0; i < pieces; ++i) {
                 from.push_back(device + 256 * i);

@@ -207,7 +207,7 @@ TEST_F(peers, threads_that_enable_at_once_all_succeed) {
     EXPECT_OK(ferry_peer_disable(full.get(), 1, 0));
 }
 
-// A probe that ended by disabling access would take it from an instance that had just been told that access is enabled.
+// A probe that ended by disabling access would remove it from an instance that has just reported that access is enabled.
 TEST_F(peers, instances_that_enable_at_once_do_not_take_access_from_one_another) {
     for (int round = 0; round < 100; ++round) {
         const instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());

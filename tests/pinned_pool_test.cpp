@@ -433,7 +433,7 @@ TEST_F(pinned_pools, leave_captures_alone) {
     EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), block, first), FERRY_ERROR_CAPTURE);
     EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), large, first, &address, nullptr), FERRY_ERROR_CAPTURE);
     EXPECT_EQ(address, nullptr);
-    std::vector<void *> taken; // asks the driver, and grows
+    std::vector<void *> taken; // queries the driver, and grows
     for (int i = 0; i < 3; ++i)
         taken.push_back(allocate(pool, large));
     taken.push_back(allocate(pool, large, second));
@@ -961,7 +961,7 @@ TEST_F(pinned_pools, do_not_take_a_failed_record_as_proof_that_earlier_frees_wer
         EXPECT_EQ(taken = allocate(small, large), old);
         void *more = nullptr;
         EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &more, nullptr), FERRY_ERROR_LIMIT)
-            << "its stream is held";
+            << "its stream is blocked";
     }
     EXPECT_OK(ferry_pinned_pool_free(small.get(), taken));
 }

@@ -155,7 +155,7 @@ TEST_F(pools, allocating_and_freeing_on_a_named_stream_is_one_driver_call_each) 
     EXPECT_OK(ferry_context_synchronize(counted.get(), 0, nullptr));
     driver.reset_counts();
     ASSERT_OK(ferry_device_alloc_async(counted.get(), 0, 4096, *stream, &first, nullptr));
-    EXPECT_EQ(driver.calls_beginning("cu"), device_count() > 1 ? 2 : 1) << "asks for the device if there are several";
+    EXPECT_EQ(driver.calls_beginning("cu"), device_count() > 1 ? 2 : 1) << "queries the device if there are several";
     EXPECT_OK(ferry_device_free_async(counted.get(), first, *stream));
     EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
 }
@@ -278,7 +278,7 @@ TEST_F(pools, a_free_takes_effect_after_the_work_before_it) {
     EXPECT_OK(ferry_copy_bytes_async(basic.get(), host.address(), first, mib, *stream, nullptr));
     free(first);
     free(take(pool, 20 * mib));
-    EXPECT_EQ(host.read(), host.picture()) << "the stream is held";
+    EXPECT_EQ(host.read(), host.picture()) << "the stream is blocked";
     EXPECT_EQ(stats_of(pool).reserved_current, 32 * mib) << "memory freed and allocated on one stream is reused";
     held.open();
     synchronize();
@@ -1079,7 +1079,7 @@ TEST_F(pools, a_device_without_pools_is_unsupported) {
     EXPECT_EQ(ferry_pool_get_default(old.get(), FERRY_LOCATION_HOST, 0, &pool), FERRY_ERROR_UNSUPPORTED);
 }
 
-// A driver that offers Win32 handles, and what it was asked for.
+// A driver that supports Win32 handles, and the handles that were requested.
 struct driver_with_win32_handles {
     static inline CUmemPoolProps asked;
 

@@ -188,7 +188,7 @@ TEST_F(profiles, a_profile_that_is_damaged_outdated_or_for_another_device_is_ref
     EXPECT_EQ(ferry_device_calibrate(ferry.get(), device_count(), &error), FERRY_ERROR_DEVICE);
 }
 
-// Imitates another machine, as far as a profile can tell: the entry points that identify it answer differently.
+// Imitates another machine as far as a profile is concerned: the entry points that identify it return other values.
 struct renamed_driver {
     static inline const char *name = nullptr;
     static inline int version = 0;

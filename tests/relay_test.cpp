@@ -1,4 +1,4 @@
-// Copies between two devices that are relayed through pinned memory, on streams of ferry's own.
+// Copies between two devices that are relayed through pinned memory, on ferry's internal streams.
 #include <chrono>
 #include <cstring>
 #include <deque>

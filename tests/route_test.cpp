@@ -161,7 +161,7 @@ TEST_F(routes, the_flags_of_a_copy_override_those_of_the_instance) {
     EXPECT_EQ(launches(0), 1);
     EXPECT_EQ(launches(FERRY_COPY_BY_DRIVER), 0);
     EXPECT_EQ(launches(FERRY_COPY_NO_KERNELS), 0);
-    EXPECT_EQ(launches(FERRY_COPY_DEFAULT), 0) << "three rows go by the driver unless a flag asks for a kernel";
+    EXPECT_EQ(launches(FERRY_COPY_DEFAULT), 0) << "the driver copies three rows unless a flag requests a kernel";
     driver.reset_counts();
     EXPECT_OK(ferry_copy_bytes(instance.get(), to.address(), from.address(), 64, nullptr));
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "the short forms use the flags of the instance";

@@ -243,7 +243,7 @@ public:
             return copy();
         }
     }
-    // Ends the lane but for a few copies, which closing the instance must complete.
+    // Ends the lane except for a few copies, which closing the instance must complete.
     void finish() {
         const made_current scope(context_);
         pass_the_stream();
@@ -441,7 +441,7 @@ private:
 
     // Blocks the stream for a moment, so that later work piles up behind it.
     void hold_up() {
-        tell("holding its stream up");
+        tell("blocking its stream");
         static constexpr auto hold = [](void *) { std::this_thread::sleep_for(std::chrono::microseconds(700)); };
         require(raw().cuLaunchHostFunc(on_, hold, nullptr));
     }
@@ -541,7 +541,7 @@ private:
             ferry_ticket_info info = {};
             info.struct_size = sizeof info;
             require(ferry_ticket_get_info(held.ticket, &info));
-            if (!info.done || info.bytes_done != held.total) fail("a ticket of a copy that its stream has passed");
+            if (!info.done || info.bytes_done != held.total) fail("a ticket of a copy complete on its stream");
             require(ferry_ticket_release(held.ticket));
         }
         tickets_.clear();

@@ -54,7 +54,7 @@ struct softdriver_test : ::testing::Test {
         EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         return stream;
     }
-    // Holds the stream until `opened` is set.
+    // Blocks the stream until `opened` is set.
     void hold(CUstream stream, std::promise<void> &opened) {
         EXPECT_RESULT(CUDA_SUCCESS,
                       cu.cuLaunchHostFunc(

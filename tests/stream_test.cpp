@@ -184,7 +184,7 @@ TEST_F(streams, of_another_device_can_be_waited_for_whatever_context_is_current)
     EXPECT_OK(ferry_stream_destroy(basic.get(), near));
 }
 
-// A batch, a fill and a prepared launch have no tickets of their own: the stream's tells when all are over.
+// A batch, a fill and a prepared launch have no tickets of their own: the stream's ticket reports when all are complete.
 TEST_F(streams, tickets_and_notifications_come_behind_batches_and_fills) {
     constexpr std::uint64_t size = 1 << 20, count = 64, each = size / count;
     CUstream_st *const stream = new_stream();

@@ -1,4 +1,4 @@
-// ferry_options.trace: which calls it tells of, and when.
+// ferry_options.trace: which calls it reports, and when.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -1,4 +1,4 @@
-// One test for each driver trap that others have fallen into. The numbers are those of docs/driver.md.
+// One test for each driver trap that others have fallen into. The numbers are the same as in docs/driver.md.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -97,7 +97,7 @@ TEST_F(trap, trap_2_the_streams_context_is_made_current_for_the_call_and_the_cal
     EXPECT_OK(raw().cuDevicePrimaryCtxRelease(1));
 }
 
-// 3: CUDA_MEMCPY3D has no contexts and CUDA_MEMCPY3D_PEER has. Each copy goes by the call that can express it.
+// 3: CUDA_MEMCPY3D has no contexts and CUDA_MEMCPY3D_PEER has. Each copy uses the call that can express it.
 TEST_F(trap, trap_3_the_call_that_names_contexts_is_used_exactly_when_an_end_is_on_another_device) {
     fault_driver driver(raw_entry_points());
     const instance_owner counted = open_or_fail(driver.options());
@@ -120,8 +120,8 @@ TEST_F(trap, trap_3_the_call_that_names_contexts_is_used_exactly_when_an_end_is_
     EXPECT_EQ(far.read(), first.picture());
 }
 
-// 4: the batch calls have one argument more in 12.8 than in 13.0. A driver of 12.8 that is asked for the 13.0 entry
-// point may return its own, so ferry calls the signature of the driver's own version. The batch calls refuse the legacy
+// 4: the batch calls have one argument more in 12.8 than in 13.0. If a program requests the 13.0 entry point, a
+// driver of 12.8 may return its own, so ferry calls the signature of the driver's own version. The batch calls refuse the legacy
 // stream and sizes of 0.
 class driver_of_12_8 : public ferry_test {
 protected:
@@ -510,7 +510,7 @@ TEST_F(trap, trap_15_kernels_and_fills_get_the_devices_address_of_host_memory) {
     ferry_fill_desc fill;
     ferry_fill_desc_init(&fill, &place, 4096, 1, 1, "abcd", 4);
     EXPECT_OK(ferry_fill(instance.get(), &fill, nullptr));
-    ferry_fill_desc_init(&fill, &place, 2048, 1, 1, "abcdefgh", 8); // goes by a kernel
+    ferry_fill_desc_init(&fill, &place, 2048, 1, 1, "abcdefgh", 8); // uses a kernel
     EXPECT_OK(ferry_fill(instance.get(), &fill, nullptr));
     for (std::uint64_t x = 0; x < 4096; ++x)
         memory.picture_at(x, 0, 0) = std::byte(x < 2048 ? "abcdefgh"[x % 8] : "abcd"[x % 4]);
@@ -759,8 +759,8 @@ TEST_F(pool_trap, trap_20_a_device_that_is_not_a_peer_gets_no_access_to_a_pool) 
     EXPECT_EQ(give_access(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);
 }
 
-// 20: drivers refuse PTX of a newer CUDA. The kernels are then a missing feature, and ferry tries to load them once
-// only.
+// 20: drivers refuse PTX of a newer CUDA. The kernels are then a missing feature, and ferry tries to load them
+// only once.
 TEST_F(trap, trap_20_kernels_that_the_driver_refuses_are_reported_as_missing) {
     fault_driver driver(raw_entry_points());
     driver.fail("cuLibraryLoadData", CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 1, true);

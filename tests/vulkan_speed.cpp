@@ -1,4 +1,4 @@
-// Compares copies into Vulkan's buffers and images with the same copies into memory and arrays of ferry's own, and
+// Compares copies into Vulkan's buffers and images with the same copies into ferry's memory and arrays, and
 // measures the calls of a frame. It is not a test: vulkan_test.cpp checks the bytes. Run on a GPU with
 // FERRY_TEST_DRIVER=cuda tests/vulkan-speed.
 #include <chrono>

@@ -1,5 +1,5 @@
-// Vulkan and ferry at work on one piece of memory: NVIDIA's Vulkan beside its driver, and Mesa's lavapipe, which runs on
-// the CPU, beside the software driver.
+// Vulkan and ferry use the same memory: NVIDIA's Vulkan with its driver, and Mesa's lavapipe, which runs on the CPU, with
+// the software driver.
 #include <cstring>
 
 #include <fcntl.h>
@@ -136,7 +136,7 @@ TEST_F(vulkan_test, reads_what_ferry_has_copied_into_a_linear_image) {
 
 // Each level, layer or slice of images in their optimal layout, both ways.
 TEST_F(vulkan_test, images_are_arrays_with_the_same_texels) {
-    if (on_software_driver()) GTEST_SKIP() << "lavapipe's layout is not that of the software driver's arrays";
+    if (on_software_driver()) GTEST_SKIP() << "lavapipe's arrays have another layout than the software driver's arrays";
     struct form {
         VkFormat format;
         std::uint32_t texel, width, height, depth, levels, layers;

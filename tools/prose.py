@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Finds phrases in comments, messages and documents that have a plainer wording: prose.py [FILE_OR_FOLDER...]
 
-Code in documents and code between comments is skipped. Without arguments, the script checks COVERED.
+Code is skipped, in blocks, between comments and in `backticks`. Without arguments, the script checks COVERED.
 """
 import bisect
 import io
@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parents[1]
 COVERED = ["CONTRIBUTING.md", "docs/abi.md", "docs/architecture.md", "docs/contract.md", "docs/cuda-to-ferry.md",
            "docs/devices.md", "docs/driver.md", "docs/engines.md", "docs/graphics.md", "docs/installing.md",
            "docs/kernels.md", "docs/languages.md", "docs/performance.md", "docs/planning.md", "docs/protocol.md",
-           "docs/run.md", "docs/security.md", "docs/sharing.md", "docs/staging.md", "examples", "src/api",
-           "src/base", "src/calibrate", "src/copy", "src/device", "src/driver", "src/kernels", "src/memory",
-           "src/staging", "src/system", "tests/faults", "tests/fuzz", "tests/support", "tools"]
+           "docs/run.md", "docs/security.md", "docs/sharing.md", "docs/staging.md", "examples", "src/api", "src/base",
+           "src/calibrate", "src/copy", "src/device", "src/driver", "src/kernels", "src/memory", "src/staging",
+           "src/system", "tests/faults", "tests/fuzz", "tests/protocol", "tests/run", "tests/support", "tools"]
 # Files that contain the phrases themselves. Generated files are skipped too.
 NOT_PROSE = ["tools/prose.py", "tests/tools/prose.py"]
 GENERATED = re.compile(r"do not edit", re.IGNORECASE)
@@ -53,7 +53,8 @@ PHRASES = [
     (r"(?:nothing|none) but", "only"),
     (r"how late", "the delay of"),
 ]
-PATTERN = [(re.compile(rf"\b{phrase}".replace(" ", r"\s+") + r"(?!\w)", re.IGNORECASE), better) for phrase, better in PHRASES]
+PATTERN = [(re.compile(rf"\b(?:{phrase})(?!\w)".replace(" ", r"\s+"), re.IGNORECASE), better)
+           for phrase, better in PHRASES]
 
 # (file, phrase, why it is right there). A line that no file needs is an error.
 ALLOWED = []
@@ -91,7 +92,7 @@ def without_expressions(text):
 
 def prose_of_markdown(text):
     text = re.sub(r"^```.*?^```", lambda match: blanked(match.group()), text, flags=re.MULTILINE | re.DOTALL)
-    return re.sub(r"`[^`\n]+`|\]\([^)\n]*\)", lambda match: blanked(match.group()), text)
+    return re.sub(r"\]\([^)\n]*\)", lambda match: blanked(match.group()), text)
 
 
 def prose_of_c(text):
@@ -117,7 +118,7 @@ def prose_of_script(text):
 
 READERS = {
     ".md": prose_of_markdown, ".py": prose_of_python, ".sh": prose_of_script, "meson.build": prose_of_script,
-    **{suffix: prose_of_c for suffix in (".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".inc", ".rs", ".cs", ".go", ".zig")},
+    **dict.fromkeys([".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".inc", ".rs", ".cs", ".go", ".zig"], prose_of_c),
 }
 
 
@@ -127,7 +128,7 @@ def reader_of(file):
 
 def findings_in(file, text):
     """(line, phrase, better wording), by line."""
-    prose = reader_of(file)(text)
+    prose = re.sub(r"`[^`\n]+`", lambda match: blanked(match.group()), reader_of(file)(text))
     ends = [match.start() for match in re.finditer("\n", text)]
     found = [(match.start(), " ".join(match.group().split()), better)
              for pattern, better in PATTERN for match in pattern.finditer(prose)]

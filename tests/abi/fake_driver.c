@@ -1,6 +1,6 @@
 /*
  * A libcuda.so.1 that stops short of being a driver. driver_search.py builds it once per case, with these macros:
- *   VERSION      what cuDriverGetVersion tells
+ *   VERSION      what cuDriverGetVersion reports
  *   INIT_RESULT  what cuInit returns
  *   MISSING      an entry point it lacks
  *   SIGNATURES   which cuGetProcAddress it exports: 1 the one of 11.3, 2 the one of 12.0 (_v2), 3 both, 0 none
@@ -28,7 +28,7 @@ int cuGetProcAddress_v2(const char *name, void **entry, int version, uint64_t fl
     if (version <= 0 || flags != legacy_stream || !found) return invalid_value;
     *entry = find(name);
     *found = *entry ? symbol_found : symbol_not_found;
-    return success; /* as the driver does: `found` tells */
+    return success; /* like the driver, which reports it in `found` */
 }
 #endif
 

@@ -15,7 +15,7 @@ SKIPPED = 77
 STRICT = ["-Wall", "-Wextra", "-Werror", "-Wno-unused"]
 LANGUAGES = {"c": ["-std=c99", "-x", "c"], "cpp": ["-std=c++17", "-x", "c++"]}
 
-# Headers of CUDA that blocks include themselves, or through a header of ferry's.
+# Headers of CUDA that blocks include themselves, or through one of ferry's headers.
 CUDA_HEADERS = {"<cuda.h>": "<cuda.h>", "<driver_types.h>": "<driver_types.h>",
                 "<ferry/ferry_nvtx.hpp>": "<nvtx3/nvToolsExt.h>"}
 

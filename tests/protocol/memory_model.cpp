@@ -66,7 +66,7 @@ std::uint16_t memory::newest(unsigned location) const {
     return const_cast<memory *>(this)->at(location, atomics_[location].newest()).value;
 }
 
-// Each scope must include the other's thread (morally strong): a device learns the host's stores at system scope only.
+// Each scope must include the other's thread (morally strong): a device learns the host's stores only at system scope.
 view_id memory::learned(const thread &reader, const stored &from, scope within) const {
     if (reader.where == side::device && from.by_device) return from.for_device;
     const bool includes_both = reader.where == side::host || within == scope::system;

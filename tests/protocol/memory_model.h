@@ -109,7 +109,7 @@ private:
         side where = side::host;
         std::uint8_t accesses = 0;
         view_id now = 0;
-        // to_learn: what a fence of each scope would learn from the relaxed loads so far. told: what relaxed stores
+        // `to_learn`: what a fence of each scope would learn from the relaxed loads so far. `told`: what relaxed stores
         // carry since the last fence of each scope.
         view_id to_learn[2] = {}, told[2] = {};
     };

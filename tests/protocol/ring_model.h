@@ -13,7 +13,7 @@ namespace ferry::protocol {
 enum class use : std::uint8_t {
     once,
     again_after_ticket, // another copy takes the record, on another stream, once a ticket says that the first is done
-    again_after_stream, // another copy takes the record once the stream has passed the first
+    again_after_stream, // another copy takes the record after the first has completed on the stream
     captured_in_turn,   // a graph is launched twice on one stream
     captured_at_once,   // a graph is launched on two streams
     captured_once,      // a graph is launched and destroyed, and another copy takes the record

@@ -35,7 +35,7 @@ private:
     std::size_t at_ = 0;
 };
 
-// Tells states apart by two hashes of 64 bits. The probability that two of a million states agree is below 10^-26.
+// Distinguishes states by two hashes of 64 bits. The probability that two of a million states agree is below 10^-26.
 class fingerprint {
 public:
     void add(std::uint64_t word) {

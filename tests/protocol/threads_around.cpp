@@ -29,7 +29,7 @@ const char *threads_model::step_helper(State &state, choices &way) const {
         }
         if (!has(threads_defect::helper_asks_under_lock)) return nullptr; // without the defect it asks without a lock
         state.helps = helper::asks;
-        return "asks the driver whether its context lives";
+        return "queries the driver whether its context is alive";
     case helper::in_copy:
         if (setup_.copies[state.helps_copy].is_slow) return nullptr;
         leave(state, state.helps_copy);
@@ -170,7 +170,7 @@ const char *threads_model::broken(const State &state) const {
     case bytes_missing:
         return "a stream reports success and bytes are missing";
     case live_context_lost:
-        return "a copy is given up in a context that lives";
+        return "a copy is abandoned in a context that is alive";
     default:
         return nullptr;
     }

@@ -179,7 +179,7 @@ const char *threads_model::step_thread(State &state, unsigned which, choices &wa
     }
     if (state.called == 0) {
         me = {resident::falls_asleep, 0, state.wakes};
-        return "wakes for another's call and lies down again";
+        return "wakes for another's call and sleeps again";
     }
     --state.called;
     ++state.awake;

@@ -1,6 +1,7 @@
 // Models which threads serve staged copies, and what all threads wait for: the scheduler's rules, threads that sleep and
 // are woken, pages that never arrive, a program that helps, frees or closes, the driver's lock, contexts that die. The
-// scheduler takes these decisions under its mutex. So their order is that of the steps, and memory needs no model.
+// scheduler makes these decisions under its mutex. Their order is therefore the order of the steps, and memory needs no
+// model.
 #pragma once
 
 #include <string>

@@ -101,7 +101,7 @@ constexpr threads_case cases[] = {
     {"death_inferred_and_the_kernel_leaves", threads_defect::death_inferred, status_of_another_context,
      "a stream reports success and bytes are missing"},
     {"death_inferred_and_the_kernel_traps", threads_defect::death_inferred_and_trapped, status_of_another_context,
-     "a copy is given up in a context that lives"},
+     "a copy is abandoned in a context that is alive"},
     {"refusal_of_submit_ignored", threads_defect::refusal_ignored, submit_refuses, stuck},
     {"work_run_in_submit_waits_for_the_kernel", threads_defect::work_in_submit_waits, submit_runs_work_at_once, stuck},
     {"work_run_in_submit_gets_no_other_thread", threads_defect::refusal_ignored, submit_runs_work_at_once, stuck},

@@ -53,7 +53,7 @@ def check(condition, *told):
     assert condition, told
 
 
-# ferry-run asks whether the host is crowded. The answer must not depend on what else runs there.
+# ferry-run checks whether the host is crowded. The result must not depend on what else runs on the host.
 load_folder = tempfile.TemporaryDirectory()
 
 
@@ -108,7 +108,8 @@ check(report["would_serve"]["calls"] == 4, report)
 check((report["would_serve"]["predicted_saving_ns"] > 0) != is_software, report)
 check(report["driver"] == ("software" if is_software else "NVIDIA"), report)
 check("run-traps" in {one["module"] for one in report["slow_callers"]}, report["slow_callers"])
-# Allocations are told, as what ferry would serve unless the options leave them to the driver, but are no copies.
+# Allocations are reported as allocations that ferry would serve, unless the options leave them to the driver. They are
+# not copies.
 for options, expected in ((["--report-only"], "ferry would serve it"),
                           (["--report-only", "--pinned", "driver"], "the driver is as fast")):
     _, report, _ = report_of(traps, "pinned-memory", options=options)
@@ -181,7 +182,7 @@ off = run(ferry_run, "--quiet", "--", sys.executable, "-c", "import os, subproce
           "sys.exit(subprocess.run(sys.argv[1:]).returncode)", lookups, plugin, linked)
 check("before the driver cuMemcpyHtoD_v2: nothing" in off.stdout and "plugin 0" in off.stdout, off)
 
-# On a crowded host, copies of 8 MiB are left to the driver, but not those of 64 MiB.
+# On a crowded host, copies of 8 MiB are left to the driver, but not copies of 64 MiB.
 for running, options, is_served in (("9999/99999", [], False), ("9999/99999", ["--all"], True), ("1/100", [], True)):
     done, report, _ = report_of(traps, "result-without-waiting", options=options,
                                 FERRY_RUN_LOADAVG=write_loadavg(running))
@@ -223,7 +224,7 @@ done, report, files = report_of(traps, "fork")
 check(files == ["report.json"], "the child made no copy", files)
 done = run(ferry_run, "--quiet", "--report", "/no/such/folder/report.json", "--", traps, "narrow-rows")
 check(done.returncode == 0 and "cannot write the report to /no/such/folder/report.json" in done.stderr, done)
-# A trace has one event for each call in the report, and two for each copy of ferry's on a stream.
+# A trace has one event for each call in the report, and two for each of ferry's copies on a stream.
 for name in ("result-without-waiting", "narrow-rows", "per-thread-streams", "graph-capture", "batches"):
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.json"

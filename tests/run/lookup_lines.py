@@ -5,7 +5,7 @@ replaced = {"cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2_ptsz", "cuMemHostAlloc", "c
 
 
 def beneath_ferry_run(plain):
-    """The lines of `plain`, the output without ferry-run, with ferry's functions in the place of the driver's."""
+    """The lines of `plain`, the output without ferry-run, with ferry's functions instead of the driver's functions."""
     def line(before):
         is_replaced = before.endswith(": libcuda.so.1") and replaced & set(before.removesuffix(": libcuda.so.1").split())
         return before.replace(": libcuda.so.1", ": libferry-run.so") if is_replaced else before

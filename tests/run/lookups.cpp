@@ -25,7 +25,7 @@ void told(const char *way, const char *name, void *function) {
 } // namespace
 
 #if defined(__x86_64__)
-// The version that programs for glibc before 2.34 ask for.
+// The version that programs for glibc before 2.34 request.
 extern "C" void *old_dlsym(void *, const char *);
 extern "C" void *old_dlvsym(void *, const char *, const char *);
 asm(".symver old_dlsym, dlsym@GLIBC_2.2.5\n.symver old_dlvsym, dlvsym@GLIBC_2.2.5");
@@ -75,7 +75,7 @@ int main(int, char **arguments) {
     }
     dlerror();
     dlsym(driver, "cuMemcpyNoSuchThing");
-    std::printf("dlerror %s\n", dlerror() ? "tells" : "is silent");
+    std::printf("dlerror %s\n", dlerror() ? "reports" : "is silent");
 
     const auto get = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(driver, "cuGetProcAddress_v2"));
     const auto get_11 = reinterpret_cast<PFN_cuGetProcAddress_v11030>(dlsym(driver, "cuGetProcAddress"));

@@ -1,4 +1,4 @@
-/* A library that is loaded late: it asks for definitions behind its own, and copies. */
+/* A library that is loaded late: it requests definitions after its own, and copies. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
 // Compared with NVIDIA's library of CUDA 13.0, these are missing: signatures of older releases (such as cuMemAlloc,
 // whose sizes have 32 bits), modules and linking, most queries and settings of contexts, functions and kernels, the
 // nodes of graphs, virtual memory management, hints for managed memory, textures, green contexts, multicast, and the
-// graphics APIs. Without cuGetExportTable and some 240 other names that it asks for, the CUDA runtime reports
+// graphics APIs. Without cuGetExportTable and about 240 other names that it requests, the CUDA runtime reports
 // cudaErrorCallRequiresNewerDriver.
 #include "additions.h"
 

@@ -64,7 +64,7 @@ def check_signatures(exports, compiler):
 
 
 def check_versions(exports, typedefs):
-    """For any version that a program asks for, cuGetProcAddress must return the signature that CUDA's returns."""
+    """For any version that a program requests, cuGetProcAddress must return the same signature as CUDA's."""
     declared, exported = defaultdict(set), defaultdict(dict)
     for name, version, variant in TYPE.findall(typedefs):
         declared[name, variant].add(int(version))

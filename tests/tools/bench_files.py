@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 
-# A trace has each case, its rows and every call of ferry's. Work on streams ends after it begins.
+# A trace has each case, its rows and every call to ferry. Work on streams ends after it begins.
 with tempfile.TemporaryDirectory() as folder:
     trace, written = os.path.join(folder, "trace.json"), os.path.join(folder, "results.json")
     command = [*sys.argv[1:], "--quick", "--driver", "software", "--case", "batch", "--case", "urgent", "--json", written]
@@ -38,14 +38,14 @@ with tempfile.TemporaryDirectory() as folder:
     wrong = subprocess.run([*command, "--trace", trace, "--strict"], text=True, capture_output=True)
     assert wrong.returncode != 0 and "--trace excludes --strict" in wrong.stderr, wrong
 
-# Progress is for terminals, and for those who ask for it.
+# Progress is printed on terminals, and on request.
 for asked, expected in [([], []), (["--progress"], ["case 1 of 2", "case 2 of 2"])]:
     shown = subprocess.run([*sys.argv[1:], "--quick", "--driver", "software", "--case", "routes", "--case", "address", *asked],
                            check=True, text=True, capture_output=True, encoding="utf-8").stderr.splitlines()
     assert [line.split(",")[0] for line in shown] == expected, shown
     assert all(line.split(", about ")[1].split(" left: ")[1] in ["routes", "address"] for line in shown), shown
 
-# A run that is killed leaves the rows it has measured, also those of the case that it was in, in a file that is complete
+# A run that is killed leaves the rows it has measured, including the rows of the interrupted case, in a file that is complete
 # after every row.
 def reading(path):
     """None while the run is writing."""

@@ -23,7 +23,7 @@ def path(name):
 
 
 def run(*arguments):
-    """Names of files stand for files in the folder."""
+    """Names of files mean files in the folder."""
     arguments = [str(path(each)) if each.endswith(".json") else each for each in arguments]
     return subprocess.run([*sys.argv[1:], *arguments], capture_output=True, text=True, encoding="utf-8")
 

@@ -3,7 +3,7 @@ docs/performance.md served as patterns; they are no measurements."""
 
 
 def distribution(median, spread=0.02):
-    """`spread`: how far the quartiles lie from the median, as a share of it."""
+    """`spread`: the distance of the quartiles from the median, as a share of the median."""
     return {"median": median, "p25": median * (1 - spread), "p75": median * (1 + spread), "p10": median * (1 - 2 * spread),
             "p90": median * (1 + 2 * spread), "p99": median * (1 + 5 * spread), "least": median * (1 - 3 * spread),
             "samples": 100}

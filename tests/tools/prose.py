@@ -20,7 +20,7 @@ SENTENCES = [
     (["copies were lately late"], ["a correlately named field"]),
     (["the size asked for", "It asks for a slot."], ["a task for a worker"]),
     (["ferry asks the driver", "the kind is asked"], ["bits that are masked", "the mask"]),
-    (["the trace tells it", "what a ticket was told"], ["intellect"]),
+    (["the trace tells it", "what a ticket was told"], ["intellect", "until_told", "toldyou"]),
     (["the pitch is that of the array", "than those of CUDA"], ["know that official builds"]),
     (["It reads memory only.", "fences also;"], ["a read-only.", "only on Linux", "also works"]),
     (["if there is one.", "where there is one,"], ["there is one queue", "null if there is none."]),
@@ -73,7 +73,7 @@ int lately = 0, lies; /* it
  * lies */ const char *text = "is asked " "for\\n", quote = '"', *more = "lately";
 int some(int); /* in */ int place; // of
 // some // 4 copies
-int thousand = 1'000, other = 1; // told
+int thousand = 1'000, other = 1; // told by `told`
 """
 assert findings("a.cpp", SOURCE) == [
     (1, "in place of"), (4, "lies"), (4, "is asked"), (4, "asked for"), (4, "lately"), (6, "some 4"), (7, "told")]

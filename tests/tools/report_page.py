@@ -95,7 +95,7 @@ whole = results([case("linear", linear), case("pageable", pageable), case("submi
                                                             for count in [1, 2, 4]])])
 page = page_of(whole)
 
-# Nothing refers to anything outside the file, and the browser is told to load nothing.
+# Nothing refers to anything outside the file, and the page forbids the browser to load anything.
 for tag, attributes in page.tags:
     assert tag not in ("link", "img", "iframe", "object", "embed", "base", "form"), tag
     assert "src" not in attributes and attributes.get("href", "#").startswith("#"), (tag, attributes)
