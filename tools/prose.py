@@ -13,12 +13,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 # Files and folders whose prose is checked.
-COVERED = ["CONTRIBUTING.md", "docs/abi.md", "docs/architecture.md", "docs/contract.md", "docs/cuda-to-ferry.md",
-           "docs/devices.md", "docs/driver.md", "docs/engines.md", "docs/graphics.md", "docs/installing.md",
-           "docs/kernels.md", "docs/languages.md", "docs/performance.md", "docs/planning.md", "docs/protocol.md",
-           "docs/run.md", "docs/security.md", "docs/sharing.md", "docs/staging.md", "examples", "src/api", "src/base",
-           "src/calibrate", "src/copy", "src/device", "src/driver", "src/kernels", "src/memory", "src/staging",
-           "src/system", "tests/faults", "tests/fuzz", "tests/protocol", "tests/run", "tests/support", "tools"]
+COVERED = ["CONTRIBUTING.md", "bindings", "docs/abi.md", "docs/architecture.md", "docs/contract.md",
+           "docs/cuda-to-ferry.md", "docs/devices.md", "docs/driver.md", "docs/engines.md", "docs/graphics.md",
+           "docs/installing.md", "docs/kernels.md", "docs/languages.md", "docs/performance.md", "docs/planning.md",
+           "docs/protocol.md", "docs/run.md", "docs/security.md", "docs/sharing.md", "docs/staging.md", "examples",
+           "src/api", "src/base", "src/calibrate", "src/copy", "src/device", "src/driver", "src/kernels", "src/memory",
+           "src/staging", "src/system", "tests/faults", "tests/fuzz", "tests/protocol", "tests/run", "tests/support",
+           "tools"]
 # Files that contain the phrases themselves. Generated files are skipped too.
 NOT_PROSE = ["tools/prose.py", "tests/tools/prose.py"]
 GENERATED = re.compile(r"do not edit", re.IGNORECASE)

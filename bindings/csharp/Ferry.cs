@@ -186,8 +186,8 @@ namespace Ferry
             Driver = report.Driver;
         }
 
-        /// <summary>Threads of ferry's may be at the memory of a copy for the rest of a chunk after its context has
-        /// died.</summary>
+        /// <summary>After the context of a copy has died, ferry's threads may still access the copy's memory until they
+        /// finish their current chunk.</summary>
         internal static bool IsAtMemory(IntPtr instance, Status status)
         {
             if ((Native.ferry_status_traits(status) & StatusTraits.ContextDead) == 0) return false;
@@ -423,7 +423,7 @@ namespace Ferry
 
         static readonly ConcurrentDictionary<Type, int> sizes = new ConcurrentDictionary<Type, int>();
 
-        /// <summary>The bytes of an array. Marshal.SizeOf would tell the size of marshalled elements: 1 for a
+        /// <summary>The bytes of an array. Marshal.SizeOf would return the size of marshalled elements: 1 for a
         /// char.</summary>
         internal static long SizeOf(Array array)
         {
@@ -575,19 +575,19 @@ namespace Ferry
         public static implicit operator Place(FerryMemory memory) { return memory.At(0); }
         public static implicit operator Place(FerryArray array) { return array.Place; }
 
-        /// <summary>Host memory of the caller's, which must live until the copy is complete.</summary>
+        /// <summary>The caller's host memory, which must stay valid until the copy is complete.</summary>
         public static Place Host(IntPtr address, long size = -1)
         {
             return new Place { Native = { Kind = PlaceKind.Host, Address = (ulong)(long)address }, Size = size };
         }
 
-        /// <summary>Device memory of the caller's.</summary>
+        /// <summary>The caller's device memory.</summary>
         public static Place Device(ulong address, int device = Constants.DeviceUnknown, long size = -1)
         {
             return new Place { Native = { Kind = PlaceKind.Device, Device = device, Address = address }, Size = size };
         }
 
-        /// <summary>A CUarray of the caller's.</summary>
+        /// <summary>The caller's CUarray.</summary>
         public static Place CudaArray(IntPtr array, int device = Constants.DeviceUnknown)
         {
             return new Place { Native = { Kind = PlaceKind.Array, Device = device, Array = array }, Size = -1 };
@@ -613,8 +613,8 @@ namespace Ferry
             return place;
         }
 
-        /// <summary>Memory whose size is known must hold the box: beyond a managed array lies the runtime's heap. Other
-        /// mistakes are ferry's to find.</summary>
+        /// <summary>Memory whose size is known must contain the box: the runtime's heap follows a managed array. ferry
+        /// finds other mistakes.</summary>
         internal void CheckBounds(NativeCopy copy, Side side, long index)
         {
             long size = Array == null ? Size : Pins.SizeOf(Array); // a place may be torn, assigned by another thread
@@ -818,7 +818,7 @@ namespace Ferry
         public long RowPitch { get; }
         public ulong Address { get { using (new Hold(Handle)) return (ulong)(long)Handle.Pointer; } }
 
-        /// <summary>Frees the memory once the stream has passed its work so far, and waits for nothing.</summary>
+        /// <summary>Frees the memory after the work enqueued on the stream has completed, and does not wait.</summary>
         public void DisposeAfter(FerryStream stream) { Handle.EndAfter(stream, FreeDeferred); }
 
         static Status FreeDeferred(IntPtr instance, IntPtr address, IntPtr stream)
@@ -868,7 +868,7 @@ namespace Ferry
             }
         }
 
-        /// <summary>Frees the memory once the stream has passed its work so far, and waits for nothing.</summary>
+        /// <summary>Frees the memory after the work enqueued on the stream has completed, and does not wait.</summary>
         public void DisposeAfter(FerryStream stream)
         {
             if (isRegistered) throw new InvalidOperationException("registered memory ends with Dispose");
@@ -898,8 +898,8 @@ namespace Ferry
         }
         public Place At(long x, long y = 0, long z = 0) { return Place.At(x, y, z); }
 
-        /// <summary>Ends the array once the stream has passed its work so far. A later CreateArray may reuse
-        /// it.</summary>
+        /// <summary>Ends the array after the work enqueued on the stream has completed. A later CreateArray
+        /// may reuse it.</summary>
         public void DisposeAfter(FerryStream stream) { Handle.EndAfter(stream, Native.ferry_array_destroy_async); }
     }
 
@@ -1376,7 +1376,7 @@ namespace Ferry
         public Action<LogLevel, string> Log;
 #if NETCOREAPP
         /// <summary>Uses the program's own threads for pageable memory, which managed arrays are: runs the action once
-        /// and soon on any thread, and returns true; or returns false. It runs on threads of the driver's, so it must
+        /// and soon on any thread, and returns true; or returns false. It runs on driver threads, so it must
         /// neither wait nor call ferry or the driver: add the action to a queue. Not on Mono, whose collector cannot
         /// stop such threads: they block its signals.</summary>
         public Func<Action, bool> Submit;
@@ -1387,7 +1387,7 @@ namespace Ferry
         internal FerryOptions Clone() { return (FerryOptions)MemberwiseClone(); }
     }
 
-    /// <summary>What IL2CPP asks for at a function that native code calls. The name alone counts.</summary>
+    /// <summary>IL2CPP requires this attribute on functions that native code calls. Only its name matters.</summary>
     [AttributeUsage(AttributeTargets.Method)]
     sealed class MonoPInvokeCallbackAttribute : Attribute
     {
@@ -1620,7 +1620,7 @@ namespace Ferry
             return explanation;
         }
 
-        // With an explanation: fills nothing, and tells what it would do.
+        // With an explanation: fills nothing, and reports what it would do.
         internal static void Fill(InstanceHandle handle, IntPtr stream, bool isAsync, Place destination, byte[] pattern,
                                   long width, long height, long depth, CopyFlags flags,
                                   Explanation* explanation = null)
@@ -1692,7 +1692,7 @@ namespace Ferry
             }
         }
 
-        /// <summary>Rows of `width` bytes; RowPitch tells how far they are apart.</summary>
+        /// <summary>Rows of `width` bytes; RowPitch is the distance between them.</summary>
         public DeviceMemory AllocDevicePitched(long width, long height, int device = 0, int elementSize = 0)
         {
             using (new Hold(handle))
@@ -1754,7 +1754,7 @@ namespace Ferry
             }
         }
 
-        /// <summary>Pins memory of the caller's in place until Dispose. It must stay mapped until then.</summary>
+        /// <summary>Pins the caller's memory in place until Dispose. It must stay mapped until then.</summary>
         public PinnedMemory Register(IntPtr address, long size) { return Register(address, size, () => { }); }
 
         PinnedMemory Register(IntPtr address, long size, Action unpin)
@@ -1827,8 +1827,8 @@ namespace Ferry
             }
         }
 
-        /// <summary>A CUstream or cudaStream_t of the program's, which stays its own. The default streams are not
-        /// taken: their context depends on the call.</summary>
+        /// <summary>The program's CUstream or cudaStream_t, which the program continues to own. The default streams are
+        /// rejected, because their context depends on the call.</summary>
         public FerryStream WrapStream(IntPtr stream)
         {
             if ((ulong)(long)stream <= Constants.StreamPerThread)
@@ -1904,7 +1904,7 @@ namespace Ferry
             return info;
         }
 
-        /// <summary>Frees what DisposeAfter keeps and streams have passed. Waits for running work.</summary>
+        /// <summary>Frees what DisposeAfter keeps and streams have completed. Waits for running work.</summary>
         public void TrimDeferred(int device = Constants.DeviceUnknown, long keep = 0)
         {
             using (new Hold(handle))

@@ -71,7 +71,7 @@ func (a *Array) Destroy() error {
 	return a.object.end(func() C.int32_t { return C.ferry_array_destroy(a.instance.c, a.c()) }, false)
 }
 
-// DestroyOn destroys the array once the stream has passed the work enqueued so far, and waits for nothing.
+// DestroyOn destroys the array after the work enqueued on the stream has completed, and does not wait.
 func (a *Array) DestroyOn(s *Stream) error {
 	leave, err := a.instance.use(&s.object)
 	if err != nil {
@@ -119,7 +119,7 @@ func (m *MipmappedArray) Destroy() error {
 	return m.end(func() C.int32_t { return C.ferry_mipmapped_array_destroy(m.instance.c, m.c()) }, false)
 }
 
-// DestroyOn destroys the array with its levels once the stream has passed the work enqueued so far.
+// DestroyOn destroys the array with its levels after the work enqueued on the stream has completed.
 func (m *MipmappedArray) DestroyOn(s *Stream) error {
 	leave, err := m.instance.use(&s.object)
 	if err != nil {

@@ -170,7 +170,7 @@ func (s *Stream) Run(work Work, flags ...BatchFlags) error {
 		work.owners()...)
 }
 
-// ExplainRun tells what Run would do, without doing it.
+// ExplainRun reports what Run would do, without doing it.
 func (s *Stream) ExplainRun(work Work, flags ...BatchFlags) (BatchExplanation, error) {
 	if err := work.describe(); err != nil {
 		return BatchExplanation{}, err

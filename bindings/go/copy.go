@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// description checks the bounds of a copy and describes it. index is that of the copy in a batch.
+// description checks the bounds of a copy and describes it. index is the index of the copy in a batch.
 func description(destination, source *place, extent Extent, flags []CopyFlags, index int) (C.ferry_copy_desc, error) {
 	c := C.ferry_copy_desc{destination: destination.c, source: source.c, width: C.uint64_t(extent.Width),
 		height: C.uint64_t(extent.Height), depth: C.uint64_t(extent.Depth)}
@@ -29,7 +29,7 @@ func (f *Instance) Copy(destination, source End, extent Extent, flags ...CopyFla
 	return f.copyOrExplain(destination.end(), source.end(), extent, flags, nil)
 }
 
-// Explain tells what Copy would do, without doing it.
+// Explain reports what Copy would do, without doing it.
 func (f *Instance) Explain(destination, source End, extent Extent, flags ...CopyFlags) (Explanation, error) {
 	c := C.ferry_explanation{struct_size: C.sizeof_ferry_explanation}
 	if err := f.copyOrExplain(destination.end(), source.end(), extent, flags, &c); err != nil {
@@ -73,13 +73,13 @@ func (f *Instance) waitForThreads(err error) {
 	}
 }
 
-// Copy enqueues a copy on the stream. The memory must not be freed, and the source not be written, before the stream
-// has passed it.
+// Copy enqueues a copy on the stream. The memory must not be freed, and the source not be written, before the copy
+// has completed on the stream.
 func (s *Stream) Copy(destination, source Memory, extent Extent, flags ...CopyFlags) error {
 	return s.copy(destination.end(), source.end(), extent, flags, nil)
 }
 
-// CopyTicket is Copy with a ticket that tells the copy's progress.
+// CopyTicket is Copy with a ticket that reports the copy's progress.
 func (s *Stream) CopyTicket(destination, source Memory, extent Extent, flags ...CopyFlags) (*Ticket, error) {
 	return s.newTicket(func(ticket **C.ferry_ticket) error {
 		return s.copy(destination.end(), source.end(), extent, flags, ticket)
@@ -96,7 +96,7 @@ func (s *Stream) copy(destination, source *place, extent Extent, flags []CopyFla
 	}, destination.owner, source.owner)
 }
 
-// Explain tells what the stream's Copy would do, without doing it.
+// Explain reports what the stream's Copy would do, without doing it.
 func (s *Stream) Explain(destination, source Memory, extent Extent, flags ...CopyFlags) (Explanation, error) {
 	to, from := destination.end(), source.end()
 	c, err := description(to, from, extent, flags, 0)
@@ -141,7 +141,7 @@ func (f *Instance) Fill(destination Memory, extent Extent, pattern []byte, flags
 	return f.call(func(info *C.ferry_error_info) C.int32_t { return C.ferry_fill(f.c, &c, info) })
 }
 
-// ExplainFill tells what the stream's Fill would do, without doing it.
+// ExplainFill reports what the stream's Fill would do, without doing it.
 func (s *Stream) ExplainFill(destination Memory, extent Extent, pattern []byte, flags ...CopyFlags) (Explanation, error) {
 	to := destination.end()
 	c, err := filling(to, extent, pattern, flags)

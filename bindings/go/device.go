@@ -56,7 +56,7 @@ func (f *Instance) Synchronize(device int) error {
 	})
 }
 
-// AddressInfo tells what lies at the beginning of a place that is no array.
+// AddressInfo reports the memory at the beginning of a place that is not an array.
 func (f *Instance) AddressInfo(memory Memory) (AddressInfo, error) {
 	p := memory.end()
 	leave, err := f.use(p.owner)
@@ -73,8 +73,8 @@ func (f *Instance) AddressInfo(memory Memory) (AddressInfo, error) {
 	return newAddressInfo(&c), err
 }
 
-// DeferredInfo tells what FreeOn and DestroyOn have left to free on a device; for DeviceUnknown on all devices and in
-// host memory.
+// DeferredInfo reports what FreeOn and DestroyOn have not freed yet on a device; for DeviceUnknown, on all devices and
+// in host memory.
 func (f *Instance) DeferredInfo(device int) (DeferredInfo, error) {
 	c := C.ferry_deferred_info{struct_size: C.sizeof_ferry_deferred_info}
 	err := f.call(func(*C.ferry_error_info) C.int32_t {
@@ -83,7 +83,7 @@ func (f *Instance) DeferredInfo(device int) (DeferredInfo, error) {
 	return newDeferredInfo(&c), err
 }
 
-// TrimDeferred frees what streams have passed, until at most keep bytes are left. It waits for running work.
+// TrimDeferred frees what has completed on its stream, until at most keep bytes are left. It waits for running work.
 func (f *Instance) TrimDeferred(device int, keep uint64) error {
 	return f.call(func(*C.ferry_error_info) C.int32_t {
 		return C.ferry_deferred_trim(f.c, number(device), C.uint64_t(keep))

@@ -8,7 +8,7 @@
 // outside of Go's heap: [DeviceMemory], [PinnedMemory], [Array] or a [Place] in one of these. A copy in flight can
 // therefore never meet memory that the garbage collector has freed.
 //
-// The package checks that a box lies within its slice or allocation before C sees an address. It cannot check three
+// The package checks that a box is within its slice or allocation before C sees an address. It cannot check three
 // things. The slices of [PinnedMemory.Bytes] and [As] must not be used after the memory was freed. A block of a
 // [PinnedPool] must not be freed by Free while a copy uses it. Addresses and handles from elsewhere must be valid:
 // [AddressPlace], [Instance.ForeignStream] and [Instance.ForeignArray].
@@ -55,8 +55,8 @@ var (
 	ErrBusy = errors.New("ferry: another call is using the object")
 )
 
-// Options tells how to open an instance; the zero value is the default: the NVIDIA driver or an error. The fields are
-// those of ferry_options.
+// Options configures an instance; the zero value is the default: the NVIDIA driver or an error. The fields are
+// the fields of ferry_options.
 type Options struct {
 	Driver          Driver
 	Checks          Checks

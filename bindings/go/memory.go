@@ -83,7 +83,7 @@ func (m *DeviceMemory) Free() error {
 	return m.object.end(func() C.int32_t { return C.ferry_device_free(m.instance.c, m.handle) }, false)
 }
 
-// FreeOn frees the memory once the stream has passed the work enqueued so far, and waits for nothing. Managed memory is
+// FreeOn frees the memory after the work enqueued on the stream has completed, and does not wait. Managed memory is
 // refused. Imported memory that is not of a pool waits for running work on the device.
 func (m *DeviceMemory) FreeOn(s *Stream) error {
 	leave, err := m.instance.use(&s.object)
@@ -110,8 +110,8 @@ type PinnedMemory struct {
 	pool     *PinnedPool
 }
 
-// AllocPinned allocates pinned host memory with undefined contents. Its size may be less than asked for, and it may be
-// pageable, only if the options allow that.
+// AllocPinned allocates pinned host memory with undefined contents. Its size may be less than requested, and it may be
+// pageable, only if the options allow this.
 func (f *Instance) AllocPinned(size uint64, options HostOptions) (*PinnedMemory, error) {
 	m := &PinnedMemory{}
 	c := options.c()
@@ -135,7 +135,7 @@ func (m *PinnedMemory) end() *place { p := m.Place(); return &p.place }
 // Size returns the number of bytes.
 func (m *PinnedMemory) Size() uint64 { return m.size }
 
-// IsPageable tells whether HostAllowPageable gave memory that is not pinned.
+// IsPageable reports whether the memory is not pinned, which HostAllowPageable allows.
 func (m *PinnedMemory) IsPageable() bool { return m.pageable }
 
 // Bytes returns the memory, or nil once it was freed. The slice is not Go's memory: it must not be used after Free or
@@ -162,7 +162,7 @@ func (m *PinnedMemory) Free() error {
 	return m.object.end(func() C.int32_t { return C.ferry_host_free(m.instance.c, m.pointer()) }, false)
 }
 
-// FreeOn frees the memory once the stream has passed the work enqueued so far, and waits for nothing. The program must
+// FreeOn frees the memory after the work enqueued on the stream has completed, and does not wait. The program must
 // not use the memory any more.
 func (m *PinnedMemory) FreeOn(s *Stream) error {
 	leave, err := m.instance.use(&s.object)

@@ -162,7 +162,7 @@ func (p *place) reach(extent Extent) uint64 {
 	return end
 }
 
-// line returns the address of a line of bytes. Its default pitches are those of ferry_place.
+// line returns the address of a line of bytes. Its default pitches are the same as in ferry_place.
 func (p *place) line(side C.int32_t, size uint64, index int) (C.uint64_t, error) {
 	if p.c.kind == C.FERRY_KIND_ARRAY {
 		info := newInfo()

@@ -129,7 +129,7 @@ func (p *Pool) Info() (PoolInfo, error) {
 	return newPoolInfo(&c), err
 }
 
-// Attributes tells how the pool keeps and reuses memory.
+// Attributes reports how the pool keeps and reuses memory.
 func (p *Pool) Attributes() (PoolAttributes, error) {
 	c := C.ferry_pool_attributes{struct_size: C.sizeof_ferry_pool_attributes}
 	err := p.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_pool_get_attributes(p.instance.c, p.c(), &c) })

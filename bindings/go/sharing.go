@@ -10,7 +10,7 @@ type IPCHandle [IPCHandleSize]byte
 
 func (h *IPCHandle) c() *C.ferry_ipc_handle { return (*C.ferry_ipc_handle)(unsafe.Pointer(h)) }
 
-// IPCInfo tells what a handle names, without importing it.
+// IPCInfo reports what a handle names, without importing it.
 func (f *Instance) IPCInfo(handle IPCHandle) (IPCInfo, error) {
 	c := C.ferry_ipc_info{struct_size: C.sizeof_ferry_ipc_info}
 	err := f.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_ipc_get_info(f.c, handle.c(), &c) })

@@ -54,7 +54,7 @@ func (s *Stream) Synchronize() error {
 	})
 }
 
-// Query tells whether all work on the stream has ended.
+// Query reports whether all work on the stream has ended.
 func (s *Stream) Query() (bool, error) {
 	var done C.int32_t
 	err := s.call(func(*C.ferry_error_info) C.int32_t {
@@ -79,7 +79,7 @@ func (s *Stream) Done() (<-chan error, error) {
 	return done, nil
 }
 
-// goFerryDone runs on a thread of the driver's, which must not wait: the channel has room for the value.
+// goFerryDone runs on a driver thread, which must not wait: the channel has room for the value.
 //
 //export goFerryDone
 func goFerryDone(done C.uintptr_t, status C.int32_t) {
@@ -144,7 +144,7 @@ func (e *Event) Synchronize() error {
 	return e.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_event_synchronize(e.instance.c, e.c()) })
 }
 
-// Query tells whether the work before the last record has ended, or the event was never recorded.
+// Query reports whether the work before the last record has ended, or the event was never recorded.
 func (e *Event) Query() (bool, error) {
 	var done C.int32_t
 	err := e.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_event_query(e.instance.c, e.c(), &done) })

@@ -37,7 +37,7 @@ def of_group(group):
 
 
 class Types:
-    """What the types of C are in Rust: those of values that are described, and of functions of the program."""
+    """The Rust types of C types: of described values, and of functions of the program."""
 
     def __init__(self, described):
         self.groups = {one["group"]: group_name(one) for one in described["constants"]}

@@ -77,7 +77,7 @@ pub fn main() !void {
     }
     try check(ferry.ferry_copy_pieces_async(f, &to, &from, &sizes, 1000, 0, stream, &info), &info);
 
-    // Frame loop: each frame goes through the pinned memory, which the stream has passed before it is written again.
+    // Frame loop: each frame uses the pinned memory, which is written again only after the copy has completed.
     for (0..60) |frame| {
         try check(ferry.ferry_stream_synchronize(f, stream), null);
         @memset(pinned, @intCast(frame));

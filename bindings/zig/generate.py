@@ -27,7 +27,7 @@ def callback(described, callbacks):
 
 
 def pointer(described, text, nullable):
-    """The Zig type of a C type: `described` tells whether it is one object, an array or text that ends with zero."""
+    """The Zig type of a C type: `described` states whether it is one object, an array or text that ends with zero."""
     if not text.endswith("*"):
         return "void" if text == "void" else base(text)
     target = text[:-1].strip()

@@ -26,7 +26,7 @@ static class FrameLoop
                 written.Write(values, frame % 2 * ConstantsSize);
                 stream.Copy(written.At(frame % 2 * ConstantsSize), constants, ConstantsSize, 1, 1, CopyFlags.Urgent);
 
-                // Reused once the stream has passed an equal one that was disposed, or new.
+                // New, or the reuse of an equal array whose DisposeAfter has completed on its stream.
                 FerryArray texture = ferry.CreateArray(ArrayFormat.Uint8, 4, TexelsWide, TexelsWide);
                 stream.Copy(pixels, texture, TexelsWide * 4, TexelsWide); // pixels may not change until it is complete
                 texture.DisposeAfter(stream);

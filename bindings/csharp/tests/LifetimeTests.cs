@@ -96,7 +96,7 @@ static unsafe class LifetimeTests
         using (new Gate(ferry, stream))
         {
             copy = stream.CopyAsync(memory, back, 1 << 20);
-            Test.That(!copy.IsCompleted, "the stream is held back");
+            Test.That(!copy.IsCompleted, "the stream is blocked");
         }
         ferry.Dispose();
         Test.Equal(back[(1 << 20) - 1], (byte)42, "last byte");

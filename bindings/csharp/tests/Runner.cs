@@ -125,8 +125,8 @@ static unsafe class Test
     }
 }
 
-/// <summary>Holds a stream back until Dispose, by a callback of the driver's: sem_wait of the C library, as a managed
-/// one would hang Mono's collector.</summary>
+/// <summary>Blocks a stream until Dispose, with a driver callback: sem_wait of the C library, because a managed
+/// callback would hang Mono's collector.</summary>
 sealed unsafe class Gate : IDisposable
 {
     [DllImport("libc.so.6")] static extern IntPtr dlsym(IntPtr library, string name);

@@ -45,7 +45,7 @@ static class StreamTests
                 other.Start();
                 other.Join();
                 for (int i = 0; i < 100; i++) new byte[Size].Initialize(); // would overwrite a freed array
-                Test.Equal(CountAlive(sent), count, "arrays while the stream is held back");
+                Test.Equal(CountAlive(sent), count, "arrays while the stream is blocked");
             }
             stream.Synchronize();
             for (int i = 0; i < count; i++)
@@ -141,7 +141,7 @@ static class StreamTests
             {
                 ticket = stream.CopyWithTicket(new byte[Size], memory, Size);
                 later = stream.CreateTicket();
-                Test.That(!ticket.IsDone && !later.IsDone && !stream.IsIdle, "the stream is held back");
+                Test.That(!ticket.IsDone && !later.IsDone && !stream.IsIdle, "the stream is blocked");
                 Test.Equal(ticket.Info.BytesTotal, (ulong)Size, "total");
             }
             ticket.Wait();
@@ -179,7 +179,7 @@ static class StreamTests
             {
                 held = stream.WhenDone();
                 Thread.Sleep(5);
-                Test.That(!held.IsCompleted, "the stream is held back");
+                Test.That(!held.IsCompleted, "the stream is blocked");
             }
             Test.That(held.Wait(5000), "the task ends");
         }

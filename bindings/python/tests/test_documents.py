@@ -1,4 +1,4 @@
-"""The Python of docs/languages.md runs as it stands. That of both README.md runs in the test of the wheel."""
+"""The Python of docs/languages.md runs unchanged. The Python of both README.md runs in the test of the wheel."""
 import re
 import types
 from pathlib import Path

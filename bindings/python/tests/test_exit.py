@@ -54,7 +54,7 @@ def test_programs_end_while_daemon_threads_copy(on_gpu):
 
 
 class _EndsTheThread:
-    """Stands in for the library. In each call it frees what belongs to the thread, as the interpreter does at its end
+    """Replaces the library. In each call it frees what belongs to the thread, as the interpreter does at its end
     to daemon threads, and sees whether the memory for the call's error is still there."""
 
     def __init__(self, gpu):

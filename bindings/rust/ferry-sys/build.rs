@@ -1,5 +1,5 @@
-//! Makes the source of the C interface, and tells the linker where libferry is: in FERRY_LIBRARY_FOLDER, else where
-//! pkg-config says, else where it looks anyway.
+//! Makes the source of the C interface, and sets the folder in which the linker finds libferry: FERRY_LIBRARY_FOLDER,
+//! else the folder from pkg-config, else the linker's default folders.
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -101,7 +101,7 @@ def of_format(text: str, size: int) -> str:
 
 
 def refuse_ctypes_references(exporter: Any) -> None:
-    """Refuses objects of ctypes that have references. Their formats do not tell in every case."""
+    """Refuses objects of ctypes that have references. Their formats do not show this in every case."""
     while isinstance(exporter, memoryview):
         exporter = exporter.obj
     kind = type(exporter)

@@ -50,7 +50,7 @@ def may_have_enqueued(status: int, is_batch: bool) -> bool:
 
 
 def failed(library: CDLL, status: int, info: native.ferry_error_info | None = None) -> Error:
-    """The exception for a status, with what `info` tells."""
+    """The exception for a status, with the contents of `info`."""
     if info is None or info.status != status:
         info = new_error_info()
         info.status = status

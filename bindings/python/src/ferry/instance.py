@@ -50,7 +50,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a copy would do. str() tells it in one line. Times are predicted, in nanoseconds; 0: not known."""
+    """What a copy would do. str() returns it in one line. Times are predicted, in nanoseconds; 0: not known."""
     route: str
     blocks: bool
     driver_ns: int
@@ -186,7 +186,7 @@ class Instance(Owner):
 
     def close(self) -> None:
         """Waits for copies in flight, then closes arrays, streams, events and prepared batches of the instance, and the
-        instance. Tickets still tell how their copies ended. While a call of another thread runs, or a view or a NumPy
+        instance. Tickets still report how their copies ended. While a call of another thread runs, or a view or a NumPy
         array uses memory of the instance, the instance of the library stays open."""
         if self._handle is None:
             return
@@ -252,7 +252,7 @@ class Instance(Owner):
 
     def copy_async(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> Ticket:
         """Enqueues a copy on a stream: of ferry, PyTorch, CuPy, Numba or cuda-python, a number, or None for the legacy
-        default stream. The arrays stay alive until the stream has passed. A pageable source must not change before,
+        default stream. The arrays stay alive until the copy has completed. A pageable source must not change before,
         unless flags have SOURCE_READ."""
         one, other = keyed(source), keyed(destination)
         made = c_void_p()
@@ -279,7 +279,7 @@ class Instance(Owner):
 
     def enqueue(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> None:
         """As copy_async, without a ticket: for streams that are being captured, and for loops. The caller keeps the
-        arrays alive until the stream has passed, or as long as a captured graph may run."""
+        arrays alive until the copy has completed, or as long as a captured graph may run."""
         one, other = keyed(source), keyed(destination)
         try:
             plan = self._plans.of(one, other, flags)
@@ -382,8 +382,9 @@ class Instance(Owner):
 
     @contextmanager
     def _context_for(self, plans: list[Plan], stream: int) -> Iterator[Opened]:
-        """The handle for several calls, which does not end between them. On a default stream they must take the same one.
-        Without a current context the copies take that of their first device, and other calls that of device 0."""
+        """The handle for several calls, which does not end between them. On a default stream they must use the same
+        context. Without a current context, the copies use the context of their first device, and other calls the context
+        of device 0."""
         device = next((plan.device for plan in plans if plan.device is not None), None)
         current, opened = c_void_p(), self.opened
         try:
@@ -424,7 +425,7 @@ class Instance(Owner):
                 del opened  # a traceback would keep it
 
     def keep_until_passed(self, opened: Opened, streams: dict[int, Any], device: int, owners: Any) -> None:
-        """Keeps `owners` until work that is on streams has passed, or waits for it."""
+        """Keeps `owners` until the work on the streams has completed, or waits for it."""
         done = c_int32()
         for number, stream in streams.items():
             if number in (0, LEGACY, PER_THREAD) or isinstance(stream, Stream) and not stream.is_open:
@@ -455,7 +456,7 @@ class Instance(Owner):
     def pinned(self, shape: Any, dtype: Any = "uint8", flags: int = 0, *, shared: bool = False) -> PinnedArray:
         """A new array in pinned host memory. The child of a fork crashes where it reads one, unless it is `shared`: then
         parent and child have the same memory. `flags`: FERRY_HOST_* of ferry.native. With FERRY_HOST_ALLOW_SMALLER the
-        first axis may be shorter than asked for."""
+        first axis may be shorter than requested."""
         return PinnedArray(self, shape, dtype, uint32(flags, "flags") | (native.FERRY_HOST_SHARED if shared else 0))
 
     def stream(self, device: int = 0, priority: int = 0, blocking: bool = False) -> Stream:
@@ -554,7 +555,7 @@ class Prepared(Owner):
 
 
 class Batch(Owner):
-    """Copies that are made together. After the `with` statement `ticket` tells their progress, if they are on a
+    """Copies that are made together. After the `with` statement `ticket` reports their progress, if they are on a
     stream. If its block raises, nothing is copied."""
 
     def __init__(self, instance: Instance, stream: Any, flags: int) -> None:

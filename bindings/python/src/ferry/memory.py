@@ -36,8 +36,8 @@ def _size(shape: Any, dtype: Any) -> tuple[tuple[int, ...], str, int, int]:
 
 
 class _Array(Owner):
-    """An array in memory of ferry's. The memory is freed with the last reference to it: copies in flight and views have
-    one each."""
+    """An array in ferry's memory. The memory is freed with the last reference to it: each copy in flight and each view
+    has a reference."""
 
     _view: View | None  # its owner is the memory; None once the array is closed
 

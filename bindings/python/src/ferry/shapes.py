@@ -86,7 +86,7 @@ def _axes(source: View, destination: View) -> tuple[int, int, list[_Axis]]:
             step, stride = -step, -stride
         axes.append(_Axis(number, length, step, stride))
     axes.sort(key=lambda axis: -axis.destination)
-    span = destination.itemsize  # of all that lies within one step of the axis
+    span = destination.itemsize  # of everything within one step of the axis
     for axis in reversed(axes):
         if axis.destination < span:
             raise ArgumentError(f"elements of the destination share bytes along axis {axis.number}",
@@ -138,7 +138,7 @@ def boxes(source: View, destination: View) -> list[Box]:
 
 
 def boxes_of_fill(destination: View) -> list[Box]:
-    """Boxes whose destinations are those of a fill."""
+    """Boxes whose destinations are the destinations of a fill."""
     source, destination = same_shape(destination, destination)
     return _boxes(source, destination) if destination.nbytes else []
 

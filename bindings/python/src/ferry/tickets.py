@@ -18,8 +18,8 @@ from .handles import Owner
 if TYPE_CHECKING:
     from .instance import Instance
 
-# When a new copy asks whether older copies have ended: after so many bytes, or copies, or so much time. Asking takes as
-# long as a small copy, so not each one asks.
+# When a new copy checks whether older copies have ended: after this number of bytes or copies, or this time. A check
+# takes as long as a small copy, so not every copy makes a check.
 _BYTES_BETWEEN: Final = 1 << 20
 _COPIES_BETWEEN: Final = 32
 _NS_BETWEEN: Final = 1_000_000
@@ -31,7 +31,7 @@ def route_name(number: int) -> str:
 
 
 class Ticket(Owner):
-    """The progress of what was enqueued. It keeps the arrays alive until the stream has passed, also if the program
+    """The progress of what was enqueued. It keeps the arrays alive until the copy has completed, even if the program
     drops it. `await ticket` waits in asyncio; future() serves concurrent.futures."""
 
     __slots__ = ("_instance", "_handle", "_owners", "_status", "__weakref__")
@@ -192,8 +192,8 @@ class Tickets:
             self._busy.remove(handle)
 
     def release(self, library: Any, handle: int | None, status: int | None) -> int | None:
-        """Releases a handle, once, and returns the status. Without one the copy may be in flight: waits for it, because
-        nothing else keeps its arrays."""
+        """Releases a handle, once, and returns the status. Without a handle the copy may be in flight: waits for it,
+        because nothing else keeps its arrays."""
         self._busy.append(handle)
         try:
             self._handles.remove(handle)  # one caller succeeds

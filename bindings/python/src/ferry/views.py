@@ -1,4 +1,4 @@
-"""Views: where an array of any library lies, and how. view() makes one without a copy."""
+"""Views: the location and the layout of an array of any library. view() makes a view without a copy."""
 from __future__ import annotations
 
 import ctypes
@@ -14,7 +14,7 @@ from . import dtypes, native
 from .errors import ArgumentError
 from .handles import Owner, whole
 
-HOST: Final = -1  # where a view lies: in host memory, on the device of that number, or wherever its address says
+HOST: Final = -1  # where a view is: in host memory, on the device of that number, or wherever its address says
 UNKNOWN: Final = -2
 _END: Final = (1 << 64) - 1  # of all addresses
 _BYTES: Final = (1,)  # the strides of bytes in a row
@@ -67,7 +67,7 @@ class View(Owner):
 
     @property
     def is_tight(self) -> bool:
-        """Whether the elements lie one behind the other, in C's order."""
+        """Whether the elements follow each other without gaps, in C's order."""
         return all(length == 1 or stride == tight for length, stride, tight in
                    zip(self.shape, self.strides, tight_strides(self.shape, self.itemsize))) or 0 in self.shape
 
@@ -115,7 +115,7 @@ def memory(address: int, nbytes: int, device: int | None = None, owner: Any = No
     return made
 
 
-# ---- PyTorch: its tensors tell all, without an import
+# ---- PyTorch: its tensors provide everything, without an import
 
 def _key_of_tensor(tensor: Any) -> Hashable:
     try:
@@ -159,7 +159,7 @@ def _of_interface(interface: dict[str, Any], device: int, owner: Any) -> View:
     if isinstance(data, tuple):
         return View(data[0] or 0, shape, strides, name, itemsize, device, owner, bool(data[1]))
     if device != HOST:
-        raise ArgumentError("the array tells no address", field="address")
+        raise ArgumentError("the array has no address", field="address")
     every = _of_buffer(owner if data is None else data)
     offset = interface.get("offset", 0)
     part = View(every.address + offset, shape, strides, name, itemsize, HOST, (every.owner, owner), every.readonly)
@@ -312,7 +312,7 @@ def _of_buffer(exporter: Any) -> View:
 # ---- Which of these
 
 _readers: dict[type, Callable[[Any], View]] = {}
-# What tells in less time than a view takes whether an object lies as another one did. Views themselves have theirs.
+# Keys that show, faster than a view, whether two objects have the same layout. Views themselves have theirs.
 key_functions: dict[type, Callable[[Any], Hashable]] = {View: attrgetter("key")}
 
 
@@ -358,14 +358,15 @@ def _of_other(array: Any) -> View:
 
 
 def view(array: Any) -> View:
-    """Where and how an array lies. Takes NumPy arrays, PyTorch tensors, what has __cuda_array_interface__ (CuPy, Numba),
-    DLPack (JAX and others) or __array_interface__, and buffers: bytearray, mmap, array.array, memoryview."""
+    """The location and the layout of an array. Takes NumPy arrays, PyTorch tensors, objects with
+    __cuda_array_interface__ (CuPy, Numba), DLPack (JAX and others) or __array_interface__, and buffers: bytearray, mmap,
+    array.array, memoryview."""
     if type(array) is View:
         return array
     return _readers.get(type(array), _of_other)(array)
 
 
-_known_numbers: set[Hashable] = set()  # how NumPy arrays lie that numbers() has looked at
+_known_numbers: set[Hashable] = set()  # layouts of NumPy arrays that numbers() has seen
 
 
 def numbers(array: Any, name: str) -> tuple[int, int, Any]:

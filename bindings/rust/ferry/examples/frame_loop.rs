@@ -25,7 +25,7 @@ fn main() -> Result<()> {
             in_flight.pop_front().expect("two are in flight").wait()?
         };
         draw(&mut pixels, frame);
-        let texture = Array::new(&ferry, 0, &shape)?; // reused once the stream has passed it, or new
+        let texture = Array::new(&ferry, 0, &shape)?; // reused after its work on the stream has completed, or new
         in_flight.push_back(stream.upload(pixels, &texture)?);
         if frame % 20 == 19 {
             checked = stream.download(&texture, checked)?.wait()?; // kernels that draw would go here

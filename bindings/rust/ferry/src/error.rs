@@ -151,7 +151,7 @@ pub(crate) fn filled<T: Default>(call: impl FnOnce(*mut T) -> Status) -> Result<
 }
 
 /// Calls `wait` until it shows that the work has ended, and returns its first error. Memory that was lent to the work
-/// must not go back to the program before that. If ferry cannot tell, the process ends.
+/// must not go back to the program before that. If ferry cannot determine this, the process ends.
 pub(crate) fn wait_for_end(wait: impl Fn() -> Status) -> Result<()> {
     // After a fork: the parent's memory is not ours.
     const NO_DRIVER_IN_CHILD: Status = Status(sys::FERRY_STATUS_DRIVER_BASE - 3);

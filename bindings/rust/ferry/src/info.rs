@@ -1,4 +1,4 @@
-//! Facts about devices, and explanations of copies. Their fields are those of the C structs.
+//! Facts about devices, and explanations of copies. Their fields are the same as in the C structs.
 
 use crate::error::write_line;
 use crate::sys;

@@ -195,31 +195,31 @@ impl Ferry {
 
     /// Sends data between two devices to test their access.
     pub fn probe_peer(&self, device: i32, peer: i32) -> Result<()> {
-        // SAFETY: takes numbers only.
+        // SAFETY: takes only numbers.
         check(unsafe { sys::ferry_peer_probe(self.as_raw(), device, peer) })
     }
 
     /// Gives `device` access to the memory of `peer`.
     pub fn enable_peer(&self, device: i32, peer: i32) -> Result<()> {
-        // SAFETY: takes numbers only.
+        // SAFETY: takes only numbers.
         check(unsafe { sys::ferry_peer_enable(self.as_raw(), device, peer) })
     }
 
     /// Removes the access of `device` to the memory of `peer`.
     pub fn disable_peer(&self, device: i32, peer: i32) -> Result<()> {
-        // SAFETY: takes numbers only.
+        // SAFETY: takes only numbers.
         check(unsafe { sys::ferry_peer_disable(self.as_raw(), device, peer) })
     }
 
     /// Measures the copies between two devices.
     pub fn calibrate_peer(&self, device: i32, peer: i32) -> Result<()> {
-        // SAFETY: takes numbers only.
+        // SAFETY: takes only numbers.
         detailed(|error| unsafe { sys::ferry_peer_calibrate(self.as_raw(), device, peer, error) })
     }
 
     /// Measures a device. ferry plans with the result.
     pub fn calibrate(&self, device: i32) -> Result<()> {
-        // SAFETY: takes a number only.
+        // SAFETY: takes only a number.
         detailed(|error| unsafe { sys::ferry_device_calibrate(self.as_raw(), device, error) })
     }
 
@@ -255,7 +255,7 @@ impl Ferry {
 
     /// Creates what the first staged copy of a device would wait for.
     pub fn prepare_staging(&self, device: i32) -> Result<()> {
-        // SAFETY: takes a number only.
+        // SAFETY: takes only a number.
         check(unsafe { sys::ferry_staging_prepare(self.as_raw(), device) })
     }
 

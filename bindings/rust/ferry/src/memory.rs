@@ -179,7 +179,7 @@ impl<T: Element> Array<T> {
         Self::with(ferry, Owned::new(ferry, Resource::Array(handle), None), device, handle)
     }
 
-    /// Makes an array of the program's own, such as a level or a plane. It is not destroyed.
+    /// Wraps an array of the program, such as a level or a plane. It is not destroyed.
     ///
     /// # Safety
     /// The array must live on `device` as long as the result and the copies of it.
@@ -234,14 +234,14 @@ impl<T: Element> PinnedBuffer<T> {
         Self::with_options(ferry, length, &Default::default())
     }
 
-    /// Allocates with options: where the memory lies, or that it may be pageable if need be.
+    /// Allocates with options: the location of the memory, or that it may be pageable if necessary.
     pub fn with_options(ferry: &Ferry, length: usize, options: &sys::ferry_host_options) -> Result<PinnedBuffer<T>> {
         let (size, options) = (bytes_of::<T>(length), sized!(ferry_host_options, options));
         let mut block = sys::ferry_host_block::default();
         // SAFETY: both structs have their size; the call writes a block.
         detailed(|error| unsafe { sys::ferry_host_alloc(ferry.as_raw(), size, &options, &mut block, error) })?;
         let address = NonNull::new(block.address.cast()).expect("an allocated block has an address");
-        // Less than asked for where the options allow it.
+        // Less than requested if the options allow this.
         let length = (block.size / size_of::<T>() as u64) as usize;
         // SAFETY: the block is new and at least as large.
         unsafe { std::ptr::write_bytes(address.as_ptr(), 0, length) };

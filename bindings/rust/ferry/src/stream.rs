@@ -52,7 +52,7 @@ impl Stream {
         Ok(Stream(Arc::new(StreamHandle { ferry: ferry.clone(), device, handle, is_foreign: false })))
     }
 
-    /// Makes a stream of the program's own. It is not destroyed.
+    /// Wraps a stream of the program. It is not destroyed.
     ///
     /// # Safety
     /// `handle` must be a stream of `device`, not a default stream, and live as long as the result. It must not be
@@ -239,7 +239,7 @@ impl Stream {
     }
 
     /// # Safety
-    /// The memory must live, and be lent to the copy, until the stream has passed it.
+    /// The memory must stay valid, and be lent to the copy, until the copy has completed.
     pub(crate) unsafe fn enqueue_with_ticket(&self, copy: &CopyDesc<'_>) -> Result<Ticket> {
         let (ferry, mut handle) = (self.ferry(), null_mut());
         let result = detailed(|error| unsafe {

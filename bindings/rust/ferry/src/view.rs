@@ -76,7 +76,7 @@ impl Shape {
     fn sub(mut self, origin: [usize; 3], size: [usize; 3]) -> Shape {
         for axis in 0..3 {
             let fits = origin[axis].checked_add(size[axis]).map_or(false, |end| end <= self.size[axis]);
-            assert!(fits, "{size:?} at {origin:?} does not lie in {:?}", self.size);
+            assert!(fits, "{size:?} at {origin:?} is not within {:?}", self.size);
         }
         let [x, y, z] = origin;
         if self.place.kind == sys::FERRY_KIND_ARRAY {
@@ -93,7 +93,7 @@ impl Shape {
     /// The two parts of the box before and from `at` on.
     fn split(self, axis: usize, at: usize) -> [Shape; 2] {
         let (mut first, mut origin, mut second) = (self.size, [0; 3], self.size);
-        assert!(at <= self.size[axis], "{at} does not lie in {:?}", self.size);
+        assert!(at <= self.size[axis], "{at} is not within {:?}", self.size);
         first[axis] = at;
         origin[axis] = at;
         second[axis] -= at;
@@ -196,7 +196,7 @@ macro_rules! boxes {
             /// A box inside the view.
             ///
             /// # Panics
-            /// If it does not lie inside.
+            /// If it is not inside.
             pub fn sub(self, origin: [usize; 3], size: [usize; 3]) -> Self {
                 Self { shape: self.shape.sub(origin, size), ..self }
             }
@@ -224,7 +224,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// slices (2).
     ///
     /// # Panics
-    /// If `at` lies outside.
+    /// If `at` is outside.
     pub fn split(self, axis: usize, at: usize) -> (ViewMut<'a, T>, ViewMut<'a, T>) {
         let [first, second] = self.shape.split(axis, at);
         (ViewMut { shape: first, memory: PhantomData }, ViewMut { shape: second, memory: PhantomData })
