@@ -984,13 +984,13 @@ TEST(batch_plan, on_the_software_driver_pieces_with_a_pageable_end_are_staged_on
             }
 }
 
-TEST(batch_plan, each_group_takes_the_way_that_was_measured_faster) {
+TEST(batch_plan, each_group_takes_the_route_that_was_measured_faster) {
     using d = copy_direction;
     using w = batch_route;
     struct {
         d direction;
         std::uint64_t count, size;
-        w way, without_kernels, in_a_graph_without_kernels;
+        w route, without_kernels, in_a_graph_without_kernels;
     } const rows[] = {
         {d::host_to_device, 1, 64 * MiB, w::calls, w::calls, w::calls},
         {d::host_to_device, 1, 256, w::calls, w::calls, w::calls},
@@ -1008,11 +1008,11 @@ TEST(batch_plan, each_group_takes_the_way_that_was_measured_faster) {
     for (const auto &row : rows) {
         SCOPED_TRACE(testing::Message() << static_cast<int>(row.direction) << ": " << row.count << " x " << row.size);
         batch_facts facts = pieces(row.direction, row.count, row.size);
-        EXPECT_EQ(plan_batch(facts).way, row.way);
+        EXPECT_EQ(plan_batch(facts).route, row.route);
         facts.kernels = obstacle::not_loaded;
-        EXPECT_EQ(plan_batch(facts).way, row.without_kernels);
+        EXPECT_EQ(plan_batch(facts).route, row.without_kernels);
         facts.batch_call = obstacle::captured;
-        EXPECT_EQ(plan_batch(facts).way, row.in_a_graph_without_kernels);
+        EXPECT_EQ(plan_batch(facts).route, row.in_a_graph_without_kernels);
         EXPECT_EQ(predict_batch(facts)[w::batch_call].why_not, obstacle::captured);
     }
 }
@@ -1024,7 +1024,7 @@ TEST(batch_plan, small_boxes_of_arrays_take_a_kernel_and_large_ones_if_their_wor
         d direction;
         std::uint64_t count, size;
         unsigned access;
-        w way;
+        w route;
     } const rows[] = {
         {d::within_device, 1, 16 * KiB, 4, w::calls},        {d::within_device, 1000, 16 * KiB, 16, w::kernel},
         {d::within_device, 1000, 16 * KiB, 1, w::kernel},    {d::within_device, 4, 64 * MiB, 16, w::kernel},
@@ -1036,33 +1036,33 @@ TEST(batch_plan, small_boxes_of_arrays_take_a_kernel_and_large_ones_if_their_wor
         batch_facts facts = pieces(row.direction, row.count, row.size);
         facts.are_boxes = facts.are_of_arrays = true;
         facts.access = row.access;
-        EXPECT_EQ(plan_batch(facts).way, row.way);
+        EXPECT_EQ(plan_batch(facts).route, row.route);
         facts.kernels = obstacle::array;
-        EXPECT_NE(plan_batch(facts).way, w::kernel);
+        EXPECT_NE(plan_batch(facts).route, w::kernel);
     }
 }
 
 TEST(batch_plan, wishes_apply_to_batches) {
     batch_facts facts = pieces(copy_direction::device_to_host, 4096, 256);
     facts.preferences.no_kernels = true;
-    EXPECT_EQ(plan_batch(facts).way, batch_route::batch_call);
+    EXPECT_EQ(plan_batch(facts).route, batch_route::batch_call);
     EXPECT_EQ(predict_batch(facts)[batch_route::kernel].why_not, obstacle::forbidden);
     facts.preferences = {.forced = route_kind::driver};
-    EXPECT_EQ(plan_batch(facts).way, batch_route::batch_call);
+    EXPECT_EQ(plan_batch(facts).route, batch_route::batch_call);
     facts.preferences = {.max_blocks = 2};
-    EXPECT_EQ(plan_batch(facts).way, batch_route::kernel);
+    EXPECT_EQ(plan_batch(facts).route, batch_route::kernel);
     EXPECT_EQ(plan_batch(facts).blocks, 2);
     facts.preferences = {.forced = static_cast<route_kind>(99)};
     EXPECT_EQ(plan_batch(facts).refused, obstacle::no_route);
     for (const device_profile *const profile : {&h200_profile(), static_cast<const device_profile *>(nullptr)}) {
         batch_facts large = pieces(copy_direction::host_to_device, 2, 64 * MiB);
         large.profile = profile;
-        EXPECT_NE(plan_batch(large).way, batch_route::kernel);
+        EXPECT_NE(plan_batch(large).route, batch_route::kernel);
         large.preferences = {.is_urgent = true};
-        EXPECT_EQ(plan_batch(large).way, batch_route::kernel);
+        EXPECT_EQ(plan_batch(large).route, batch_route::kernel);
         EXPECT_GT(plan_batch(large).blocks, 0);
         large.preferences = {.forced = route_kind::kernel};
-        EXPECT_EQ(plan_batch(large).way, batch_route::kernel);
+        EXPECT_EQ(plan_batch(large).route, batch_route::kernel);
         large.kernels = obstacle::not_loaded;
         EXPECT_EQ(plan_batch(large).refused, obstacle::not_loaded);
     }
@@ -1077,8 +1077,8 @@ TEST(batch_plan, more_pieces_or_more_bytes_never_take_less_time) {
                     batch_facts facts = pieces(static_cast<copy_direction>(direction), count, size);
                     facts.are_boxes = are_boxes;
                     const batch_forecasts forecasts = predict_batch(facts);
-                    for (int way = 0; way < batch_ways; ++way)
-                        ASSERT_GE(forecasts.ways[way].predicted_ns, before.ways[way].predicted_ns);
+                    for (int route = 0; route < batch_routes; ++route)
+                        ASSERT_GE(forecasts.routes[route].predicted_ns, before.routes[route].predicted_ns);
                     before = forecasts;
                 }
             }

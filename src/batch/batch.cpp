@@ -2,7 +2,7 @@
 #include "batch/batch.h"
 
 #include "batch/broadcast.h"
-#include "batch/request.h"
+#include "batch/steps.h"
 #include "device/capture_mode.h"
 #include "device/stream_order.h"
 #include "exec/driver_copy.h"
@@ -23,19 +23,47 @@ error plan(ferry_instance &instance, const batch_input &input, CUstream stream, 
     return choose_batch_routes(instance, input, takes_batch_calls(stream, is_captured), nullptr, request);
 }
 
-error submit(ferry_instance &instance, const batch_input &input, batch_request &request, copy_form form,
-             const launch_site &site) noexcept {
+// Makes the steps of a planned request. They are made and checked alike for the execution and the explanation.
+error make_steps(const batch_submission &of, const batch_input &input, batch_request &request,
+                 batch_steps &steps) noexcept {
     shape refused;
-    const error failed = submit_batch(instance, request, form, site, refused);
-    if (failed) request.bad_index = index_of(instance, input, refused);
+    const error failed = make_checked_steps(of, steps, refused);
+    if (failed) request.bad_index = index_of(of.instance, input, refused);
     return failed;
 }
 
-error explain_submission(ferry_instance &instance, const batch_input &input, batch_request &request,
-                         const launch_site &site, ferry_batch_explanation &found) noexcept {
-    shape refused;
-    const error failed = explain_submission(instance, request, site, found, refused);
-    if (failed) request.bad_index = index_of(instance, input, refused);
+error submit(ferry_instance &instance, const batch_input &input, batch_request &request, copy_form form,
+             const launch_site &site) noexcept {
+    const batch_submission of = {instance, request, form, site};
+    batch_steps steps;
+    if (error failed = make_steps(of, input, request, steps)) return failed;
+    return run_steps(of, steps);
+}
+
+error explain(ferry_instance &instance, const batch_input &input, batch_request &request, const launch_site &site,
+              ferry_batch_explanation &found) noexcept {
+    const batch_submission of = {instance, request, copy_form::asynchronous, site};
+    batch_steps steps;
+    if (error failed = make_steps(of, input, request, steps)) return failed;
+    explain_steps(of, steps, found);
+    return {};
+}
+
+// ---- Broadcasts
+
+// Plans the copies that are in no broadcast as a batch of their own, and calls work(request) if there are any.
+error with_rest(ferry_instance &instance, const broadcast_sets &sets, CUstream stream, std::uint64_t &bad_index,
+                function_ref<error(batch_request &)> work) noexcept {
+    if (sets.rest().count == 0) return {};
+    const borrowed_request borrowed(instance.requests);
+    if (!borrowed) return no_memory;
+    batch_request &rest = *borrowed;
+    rest.context = {};
+    context_scope scope(instance.cu);
+    bool is_captured = false;
+    error failed = plan(instance, sets.rest(), stream, rest, scope, is_captured);
+    if (!failed && !rest.is_empty()) failed = work(rest);
+    if (failed) bad_index = sets.index_of_rest(rest.bad_index);
     return failed;
 }
 
@@ -52,16 +80,11 @@ error run_with_broadcasts(ferry_instance &instance, broadcast_sets &sets, const 
             instance.trace.note(route_kind::driver, site.context); // the batch's own context
         if (!failed) failed = refused;
     }
-    if (sets.rest().count == 0) return failed;
-    const borrowed_request rest(instance.requests);
-    if (!rest) return failed ? failed : no_memory;
-    batch_request &others = *rest;
-    others.context = {};
-    context_scope scope(instance.cu);
-    bool is_captured = false;
-    error refused = plan(instance, sets.rest(), site.stream, others, scope, is_captured);
-    if (!refused && !others.is_empty()) refused = submit(instance, sets.rest(), others, copy_form::asynchronous, site);
-    if (refused && !failed) bad_index = sets.index_of_rest(others.bad_index);
+    std::uint64_t index = 0;
+    const error refused = with_rest(instance, sets, site.stream, index, [&](batch_request &rest) noexcept {
+        return submit(instance, sets.rest(), rest, copy_form::asynchronous, site);
+    });
+    if (refused && !failed) bad_index = index;
     return failed ? failed : refused;
 }
 
@@ -91,23 +114,33 @@ error run_with_broadcasts_and_wait(ferry_instance &instance, batch_request &requ
     return failed ? failed : passed;
 }
 
-error run(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
-          batch_request &request) noexcept {
-    context_scope scope(instance.cu);
+// ---- Whole batches
+
+// Checks and plans the whole batch, and finds its broadcasts. All of this is the same for the execution and the
+// explanation. An empty request has nothing to do.
+error begin(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream, batch_request &request,
+            context_scope &scope, launch_site &site) noexcept {
     bool is_captured = false;
     if (error failed = plan(instance, input, stream, request, scope, is_captured)) return failed;
     if (request.is_empty()) return {};
-    launch_site site = {request.context.wanted, stream, is_captured};
+    site = {request.context.wanted, stream, is_captured};
     site.is_waited_for = form == copy_form::synchronous;
-    // Where the program's threads stage, the one that waits must help, which broadcasts do not provide for.
+    request.broadcasts.clear();
+    if (is_captured) return {};
+    // If the program's threads stage, the calling thread must help while it waits. Broadcasts do not provide for that.
     const bool may_wait_alone = site.is_waited_for && instance.report.program_threads;
-    broadcast_sets &sets = request.broadcasts;
-    sets.clear();
-    if (!is_captured)
-        if (error failed = sets.find(instance, input, !may_wait_alone)) return failed;
-    if (!sets.empty())
+    return request.broadcasts.find(instance, input, !may_wait_alone);
+}
+
+error run(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
+          batch_request &request) noexcept {
+    context_scope scope(instance.cu);
+    launch_site site = {};
+    if (error failed = begin(instance, input, form, stream, request, scope, site)) return failed;
+    if (request.is_empty()) return {};
+    if (!request.broadcasts.empty())
         return form == copy_form::asynchronous
-                   ? run_with_broadcasts(instance, sets, site, request.bad_index)
+                   ? run_with_broadcasts(instance, request.broadcasts, site, request.bad_index)
                    : run_with_broadcasts_and_wait(instance, request, site, request.bad_index);
     if (form == copy_form::asynchronous || is_single_call(request)) return submit(instance, input, request, form, site);
     const error failed = submit(instance, input, request, copy_form::asynchronous, site);
@@ -115,31 +148,22 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
     return failed ? failed : passed;
 }
 
-error explain(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
-              ferry_batch_explanation &found) noexcept {
+error explain_whole(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
+                    ferry_batch_explanation &found) noexcept {
     context_scope scope(instance.cu);
-    bool is_captured = false;
+    launch_site site = {};
     found = {};
     found.context_device = -1;
-    if (error failed = plan(instance, input, stream, request, scope, is_captured)) return failed;
+    if (error failed = begin(instance, input, copy_form::asynchronous, stream, request, scope, site)) return failed;
     if (request.is_empty()) return {};
-    const launch_site site = {request.context.wanted, stream, is_captured};
-    broadcast_sets &sets = request.broadcasts;
-    sets.clear();
-    if (!is_captured)
-        if (error failed = sets.find(instance, input, true)) return failed;
+    const broadcast_sets &sets = request.broadcasts;
     error failed;
-    if (sets.empty()) {
-        failed = explain_submission(instance, input, request, site, found);
-    } else if (sets.rest().count != 0) {
-        const borrowed_request rest(instance.requests);
-        if (!rest) return no_memory;
-        (*rest).context = {};
-        context_scope again(instance.cu);
-        failed = plan(instance, sets.rest(), stream, *rest, again, is_captured);
-        if (!failed && !(*rest).is_empty()) failed = explain_submission(instance, sets.rest(), *rest, site, found);
-        if (failed) request.bad_index = sets.index_of_rest((*rest).bad_index);
-    }
+    if (sets.empty())
+        failed = explain(instance, input, request, site, found);
+    else
+        failed = with_rest(instance, sets, stream, request.bad_index, [&](batch_request &rest) noexcept {
+            return explain(instance, sets.rest(), rest, site, found);
+        });
     found.broadcasts = {sets.copies(), sets.bytes(), 0};
     found.context_device = request.context_device;
     return failed;
@@ -170,7 +194,7 @@ error run_batch(ferry_instance &instance, const batch_input &input, copy_form fo
 error explain_batch(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_batch_explanation &found,
                     std::uint64_t &bad_index) noexcept {
     return with_request(instance, bad_index, [&](batch_request &request) noexcept {
-        return explain(instance, input, stream, request, found);
+        return explain_whole(instance, input, stream, request, found);
     });
 }
 

@@ -1,6 +1,10 @@
 #include "batch/pageable.h"
 
+#include <algorithm>
+
 #include "device/stream_order.h"
+#include "plan/pageable_pieces.h"
+#include "plan/staged_chunks.h"
 #include "submit/copy_steps.h"
 #include "submit/staging_setup.h"
 #include "system/host_access.h"
@@ -39,7 +43,7 @@ bool add_piece(const batch_piece &piece, const known_ranges &ranges, pageable_co
 std::uint64_t count_copies(const batch_request &request, piece_group group) noexcept {
     std::uint64_t count = request.pieces.facts(static_cast<int>(group)).count;
     for (const batch_box &box : request.boxes)
-        count += box.way == box_route::call && box.group == group;
+        count += box.route == batch_route::calls && box.group == group;
     return count;
 }
 
@@ -49,24 +53,9 @@ error gather(batch_request &request, piece_group group, pageable_copies &to) noe
     for (const batch_piece *piece = request.pieces.begin(number); piece != request.pieces.end(number); ++piece)
         if (!add_piece(*piece, request.ranges, to)) return no_memory;
     for (const batch_box &box : request.boxes)
-        if (box.way == box_route::call && box.group == group && !add_rows(box, request.ranges, to)) return no_memory;
+        if (box.route == batch_route::calls && box.group == group && !add_rows(box, request.ranges, to))
+            return no_memory;
     return {};
-}
-
-pageable_facts facts_of(ferry_instance &instance, const pageable_copies &of, const batch_request &request,
-                        const launch_site &site) noexcept {
-    const staging_engine::delays late = instance.staging.delays_on(request.context_device);
-    pageable_facts facts = {.direction = of.to_device ? copy_direction::host_to_device : copy_direction::device_to_host,
-                            .form = site.is_waited_for ? copy_form::synchronous : copy_form::asynchronous};
-    facts.count = of.pieces.size();
-    facts.bytes = of.bytes;
-    facts.is_captured = site.is_captured;
-    facts.threads = instance.staging_threads;
-    facts.preferences = preferences_of(instance.copy_flags);
-    const bool is_helped = site.is_waited_for || facts.preferences.is_awaited(of.to_device);
-    facts.delay_ns = late.start_ns + (is_helped ? 0 : late.threads_ns);
-    facts.profile = instance.profiles.of(request.context_device);
-    return facts;
 }
 
 // The driver refuses unreadable memory with an error. A staging thread that touched it would end the process. The memory
@@ -84,6 +73,20 @@ bool may_threads_touch(const ferry_instance &instance, const pageable_copies &of
     return true;
 }
 
+// Whether the program's earlier work on the stream is complete.
+error look_at_stream(const batch_submission &of, const pageable_copies &copies, bool &is_idle) noexcept {
+    plan_facts facts = {
+        .context_device = of.request.context_device, .form = of.form, .is_captured = of.site.is_captured};
+    shape any = {};
+    any.source.kind = copies.to_device ? memory_kind::pageable : memory_kind::device;
+    any.destination.kind = copies.to_device ? memory_kind::device : memory_kind::pageable;
+    any.width = copies.bytes;
+    any.height = any.depth = 1;
+    const error failed = look_at_stream(of.instance, any, of.site.stream, facts);
+    is_idle = facts.is_stream_idle;
+    return failed;
+}
+
 } // namespace
 
 void plan_pageable(ferry_instance &instance, batch_request &request) noexcept {
@@ -94,7 +97,7 @@ void plan_pageable(ferry_instance &instance, batch_request &request) noexcept {
         of.to_device = &of == request.pageable;
         const auto group = of.to_device ? piece_group::pageable_up : piece_group::pageable_down;
         batch_plan &plan = request.plans[static_cast<int>(group)];
-        plan.way = batch_route::calls;
+        plan.route = batch_route::calls;
         if (!may_be_staged(instance, wanted)) continue;
         const std::uint64_t count = count_copies(request, group);
         const bool is_one = count < 2 && wanted.forced != route_kind::staged; // planned as a single copy
@@ -102,42 +105,60 @@ void plan_pageable(ferry_instance &instance, batch_request &request) noexcept {
             of.pieces.clear();
             continue;
         }
-        plan.way = batch_route::staged;
+        plan.route = batch_route::staged;
         for (batch_box &box : request.boxes)
-            if (box.way == box_route::call && box.group == group) box.way = box_route::staged;
+            if (box.route == batch_route::calls && box.group == group) box.route = batch_route::staged;
     }
 }
 
-bool takes_staging(ferry_instance &instance, const pageable_copies &of, const batch_request &request,
-                   const launch_site &site, bool is_earlier_work_done) noexcept {
-    if (of.pieces.size() == 0) return false;
-    pageable_facts facts = facts_of(instance, of, request, site);
-    facts.is_stream_idle = is_earlier_work_done;
-    if (!are_pieces_staged(facts) || !may_threads_touch(instance, of)) return false;
-    return site.is_waited_for || is_ready_to_stage(instance, request.context_device);
+error choose_staging(const batch_submission &of, const pageable_copies &copies, staging_choice &choice) noexcept {
+    if (copies.pieces.size() == 0) return {};
+    ferry_instance &instance = of.instance;
+    const int device = of.request.context_device;
+    pageable_facts facts = {.direction =
+                                copies.to_device ? copy_direction::host_to_device : copy_direction::device_to_host,
+                            .form = of.site.is_waited_for ? copy_form::synchronous : copy_form::asynchronous};
+    facts.count = copies.pieces.size();
+    facts.bytes = copies.bytes;
+    facts.is_captured = of.site.is_captured;
+    facts.threads = instance.staging_threads;
+    facts.preferences = preferences_of(instance.copy_flags);
+    facts.profile = instance.profiles.of(device);
+    const staging_engine::delays late = instance.staging.delays_on(device);
+    const bool is_awaited = of.site.is_waited_for || facts.preferences.is_awaited(copies.to_device);
+    choice.is_helped = is_awaited && !facts.is_captured;
+    choice.delay_ns = facts.delay_ns = late.start_ns + (is_awaited ? 0 : late.threads_ns);
+    if (of.is_at_home()) {
+        if (error failed = look_at_stream(of, copies, choice.is_stream_idle)) return failed;
+        facts.is_stream_idle = choice.is_stream_idle;
+        choice.is_staged = are_pieces_staged(facts) && may_threads_touch(instance, copies) &&
+                           (of.site.is_waited_for || is_ready_to_stage(instance, device));
+    }
+    const pageable_forecast expected = predict_pageable(facts);
+    choice.staged_ns = expected.staged_ns;
+    choice.calls_ns = expected.calls_ns;
+    const std::uint32_t blocks = blocks_for_threads(instance.staging_threads, copies.to_device);
+    const std::uint16_t limit = facts.preferences.max_blocks;
+    choice.blocks = static_cast<std::uint16_t>(limit ? std::min<std::uint32_t>(limit, blocks) : blocks);
+    return {};
 }
 
-pageable_forecast predict_pageable(ferry_instance &instance, const pageable_copies &of, const batch_request &request,
-                                   const launch_site &site) noexcept {
-    return predict_pageable(facts_of(instance, of, request, site));
-}
-
-error run_pageable(ferry_instance &instance, const pageable_copies &of, const batch_request &request,
-                   const launch_site &site, bool is_earlier_work_done, staged_progress *progress) noexcept {
-    const copy_preferences wanted = preferences_of(instance.copy_flags);
-    const bool may_driver_serve = !site.is_captured && wanted.forced != route_kind::staged;
+error run_staged_pieces(const batch_submission &of, const batch_step &step, staged_progress *progress) noexcept {
+    const bool to_device = step.group == piece_group::pageable_up;
+    const pageable_copies &copies = of.request.pageable[to_device ? 0 : 1];
+    const copy_preferences wanted = preferences_of(of.instance.copy_flags);
+    const bool may_driver_serve = !of.site.is_captured && wanted.forced != route_kind::staged;
     const staged_copy copy = {
-        .box = {.device = {}, .host = {}, .width = 0, .height = 0, .depth = 0, .to_device = of.to_device},
-        .pieces = {of.pieces.begin(), of.pieces.size(), of.bytes},
-        .device = request.context_device,
-        .context = site.context,
+        .box = {.device = {}, .host = {}, .width = 0, .height = 0, .depth = 0, .to_device = to_device},
+        .pieces = {copies.pieces.begin(), copies.pieces.size(), copies.bytes},
+        .device = of.request.context_device,
+        .context = of.site.context,
         .blocks = wanted.max_blocks,
-        .is_captured = site.is_captured,
+        .is_captured = of.site.is_captured,
         .caller_helps = progress != nullptr,
-        .is_stream_idle = is_earlier_work_done,
-        .must_start_soon =
-            may_driver_serve && is_earlier_work_done && !follows_legacy_stream(instance.cu, site.stream)};
-    return instance.staging.enqueue(copy, site.stream, progress);
+        .is_stream_idle = step.is_first,
+        .must_start_soon = may_driver_serve && step.is_first && !follows_legacy_stream(of.instance.cu, of.site.stream)};
+    return of.instance.staging.enqueue(copy, of.site.stream, progress);
 }
 
 } // namespace ferry

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "batch/prepared_table.h"
+#include "batch/steps.h"
 #include "device/capture_mode.h"
 #include "submit/note_error.h"
 
@@ -50,8 +51,12 @@ error note_kinds(ferry_prepared &prepared, const batch_input &input) noexcept {
 error choose_routes(ferry_instance &instance, const batch_input &input, const batch_plan *ways, CUstream stream,
                     batch_request &request) noexcept {
     if (error failed = choose_batch_routes(instance, input, true, ways, request)) return failed;
+    // Copies with flags of their own have been planned already.
+    if (!may_be_refused(preferences_of(instance.copy_flags))) return {};
+    const launch_site site = {request.context.wanted, stream, false};
+    batch_steps steps;
     shape refused;
-    const error failed = check_submission(instance, request, stream, refused);
+    const error failed = make_checked_steps({instance, request, copy_form::asynchronous, site}, steps, refused);
     if (failed) request.bad_index = index_of(instance, input, refused);
     return failed;
 }
@@ -145,8 +150,11 @@ error launch(ferry_prepared &prepared, CUstream stream) noexcept {
     if (error failed = query_capture(instance.cu, stream, site.is_captured)) return failed;
     const bool holds_addresses = !is_at_home(prepared, site.context) || !reads_all_from_table(prepared);
     if (site.is_captured && prepared.is_updatable && holds_addresses) return {.status = FERRY_ERROR_CAPTURE};
+    const batch_submission of = {instance, *prepared.request, copy_form::asynchronous, site};
+    batch_steps steps;
     shape refused;
-    return submit_batch(instance, *prepared.request, copy_form::asynchronous, site, refused);
+    if (error failed = make_checked_steps(of, steps, refused)) return failed;
+    return run_steps(of, steps);
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "batch/prepared_table.h"
 
+#include "batch/launches.h"
 #include "device/capture_mode.h"
 #include "exec/driver_copy.h"
 
@@ -9,7 +10,7 @@ namespace {
 
 bool has_table(const ferry_prepared &prepared, int group) noexcept {
     const batch_request &request = *prepared.request;
-    if (request.pieces.facts(group).count == 0 || request.plans[group].way != batch_route::kernel) return false;
+    if (request.pieces.facts(group).count == 0 || request.plans[group].route != batch_route::kernel) return false;
     return prepared.is_updatable || records_of(request.pieces.facts(group)) > gpu::max_pieces_in_parameters;
 }
 

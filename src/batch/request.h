@@ -129,30 +129,6 @@ struct launch_site {
     bool is_waited_for = false;          // the call itself waits for the batch before it returns
 };
 
-// Submits the planned request. Copies that ferry refuses are found before any is enqueued: `refused` is then the first
-// of them, for index_of(), and otherwise empty. If the driver refuses one call, the work enqueued before that call stays. The synchronous form
-// is only for requests of a single call.
-error submit_batch(ferry_instance &instance, const batch_request &request, copy_form form, const launch_site &site,
-                   shape &refused) noexcept;
-
-// Checks whether submit_batch would refuse a copy of a batch that was validated without a failure, on a stream of the
-// request's context that is not being captured.
-error check_submission(ferry_instance &instance, const batch_request &request, CUstream stream,
-                       shape &refused) noexcept;
-
-// Reports what submit_batch would do. Sets all but the device.
-error explain_submission(ferry_instance &instance, const batch_request &request, const launch_site &site,
-                         ferry_batch_explanation &found, shape &refused) noexcept;
-
-// The maximum number of table records that a group needs, and packing them. `packed` has room for the records. Returns
-// false where the counters of the table cannot hold the group.
-std::uint64_t records_of(const group_facts &group) noexcept;
-[[nodiscard]] bool pack_group(const batch_request &request, int group, piece_packer &packed) noexcept;
-
-// Frees a block of the instance's tables once the stream has passed the work enqueued so far. Waits for that work only
-// where the block cannot be freed in stream order.
-error free_table(ferry_instance &instance, CUstream stream, void *table) noexcept;
-
 // Whether the whole request is one driver call for one copy.
 bool is_single_call(const batch_request &request) noexcept;
 

@@ -42,11 +42,15 @@ error look_up_array_views(const ferry_instance &instance, batch_request &request
 // Finds the surface of each array that kernels are to read, and makes it if need be. Each surface is looked up once.
 void find_surfaces(ferry_instance &instance, batch_request &request) noexcept {
     for (batch_box &box : request.boxes) {
-        if (box.way != box_route::kernel || box.source() != from_array) continue;
+        if (box.route != batch_route::kernel || box.source() != from_array) continue;
         kernel_view &view = request.array_views[box.from];
         if (view.why_not == obstacle::none && !view.surface)
             view = view_of(instance.surfaces, box.shape.source.array, request.context.wanted);
-        if (view.why_not != obstacle::none) box.way = box_route::call;
+        if (view.why_not == obstacle::none) continue;
+        box.route = batch_route::calls;
+        box_launch &launch = request.box_launches[from_array][static_cast<int>(box.group)];
+        --launch.count;
+        launch.bytes -= box.bytes();
     }
 }
 
@@ -58,13 +62,13 @@ error plan_box_calls(const ferry_instance &instance, bool takes_batch_calls, bat
     batch_box *last = nullptr;
     for (batch_box &box : request.boxes) {
         CUDA_MEMCPY3D_BATCH_OP operation;
-        if (box.way != box_route::call || !lower(box.shape, box.element, operation)) continue;
+        if (box.route != batch_route::calls || !lower(box.shape, box.element, operation)) continue;
         request.operations.append_reserved(operation);
-        box.way = box_route::batch_call;
+        box.route = batch_route::batch_call;
         last = &box;
     }
     if (request.operations.size() != 1) return {};
-    last->way = box_route::call;
+    last->route = batch_route::calls;
     request.operations.clear();
     return {};
 }
@@ -101,7 +105,7 @@ error choose_batch_routes(ferry_instance &instance, const batch_input &input, bo
         }
     request.lines.clear();
     for (int group = 0; group < piece_groups; ++group)
-        if (request.plans[group].way == batch_route::batch_call)
+        if (request.plans[group].route == batch_route::batch_call)
             if (!request.lines.append(request.pieces.begin(group), request.pieces.facts(group).count)) return no_memory;
     if (request.arrays.size())
         if (error failed = look_up_array_views(instance, request)) return failed;
@@ -110,6 +114,13 @@ error choose_batch_routes(ferry_instance &instance, const batch_input &input, bo
     find_surfaces(instance, request);
     plan_pageable(instance, request);
     return plan_box_calls(instance, takes_batch_calls, request);
+}
+
+bool is_single_call(const batch_request &request) noexcept {
+    if (request.pieces.size() + request.boxes.size() != 1) return false;
+    if (request.boxes.size() == 1) return request.boxes[0].route == batch_route::calls;
+    return std::none_of(std::begin(request.plans), std::end(request.plans),
+                        [](const batch_plan &plan) { return plan.route != batch_route::calls; });
 }
 
 } // namespace ferry

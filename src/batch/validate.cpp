@@ -162,7 +162,7 @@ error batch_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t follo
         from.address = shape.source.span.first;
         return add_line(to, from, shape.width, following);
     }
-    box.way = box_route::call;
+    box.route = batch_route::calls;
     box.preferences = {};
     resolved_ends resolved;
     bool is_for_batches = true;
@@ -214,7 +214,7 @@ piece_group batch_validator::group_of_pageable(const batch_box &box) const noexc
 }
 
 error batch_validator::add_own(std::uint32_t flags, batch_box &box) noexcept {
-    box.way = box_route::own;
+    box.route = batch_route::own;
     box.group = piece_group::apart;
     plan_facts facts = {.context_device = request_.context_device, .form = copy_form::asynchronous};
     box.preferences = facts.preferences = preferences_of(flags);

@@ -21,7 +21,7 @@ constexpr copy_direction direction_of(int group) noexcept {
 }
 
 bool may_be_for_kernels(const batch_box &box) noexcept {
-    return box.way != box_route::own && box.group != piece_group::apart && box.group != piece_group::managed &&
+    return box.route != batch_route::own && box.group != piece_group::apart && box.group != piece_group::managed &&
            !is_pageable(box.group);
 }
 
@@ -108,7 +108,7 @@ bool plan_pieces(const batch_site &site, const grouped_pieces &pieces, batch_pla
                            .batch_call = site.line_calls,
                            .preferences = site.preferences,
                            .profile = site.profile});
-        takes_kernels |= plan.way == batch_route::kernel;
+        takes_kernels |= plan.route == batch_route::kernel;
     }
     return takes_kernels;
 }
@@ -123,11 +123,11 @@ bool plan_boxes(const batch_site &site, growing<batch_box> &boxes,
     box_sum taken[box_sources][piece_groups], left[box_sources][piece_groups];
     boxes_alone alone(facts);
     for (batch_box &box : boxes) {
-        if (box.way == box_route::own) continue;
-        box.way = box_route::call;
+        if (box.route == batch_route::own) continue;
+        box.route = batch_route::calls;
         if (!may_be_for_kernels(box)) continue;
         const bool takes_kernel = alone.take_kernel(box);
-        if (takes_kernel) box.way = box_route::kernel;
+        if (takes_kernel) box.route = batch_route::kernel;
         (takes_kernel ? taken : left)[box.source()][static_cast<int>(box.group)].add(box);
     }
     const auto facts_of = [&](const box_sum &sum, int source, int group) noexcept -> batch_facts {
@@ -148,10 +148,10 @@ bool plan_boxes(const batch_site &site, growing<batch_box> &boxes,
         for (int group = 0; group < piece_groups; ++group) {
             box_sum &all = taken[source][group];
             const box_sum &rest = left[source][group];
-            if (rest.count && plan_batch(facts_of(rest, source, group)).way == batch_route::kernel) {
+            if (rest.count && plan_batch(facts_of(rest, source, group)).route == batch_route::kernel) {
                 all.add(rest);
                 for (batch_box &box : boxes)
-                    if (box.way == box_route::call && box.is_of(source, group)) box.way = box_route::kernel;
+                    if (box.route == batch_route::calls && box.is_of(source, group)) box.route = batch_route::kernel;
             }
             launches[source][group] = {all.count, all.bytes, 0, 0};
             if (all.count == 0) continue;

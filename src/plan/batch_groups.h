@@ -1,4 +1,4 @@
-// Plans the pieces and boxes of a batch by groups: each group goes the way that is predicted to be fastest. Pure, as
+// Plans the pieces and boxes of a batch by groups: each group takes the route that is predicted to be fastest. Pure, as
 // plan.h.
 #pragma once
 
@@ -7,15 +7,6 @@
 
 namespace ferry {
 
-// The way that a box takes.
-enum class box_route : std::uint8_t {
-    call,       // a driver call of its own
-    batch_call, // the driver's batch call; the job's operations are these boxes, in order
-    kernel,     // one launch for all boxes of a group and source
-    staged,     // in the staged copy of a group with a pageable end
-    own,        // by its own plan, made from its flags
-};
-
 // The source of a box that a kernel copies. Each kind has launches of its own.
 enum box_source : std::uint8_t { from_memory, from_array };
 constexpr int box_sources = 2;
@@ -23,10 +14,10 @@ constexpr int box_sources = 2;
 // A copy that is more than a run of bytes, or has flags of its own.
 struct batch_box {
     ferry::shape shape;
-    std::uint64_t element;  // bytes, the unit of batch calls; 0: batch calls do not take it
-    std::uint32_t to, from; // indices of known ranges or known arrays; for `own`: `to` is that of its views
-    piece_group group;      // apart: kernels do not take it
-    box_route way;
+    std::uint64_t element;  // bytes, the unit of batch calls; 0: batch calls cannot serve the box
+    std::uint32_t to, from; // indices of known ranges or known arrays; for `own`: `to` is the index of its views
+    piece_group group;      // apart: kernels cannot serve the box
+    batch_route route;
     copy_preferences preferences;
     copy_plan plan; // for `own`
 

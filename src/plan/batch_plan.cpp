@@ -15,7 +15,7 @@ obstacle kernel_obstacle(const batch_facts &facts) noexcept {
 }
 
 struct batch_prediction {
-    double ns[batch_ways]; // valid only for ways that serve
+    double ns[batch_routes]; // valid only for routes that can serve
     std::uint16_t blocks;
 };
 
@@ -76,31 +76,31 @@ batch_plan plan_batch(const batch_facts &facts) noexcept {
     if (!facts.profile) {
         constexpr std::uint16_t few = 8;
         const std::uint16_t blocks = preferences.max_blocks ? std::min(preferences.max_blocks, few) : few;
-        if (is_kernel_wanted) return {.way = batch_route::kernel, .blocks = blocks};
-        return {.way = batch_call_serves && facts.count > 1 ? batch_route::batch_call : batch_route::calls};
+        if (is_kernel_wanted) return {.route = batch_route::kernel, .blocks = blocks};
+        return {.route = batch_call_serves && facts.count > 1 ? batch_route::batch_call : batch_route::calls};
     }
     const batch_prediction predicted = predict(facts);
-    const auto ns = [&](batch_route way) noexcept { return predicted.ns[static_cast<int>(way)]; };
+    const auto ns = [&](batch_route route) noexcept { return predicted.ns[static_cast<int>(route)]; };
     const batch_route by_driver = batch_call_serves && ns(batch_route::batch_call) < ns(batch_route::calls)
                                       ? batch_route::batch_call
                                       : batch_route::calls;
     const bool kernel_wins = kernel_serves && ns(batch_route::kernel) * kernel_margin < ns(by_driver);
-    const batch_route way = is_kernel_wanted || kernel_wins ? batch_route::kernel : by_driver;
-    return {.way = way,
-            .blocks = way == batch_route::kernel ? predicted.blocks : std::uint16_t{0},
-            .predicted_ns = static_cast<std::uint64_t>(ns(way))};
+    const batch_route route = is_kernel_wanted || kernel_wins ? batch_route::kernel : by_driver;
+    return {.route = route,
+            .blocks = route == batch_route::kernel ? predicted.blocks : std::uint16_t{0},
+            .predicted_ns = static_cast<std::uint64_t>(ns(route))};
 }
 
 batch_forecasts predict_batch(const batch_facts &facts) noexcept {
     batch_forecasts forecasts = {};
     const batch_prediction predicted = facts.profile ? predict(facts) : batch_prediction{};
-    const obstacle why_not[batch_ways] = {obstacle::none, facts.batch_call, kernel_obstacle(facts)};
-    for (int way = 0; way < batch_ways; ++way) {
-        forecasts.ways[way].why_not = why_not[way];
-        if (why_not[way] == obstacle::none)
-            forecasts.ways[way].predicted_ns = static_cast<std::uint64_t>(predicted.ns[way]);
+    const obstacle why_not[batch_routes] = {obstacle::none, facts.batch_call, kernel_obstacle(facts)};
+    for (int route = 0; route < batch_routes; ++route) {
+        forecasts.routes[route].why_not = why_not[route];
+        if (why_not[route] == obstacle::none)
+            forecasts.routes[route].predicted_ns = static_cast<std::uint64_t>(predicted.ns[route]);
     }
-    batch_forecast &kernel = forecasts.ways[static_cast<int>(batch_route::kernel)];
+    batch_forecast &kernel = forecasts.routes[static_cast<int>(batch_route::kernel)];
     if (kernel.why_not == obstacle::none) kernel.blocks = predicted.blocks;
     return forecasts;
 }

@@ -1,5 +1,5 @@
-// Chooses how a group of pieces that can all take the same ways is copied: by one kernel launch, by one of the driver's
-// batch calls, or by one call for each piece. Pure, as plan.h.
+// Chooses the route of a group of pieces that the same routes can serve: one kernel launch, one of the driver's batch
+// calls, or one call for each piece. Pure, as plan.h.
 #pragma once
 
 #include "plan/plan.h"
@@ -7,12 +7,14 @@
 namespace ferry {
 
 enum class batch_route : std::uint8_t {
-    calls,      // one call for each piece
+    calls,      // one call for each piece or box
     batch_call, // cuMemcpyBatchAsync, or cuMemcpy3DBatchAsync for boxes
-    kernel,
-    staged, // all in one staged copy, where an end is pageable: plan/pageable_pieces.h
+    kernel,     // one launch for a group of pieces, or for the boxes of one group and kind of source
+    staged,     // all pieces and boxes in one staged copy, if an end is pageable: plan/pageable_pieces.h
+    own,        // boxes with flags of their own: each runs by its own plan
 };
-constexpr int batch_ways = 3; // of memory that is not pageable
+constexpr int batch_routes = 3; // the first three serve memory that is not pageable
+constexpr int all_batch_routes = 5;
 
 struct batch_facts {
     copy_direction direction = copy_direction::host_to_device;
@@ -29,7 +31,7 @@ struct batch_facts {
 };
 
 struct batch_plan {
-    batch_route way = batch_route::calls;
+    batch_route route = batch_route::calls;
     obstacle refused = obstacle::none; // as in copy_plan
     std::uint16_t blocks = 0;          // of the kernel
     std::uint64_t predicted_ns = 0;    // 0: not known
@@ -41,10 +43,10 @@ struct batch_forecast {
     std::uint16_t blocks = 0;
     std::uint64_t predicted_ns = 0; // from the call until the copy is complete; 0: not known
 };
-// One for each batch_route.
+// One for each of the first three routes.
 struct batch_forecasts {
-    batch_forecast ways[batch_ways];
-    const batch_forecast &operator[](batch_route way) const noexcept { return ways[static_cast<int>(way)]; }
+    batch_forecast routes[batch_routes];
+    const batch_forecast &operator[](batch_route route) const noexcept { return routes[static_cast<int>(route)]; }
 };
 batch_forecasts predict_batch(const batch_facts &facts) noexcept;
 

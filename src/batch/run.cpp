@@ -1,0 +1,145 @@
+// The last part of a batch: checks and runs its steps.
+#include "batch/launches.h"
+#include "batch/pageable.h"
+#include "batch/single_calls.h"
+
+namespace ferry {
+
+namespace {
+
+class step_walker {
+public:
+    step_walker(const batch_submission &of, const batch_steps &steps) noexcept : of_(of), steps_(steps), singles_(of) {}
+
+    error check(shape &refused) noexcept;
+    error run() noexcept;
+
+private:
+    error run_one(const batch_step &step) noexcept;
+    error call_each(const batch_step &step) noexcept;
+    error run_batch_call(const batch_step &step) noexcept;
+    error run_staged(const batch_step *first) noexcept;
+
+    // For the program's trace.
+    error noted(const error &failed, route_kind route) const noexcept {
+        if (of_.instance.trace && !failed) of_.instance.trace.note(route, of_.site.context);
+        return failed;
+    }
+    // Calls `action` for each copy of the step as a single call.
+    template <class Action> error for_each_copy(const batch_step &step, const Action &action) noexcept;
+
+    const batch_submission &of_;
+    const batch_steps &steps_;
+    single_calls singles_;
+};
+
+// The ranges are known for the request's own context only. A box with a plan of its own has the index of its views there.
+single_call call_of(const batch_box &box) noexcept {
+    if (box.route == batch_route::own) return {box.shape, box.preferences, {}};
+    return {box.shape, box.preferences, {box.to, box.from}};
+}
+
+template <class Action> error step_walker::for_each_copy(const batch_step &step, const Action &action) noexcept {
+    const auto of_box = [&](const batch_box &box) noexcept { return action(call_of(box)); };
+    if (error failed = steps_.for_each_box(step, of_.request.boxes, of_box)) return failed;
+    if (!step.has_pieces) return {};
+    const auto group = static_cast<int>(step.group);
+    const grouped_pieces &pieces = of_.request.pieces;
+    const known_ranges &ranges = of_.request.ranges;
+    const copy_preferences preferences = preferences_of(of_.instance.copy_flags);
+    for (const batch_piece *piece = pieces.begin(group); piece != pieces.end(group); ++piece)
+        if (error failed = action(single_call{shape_of(*piece, ranges), preferences, {piece->to, piece->from}}))
+            return failed;
+    return {};
+}
+
+error step_walker::check(shape &refused) noexcept {
+    const bool is_captured = of_.site.is_captured;
+    const auto check_one = [&](const single_call &one) noexcept {
+        const error failed = is_captured || may_be_refused(one.preferences) ? singles_.check(one) : ok;
+        if (failed) refused = one.shape;
+        return failed;
+    };
+    const auto check_own = [&](const batch_box &box) noexcept {
+        const error failed = singles_.check_own(box);
+        if (failed) refused = box.shape;
+        return failed;
+    };
+    for (const batch_step &step : steps_) {
+        error failed;
+        if (step.route == batch_route::calls)
+            failed = for_each_copy(step, check_one);
+        else if (step.route == batch_route::own && is_captured)
+            failed = steps_.for_each_box(step, of_.request.boxes, check_own);
+        if (failed) return failed;
+    }
+    return {};
+}
+
+error step_walker::run() noexcept {
+    for (const batch_step &step : steps_) {
+        if (step.route == batch_route::staged) return run_staged(&step); // these steps are the last ones
+        if (error failed = run_one(step)) return failed;
+    }
+    return {};
+}
+
+error step_walker::run_one(const batch_step &step) noexcept {
+    switch (step.route) {
+    case batch_route::kernel:
+        return noted(step.has_boxes ? run_box_kernel(of_, steps_, step) : run_piece_kernel(of_, step),
+                     route_kind::kernel);
+    case batch_route::batch_call:
+        return run_batch_call(step);
+    case batch_route::own:
+        return steps_.for_each_box(step, of_.request.boxes,
+                                   [&](const batch_box &box) noexcept { return singles_.run_own(box); });
+    default:
+        return call_each(step);
+    }
+}
+
+error step_walker::call_each(const batch_step &step) noexcept {
+    return for_each_copy(step, [&](const single_call &one) noexcept { return singles_.run(one); });
+}
+
+// The driver may refuse copies in a batch that it accepts one by one. Single calls also report which copy is wrong.
+error step_walker::run_batch_call(const batch_step &step) noexcept {
+    const batch_request &request = of_.request;
+    const driver_table &cu = of_.instance.cu;
+    const CUstream stream = of_.site.stream;
+    const CUresult result = step.has_boxes
+                                ? run_box_batch(cu, request.operations.begin(), request.operations.size(), stream)
+                                : run_line_batch(cu, request.lines, step.first_line, step.copies, stream);
+    const bool is_refused = result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED;
+    return is_refused ? call_each(step) : noted(to_error(result), route_kind::driver);
+}
+
+// If no staging memory is available for the threads, the driver copies.
+error step_walker::run_staged(const batch_step *first) noexcept {
+    staged_progress progress[2];
+    const bool is_forced = preferences_of(of_.instance.copy_flags).forced == route_kind::staged;
+    error failed;
+    for (const batch_step *step = first; step != steps_.end() && !failed; ++step) {
+        staged_progress *const helped = step->is_helped ? &progress[step - first] : nullptr;
+        failed = noted(run_staged_pieces(of_, *step, helped), route_kind::staged);
+        if (lacks_memory(failed) && !is_forced) failed = call_each(*step);
+    }
+    for (staged_progress &one : progress) { // afterwards, no thread writes to it
+        const error helped = of_.instance.staging.help(one);
+        if (!failed) failed = helped;
+    }
+    return failed;
+}
+
+} // namespace
+
+error make_checked_steps(const batch_submission &of, batch_steps &steps, shape &refused) noexcept {
+    refused.width = 0;
+    if (error failed = steps.make(of)) return failed;
+    return step_walker(of, steps).check(refused);
+}
+
+error run_steps(const batch_submission &of, const batch_steps &steps) noexcept { return step_walker(of, steps).run(); }
+
+} // namespace ferry
