@@ -1,0 +1,99 @@
+#include "batch/broadcast_lanes.h"
+
+namespace ferry {
+
+error with_planned_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device,
+                        const copy_site &site, bool is_idle, function_ref<error(const planned_copy &)> use) noexcept {
+    const shape line = {from, to, to.row_pitch, 1, 1};
+    plan_facts facts = {.context_device = device, .form = copy_form::asynchronous};
+    facts.preferences = preferences_of(instance.copy_flags);
+    if (error failed = look_at_stream(instance, line, site.stream, facts)) return failed;
+    facts.is_stream_idle |= is_idle;
+    resolved_ends ends;
+    kernel_views views;
+    copy_plan plan = plan_for_driver(line, facts);
+    if (is_pageable(line) || leaves_device(line, device))
+        if (error failed = choose(instance, line, ends, site.context, facts, views, plan)) return failed;
+    return use(planned_copy{line, facts, plan, views});
+}
+
+error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device, const copy_site &site,
+                bool is_idle) noexcept {
+    return with_planned_line(instance, to, from, device, site, is_idle,
+                             [&](const planned_copy &copy) noexcept { return run_planned(instance, copy, site); });
+}
+
+namespace {
+
+// From the host, the devices of an island exchange chunks: all of them forward. From a device, they form a chain: all
+// except for the last one forward.
+bool forwards(const broadcast_targets &to, unsigned target) noexcept {
+    for (unsigned i = to.is_from_device() ? target + 1 : 0; i < to.count(); ++i)
+        if (i != target && to[i].island == to[target].island) return true;
+    return false;
+}
+
+} // namespace
+
+error broadcast_lanes::take(optional_lane &lane, CUcontext context, const stream_key &user) noexcept {
+    context_scope scope(instance_.cu);
+    if (error failed = scope.enter(context)) return failed;
+    return lane.emplace(instance_.lanes).take(context, user);
+}
+
+error broadcast_lanes::take(const broadcast_targets &to) noexcept {
+    stream_key user = {};
+    if (error failed = name_stream(instance_.cu, site_.context, site_.stream, user)) return failed;
+    if (to.is_from_device())
+        if (error failed = take(feeding_[0], to.source_context(), user)) return failed;
+    for (unsigned i = 0; i < to.count(); ++i) {
+        if (!to.is_from_device())
+            if (error failed = take(feeding_[i], to[i].context, user)) return failed;
+        if (forwards(to, i))
+            if (error failed = take(forwarding_[i], to[i].context, user)) return failed;
+    }
+    return lane_of_caller() ? ok : take(own_, site_.context, user);
+}
+
+lane *broadcast_lanes::lane_of_caller() noexcept {
+    for (optional_lane &one : feeding_)
+        if (one && (*one)->context() == site_.context) return &**one;
+    return own_ ? &**own_ : nullptr;
+}
+
+error broadcast_lanes::begin() noexcept {
+    lane &of_caller = *lane_of_caller();
+    for (optional_lane &one : feeding_)
+        if (one)
+            if (error failed = instance_.lanes.join(of_caller, site_.stream, (*one)->stream)) return failed;
+    return {};
+}
+
+error broadcast_lanes::join() noexcept {
+    error failed;
+    for (optional_lane *const lanes : {feeding_, forwarding_})
+        for (unsigned i = 0; i < broadcast_targets::max_targets; ++i) {
+            if (!lanes[i]) continue;
+            const error refused = instance_.lanes.join_or_wait(**lanes[i], site_.stream);
+            if (!failed) failed = refused;
+        }
+    return failed;
+}
+
+error broadcast_lanes::copy(lane &by, int device_of_lane, const shape_end &to, const shape_end &from,
+                            bool is_idle) noexcept {
+    context_scope scope(instance_.cu);
+    if (error failed = scope.enter(by.context())) return failed;
+    if (to.device != device_of_lane) by.reach(to.device);
+    return copy_line(instance_, to, from, device_of_lane, {by.context(), by.stream}, is_idle);
+}
+
+error broadcast_lanes::order(const lane &earlier, const lane &later) noexcept {
+    const driver_table &cu = instance_.cu;
+    context_scope scope(cu);
+    if (error failed = scope.enter(earlier.context())) return failed;
+    if (const CUresult result = cu.cuEventRecord(earlier.filled[0], earlier.stream)) return to_error(result);
+    return to_error(cu.cuStreamWaitEvent(later.stream, earlier.filled[0], 0));
+}
+
+} // namespace ferry
