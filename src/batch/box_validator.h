@@ -1,0 +1,41 @@
+// Validates copies of a batch that need not be plain lines, and turns each into a box or into pieces of the request.
+#pragma once
+
+#include "batch/line_validator.h"
+
+namespace ferry {
+
+class box_validator {
+public:
+    box_validator(ferry_instance &instance, CUstream stream, batch_request &request, line_validator &lines) noexcept
+        : instance_(instance), stream_(stream), request_(request), lines_(lines) {}
+
+    // Adds a valid box that reads the same array as the last box and differs from it only in position. In a large batch
+    // most boxes do. Returns false for any other box.
+    bool add_moved(const ferry_copy_desc &copy) noexcept { return last_of_array_ && add_as_last(copy); }
+
+    // Adds any copy. Leaves room for `following` pieces.
+    [[gnu::cold, gnu::noinline]] error add_copy(const ferry_copy_desc &copy, std::uint64_t following) noexcept;
+
+private:
+    bool add_as_last(const ferry_copy_desc &copy) noexcept;
+    // For a box whose ends are both in memory that batches serve. Kernels do not write arrays.
+    piece_group group_of(const batch_box &box) const noexcept;
+    // For a box with an end that the driver does not know.
+    piece_group group_of_pageable(const batch_box &box) const noexcept;
+    // Adds a copy with flags of its own. The route that they force must be possible.
+    error add_own(std::uint32_t flags, batch_box &box) noexcept;
+    bool keep_box() noexcept { return request_.boxes.resize(request_.boxes.size() + 1); }
+
+    // Finds the memory of one end of a box.
+    error resolve(const ferry_place &place, const shape_end &end, host_use use, const extent &extent,
+                  resolved_place &resolved, std::uint32_t &known, bool &is_for_batches) noexcept;
+
+    ferry_instance &instance_;
+    const CUstream stream_;
+    batch_request &request_;
+    line_validator &lines_;
+    const ferry_copy_desc *last_of_array_ = nullptr; // the last box, if a later one may differ in position alone
+};
+
+} // namespace ferry

@@ -1,0 +1,68 @@
+// Validates lines of a batch one by one, and turns each into pieces of the request.
+#pragma once
+
+#include "base/checked.h"
+#include "batch/request.h"
+#include "submit/instance.h"
+
+namespace ferry {
+
+// The common case is inline, because it takes only a few nanoseconds.
+class line_validator {
+public:
+    line_validator(ferry_instance &instance, CUstream stream, bool merges, batch_request &request) noexcept
+        : instance_(instance), stream_(stream), merges_(merges), request_(request), access_(instance.mappings) {}
+
+    // Adds a line whose ends both lie in known ranges and do not overlap, as most pieces do. Returns false for any
+    // other line. The caller must have reserved room.
+    [[gnu::always_inline]] bool add_plain(std::uint64_t destination, std::uint64_t source,
+                                          std::uint64_t size) noexcept {
+        if (destination - source < size || source - destination < size) return false;
+        const std::uint32_t to = request_.ranges.find_known(destination, size);
+        const std::uint32_t from = request_.ranges.find_known(source, size);
+        if (to == known_ranges::unknown || from == known_ranges::unknown) return false;
+        append({destination, source, size, to, from});
+        return true;
+    }
+
+    bool has_room_for(std::uint64_t count) noexcept {
+        return count < SIZE_MAX / sizeof(batch_piece) / 4 && request_.pieces.reserve_more(count);
+    }
+
+    // Adds any line, cut where an allocation ends. Leaves room for `following` pieces.
+    [[gnu::cold, gnu::noinline]] error add_line(const ferry_place &to, const ferry_place &from, std::uint64_t size,
+                                                std::uint64_t following) noexcept;
+
+    // Queries the driver about an end of a copy, with full checks.
+    error query_fully(const ferry_place &place, host_use use, const address_span &span, const row_layout &rows,
+                      resolved_place &resolved) noexcept;
+
+private:
+    // One end of a line, with the range that the checks have reached.
+    struct line_end {
+        const ferry_place &place;
+        std::int32_t side;
+        std::uint32_t range = known_ranges::unknown;
+
+        int stated_device() const noexcept { return place.kind == FERRY_KIND_DEVICE ? place.device : -1; }
+    };
+
+    [[gnu::always_inline]] void append(const batch_piece &piece) noexcept {
+        request_.pieces.add(piece, group_of(request_.ranges[piece.from], request_.ranges[piece.to]), merges_);
+    }
+
+    // Finds the memory `done` bytes behind the start of a line, and shortens the step to the end of that memory.
+    error walk(line_end &end, std::uint64_t done, std::uint64_t size, std::uint64_t &step) noexcept;
+    // Device memory may continue in memory of the same device, as mapped memory does. Registered memory may continue in
+    // any host memory.
+    bool leaves_for_other_memory(std::uint32_t before, std::uint64_t address, const known_range &range) const noexcept;
+    error check_beginning(const line_end &end, const known_range &range, std::uint64_t size) noexcept;
+
+    ferry_instance &instance_;
+    const CUstream stream_;
+    const bool merges_;
+    batch_request &request_;
+    host_access access_; // for full checks
+};
+
+} // namespace ferry
