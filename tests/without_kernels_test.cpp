@@ -168,8 +168,51 @@ TEST_F(without_kernels, copies_without_a_slot_go_another_way) {
     EXPECT_TRUE(to == from);
 }
 
+// A batch enqueues the copies before the forced one. The program may make all of them again by other routes.
+TEST_F(without_kernels, a_batch_fails_while_no_slot_is_free_for_a_forced_copy_and_can_be_repeated_without_the_flags) {
+    ferry_options options = driver.options();
+    options.staging_bytes = 8192; // two slots, one of which kernels need
+    counted = open_or_fail(options);
+    const bytes from = random_bytes(100'000, 3);
+    const device_memory device(from.size()), elsewhere(from.size());
+    const pinned_memory pinned(64);
+    std::memcpy(pinned.address, from.data(), 64);
+    ferry_copy_desc copies[] = {line(device, reinterpret_cast<std::uintptr_t>(pinned.address), 64, 0),
+                                line(device + 64, at(from) + 64, from.size() - 64, by_copies)};
+    const auto submit = [&](bool is_prepared) {
+        ferry_error_info error = new_error();
+        if (!is_prepared) return ferry_copy_batch_async(counted.get(), copies, 2, 0, stream, &error);
+        ferry_prepared *prepared = nullptr;
+        EXPECT_OK(ferry_prepared_create(counted.get(), copies, 2, 0, stream, &prepared, nullptr));
+        const std::int32_t status = ferry_prepared_launch(prepared, stream, &error);
+        EXPECT_OK(ferry_prepared_destroy(prepared));
+        EXPECT_EQ(error.status, status);
+        return status;
+    };
+    for (const bool is_prepared : {false, true}) {
+        SCOPED_TRACE(is_prepared ? "prepared" : "at once");
+        ASSERT_OK(raw().cuMemsetD8(device, 0, from.size()));
+        ASSERT_OK(raw().cuCtxSynchronize());
+        const test_stream other;
+        copies[1].flags = by_copies;
+        {
+            const gate held(other);
+            ASSERT_OK(copy_async(elsewhere, at(from), from.size(), by_copies, other)); // takes the other slot
+            EXPECT_EQ(submit(is_prepared), FERRY_ERROR_LIMIT);
+            copies[1].flags = FERRY_COPY_NO_KERNELS;
+            ASSERT_OK(submit(is_prepared));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            EXPECT_TRUE(read_back(device, from.size()) == from);
+        }
+        ASSERT_OK(raw().cuStreamSynchronize(other));
+        copies[1].flags = by_copies;
+        EXPECT_OK(submit(is_prepared)) << "the slot is free again";
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+    }
+}
+
 // The parts before and behind the registered page need a slot each, and there is one.
-TEST_F(without_kernels, a_copy_whose_first_part_is_enqueued_does_not_fail_for_want_of_a_slot) {
+TEST_F(without_kernels, a_copy_whose_first_part_is_enqueued_succeeds_although_no_slot_is_free) {
     ferry_options options = driver.options();
     options.staging_bytes = 8192;
     counted = open_or_fail(options);

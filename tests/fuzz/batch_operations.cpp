@@ -75,6 +75,28 @@ bool went_well(world &w, std::int32_t status, const ferry_error_info &error, con
     return false;
 }
 
+constexpr std::uint32_t promise_flags = FERRY_COPY_SOURCE_READ | FERRY_COPY_DESTINATION_WRITTEN;
+
+// Lets ferry choose the routes of the copies that may exceed limits. Returns whether there are any.
+bool unforce(copies &all) {
+    bool has_changed = false;
+    for (drawn_copy &one : all) {
+        if (!may_exceed_limits(one)) continue;
+        one.flags &= promise_flags;
+        has_changed = true;
+    }
+    return has_changed;
+}
+
+// Calls submit(copies, error), and returns true for a success. After FERRY_ERROR_LIMIT some copies of the batch may have
+// been enqueued. No copy reads memory that another copy writes, so the whole batch can be repeated without forced routes.
+template <class Submit> bool is_submitted(world &w, copies &all, const Submit &submit) {
+    ferry_error_info error = new_error();
+    std::int32_t status = submit(all, error);
+    if (status == FERRY_ERROR_LIMIT && unforce(all)) status = submit(all, error);
+    return went_well(w, status, error, all);
+}
+
 // Gives every copy a flag that guarantees something when the call returns.
 void add_promise(world &w, copies &all) {
     const std::uint32_t promise = w.random.one_in(2) ? FERRY_COPY_SOURCE_READ : FERRY_COPY_DESTINATION_WRITTEN;
@@ -113,36 +135,41 @@ void run_on_a_stream(world &w, const char *name, bool with_boxes) {
     w.say(words_of(name, all) + "\n  on '" + on.name + "' of device " + std::to_string(on.device));
     w.order(lane, effects);
     ferry_instance *const ferry = w.instance_for(effects);
-    const std::vector<ferry_copy_desc> described = describe(all);
-    const described_pieces pieces(all);
     const std::uint32_t flags = batch_flags(w);
-    ferry_error_info error = new_error();
-    const std::int32_t status = w.call(w.context_for(on), [&] {
-        return with_boxes ? ferry_copy_batch_async(ferry, described.data(), described.size(), flags, on.stream, &error)
-                          : ferry_copy_pieces_async(ferry, pieces.destinations.data(), pieces.sources.data(),
-                                                    pieces.sizes.data(), all.size(), flags, on.stream, &error);
-    });
-    if (!went_well(w, status, error, all)) return;
+    const CUcontext current = w.context_for(on);
+    const auto submit = [&](const copies &batch, ferry_error_info &error) {
+        const std::vector<ferry_copy_desc> described = describe(batch);
+        const described_pieces pieces(batch);
+        return w.call(current, [&] {
+            return with_boxes
+                       ? ferry_copy_batch_async(ferry, described.data(), described.size(), flags, on.stream, &error)
+                       : ferry_copy_pieces_async(ferry, pieces.destinations.data(), pieces.sources.data(),
+                                                 pieces.sizes.data(), batch.size(), flags, on.stream, &error);
+        });
+    };
+    if (!is_submitted(w, all, submit)) return;
     w.enqueued(lane, effects);
     check_promise(w, lane, all);
 }
 
 void run_at_once(world &w, const char *name, bool with_boxes) {
-    const copies all = draw_batch(w, with_boxes, is_any);
+    copies all = draw_batch(w, with_boxes, is_any);
     const std::vector<effect> effects = effects_of(all);
     w.say(words_of(name, all));
     w.wait_for(effects);
     ferry_instance *const ferry = w.instance_for(effects);
-    const std::vector<ferry_copy_desc> described = describe(all);
-    const described_pieces pieces(all);
     const std::uint32_t flags = batch_flags(w);
-    ferry_error_info error = new_error();
-    const std::int32_t status = w.call(w.any_context(), [&] {
-        return with_boxes ? ferry_copy_batch(ferry, described.data(), described.size(), flags, &error)
-                          : ferry_copy_pieces(ferry, pieces.destinations.data(), pieces.sources.data(),
-                                              pieces.sizes.data(), all.size(), flags, &error);
-    });
-    if (!went_well(w, status, error, all)) return;
+    const CUcontext current = w.any_context();
+    const auto submit = [&](const copies &batch, ferry_error_info &error) {
+        const std::vector<ferry_copy_desc> described = describe(batch);
+        const described_pieces pieces(batch);
+        return w.call(current, [&] {
+            return with_boxes ? ferry_copy_batch(ferry, described.data(), described.size(), flags, &error)
+                              : ferry_copy_pieces(ferry, pieces.destinations.data(), pieces.sources.data(),
+                                                  pieces.sizes.data(), batch.size(), flags, &error);
+        });
+    };
+    if (!is_submitted(w, all, submit)) return;
     w.done(effects);
     for (const effect &one : effects)
         w.compare(*destination_of(one), "right after a synchronous batch");
@@ -200,9 +227,16 @@ void launch_a_prepared_batch(world &w) {
     const std::vector<effect> effects = effects_of(held.copies);
     for (std::uint64_t launches = 1 + w.random.up_to(2); launches; --launches) {
         w.order(lane, effects);
+        const CUcontext current = w.context_for(on);
         ferry_error_info error = new_error();
-        const std::int32_t status =
-            w.call(w.context_for(on), [&] { return ferry_prepared_launch(held.handle, on.stream, &error); });
+        std::int32_t status = w.call(current, [&] { return ferry_prepared_launch(held.handle, on.stream, &error); });
+        if (copies again = held.copies; status == FERRY_ERROR_LIMIT && unforce(again)) {
+            const std::vector<ferry_copy_desc> described = describe(again);
+            ferry_instance *const ferry = w.instance_for(effects);
+            status = w.call(current, [&] {
+                return ferry_copy_batch_async(ferry, described.data(), described.size(), 0, on.stream, &error);
+            });
+        }
         if (!went_well(w, status, error, {})) return;
         w.enqueued(lane, effects);
     }

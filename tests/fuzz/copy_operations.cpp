@@ -17,10 +17,7 @@ constexpr std::uint32_t forcing =
 // rejected.
 bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferry_error_info &error,
                const drawn_copy &drawn) {
-    // Staging without kernels needs slots that other copies may be using, and relays need streams.
-    constexpr std::uint32_t by_copies = FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS;
-    const bool needs_what_is_limited = (drawn.flags & by_copies) == by_copies || drawn.flags & FERRY_COPY_BY_RELAY;
-    if (status == FERRY_ERROR_LIMIT && needs_what_is_limited) return false;
+    if (status == FERRY_ERROR_LIMIT && may_exceed_limits(drawn)) return false;
     if (status != explained) {
         w.fail("ferry_copy_explain returned " + std::string(ferry_status_name(explained)) + ", but the call returned " +
                describe_status(status, error));
@@ -147,6 +144,11 @@ void wait_before(world &w, const drawn_copy &drawn, CUcontext current) {
 }
 
 } // namespace
+
+bool may_exceed_limits(const drawn_copy &drawn) {
+    constexpr std::uint32_t by_copies = FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS;
+    return (drawn.flags & by_copies) == by_copies || drawn.flags & FERRY_COPY_BY_RELAY;
+}
 
 void copy_on_a_stream(world &w) { enqueue(w, "ferry_copy_async", form::plain); }
 void copy_with_a_ticket(world &w) { enqueue(w, "ferry_copy_async", form::ticket); }

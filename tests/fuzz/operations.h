@@ -76,6 +76,8 @@ buffer &any_source(world &of);
 drawn_copy any_copy(world &of);
 // Returns whether no other lane works on the buffer.
 bool is_only_of(const buffer &one, std::size_t lane);
+// Whether the flags force a route whose slots or streams may all be in use. The copy then fails with FERRY_ERROR_LIMIT.
+bool may_exceed_limits(const drawn_copy &drawn);
 // The program writes to the source again.
 void overwrite_source(const drawn_copy &drawn);
 // The buffers that are not among `taken`.
