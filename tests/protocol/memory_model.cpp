@@ -66,7 +66,8 @@ std::uint16_t memory::newest(unsigned location) const {
     return const_cast<memory *>(this)->at(location, atomics_[location].newest()).value;
 }
 
-// Each scope must include the other's thread (morally strong): a device learns the host's stores only at system scope.
+// Each scope must include the other's thread (morally strong): a device acquires the host's stores only at system
+// scope.
 view_id memory::learned(const thread &reader, const stored &from, scope within) const {
     if (reader.where == side::device && from.by_device) return from.for_device;
     const bool includes_both = reader.where == side::host || within == scope::system;
@@ -85,11 +86,11 @@ std::uint16_t memory::load(unsigned by, unsigned location, order how, scope with
     if (how == order::acquire) reader.now = views_->joined(reader.now, learned(reader, from, within));
     if (reader.where == side::device) // the host's code uses no fences
         for (const scope one : {scope::device, scope::system})
-            reader.to_learn[index(one)] = views_->joined(reader.to_learn[index(one)], learned(reader, from, one));
+            reader.to_acquire[index(one)] = views_->joined(reader.to_acquire[index(one)], learned(reader, from, one));
     return from.value;
 }
 
-// Each location has one writer at a time, so the order of its stores is the order of the steps.
+// Each location has one writer at a time, so its stores are ordered by the steps.
 void memory::add_store(thread &writer, unsigned location, const stored &made) {
     view now = (*views_)[writer.now];
     atomic &there = atomics_[location];
@@ -103,7 +104,7 @@ void memory::add_store(thread &writer, unsigned location, const stored &made) {
 
 void memory::store(unsigned by, unsigned location, std::uint16_t value, order how, scope within) {
     thread &writer = threads_[by];
-    stored made = {value, writer.told[0], writer.told[1], writer.where == side::device};
+    stored made = {value, writer.to_release[0], writer.to_release[1], writer.where == side::device};
     if (how == order::release) {
         made.for_device = writer.now;
         if (within == scope::system) made.for_all = writer.now;
@@ -126,9 +127,9 @@ std::uint16_t memory::exchange(unsigned by, unsigned location, std::uint16_t val
 
 void memory::fence(unsigned by, scope within) {
     thread &one = threads_[by];
-    one.now = views_->joined(one.now, one.to_learn[index(within)]);
-    one.told[0] = one.now;
-    if (within == scope::system) one.told[1] = one.now;
+    one.now = views_->joined(one.now, one.to_acquire[index(within)]);
+    one.to_release[0] = one.now;
+    if (within == scope::system) one.to_release[1] = one.now;
 }
 
 // ---- Plain memory
@@ -210,7 +211,7 @@ void memory::identify(fingerprint &state) const {
         if (!one.is_alive) continue;
         state.add(std::uint64_t{one.now} << 16 | one.accesses << 8 | static_cast<unsigned>(one.where));
         for (const unsigned i : {0U, 1U})
-            state.add(std::uint64_t{one.to_learn[i]} << 32 | one.told[i]);
+            state.add(std::uint64_t{one.to_acquire[i]} << 32 | one.to_release[i]);
     }
 }
 

@@ -1,6 +1,7 @@
-// A weak memory model of host threads and blocks of a GPU, by the rules of docs/protocol.md. Every atomic location
+// A weak memory model of host threads and blocks of a GPU, with the rules of docs/protocol.md. Every atomic location
 // keeps the stores that some thread may still read. Every thread has a view: the stores and plain accesses that
-// happened before its next step. Plain reads return the current value: a plain access that is not ordered after the
+// happened before its next step. Plain reads return the current value: a plain access that is not ordered after a
+// conflicting access is an error of the protocol.
 // accesses it conflicts with is an error of the protocol.
 #pragma once
 
@@ -20,8 +21,8 @@ enum class order : std::uint8_t { relaxed, acquire, release };
 // scope.
 enum class scope : std::uint8_t { device, system };
 
-// What happened before: for each atomic location the number of its oldest readable store, for each thread its number of
-// plain accesses.
+// What happened before: for each atomic location, the number of its oldest readable store; for each thread, its number
+// of plain accesses.
 struct view {
     std::array<std::uint8_t, max_atomics> stores = {};
     std::array<std::uint8_t, max_threads> accesses = {};
@@ -30,7 +31,7 @@ struct view {
     bool operator==(const view &) const = default;
 };
 
-// Numbers views, so that states are small and equal views have equal numbers.
+// Assigns numbers to views, so that states are small and equal views have equal numbers.
 using view_id = std::uint32_t;
 class view_pool {
 public:
@@ -56,13 +57,14 @@ public:
             stores_.push_back({});
     }
 
-    // Starts a thread, ordered after what `parent` has done.
+    // Starts a thread, ordered after the steps of `parent`.
     void begin(unsigned thread, side where, unsigned parent);
     void begin_first(unsigned thread) { threads_[thread].is_alive = true; }
     void end(unsigned thread) { threads_[thread] = {}; }
-    // The thread only passes on what others have done from now on.
+    // After this call, the thread only passes on what other threads have done.
     void loads_no_more(unsigned thread) { threads_[thread].may_load = false; }
-    // What `thread` has done happens before what `next` does from now on: streams, launches and their ends, mutexes.
+    // The steps of `thread` so far happen before all further steps of `next`: streams, launches and their ends,
+    // mutexes.
     void pass(unsigned thread, unsigned next);
 
     // ---- Atomic locations
@@ -76,7 +78,7 @@ public:
     // ---- Plain memory
     std::uint16_t read(unsigned thread, unsigned place);
     void write(unsigned thread, unsigned place, std::uint16_t value);
-    // Writes past the caches: no release covers the write before end_of_stream().
+    // Writes with a streaming store: no release covers the write before end_of_stream().
     void stream(unsigned thread, unsigned place, std::uint16_t value);
     void end_of_stream(unsigned thread);
     std::uint16_t peek(unsigned place) const { return plain_[place].value; }
@@ -91,7 +93,7 @@ public:
 private:
     struct stored {
         std::uint16_t value = 0;
-        // What an acquire of this store learns: by a thread of its device, and by any thread.
+        // What an acquire of this store acquires: by a thread of its device, and by any thread.
         view_id for_device = 0, for_all = 0;
         bool by_device = false;
     };
@@ -109,9 +111,9 @@ private:
         side where = side::host;
         std::uint8_t accesses = 0;
         view_id now = 0;
-        // `to_learn`: what a fence of each scope would learn from the relaxed loads so far. `told`: what relaxed stores
-        // carry since the last fence of each scope.
-        view_id to_learn[2] = {}, told[2] = {};
+        // to_acquire: what a fence of each scope would acquire from the relaxed loads so far. to_release: what relaxed
+        // stores release since the last fence of each scope.
+        view_id to_acquire[2] = {}, to_release[2] = {};
     };
 
     stored &at(unsigned location, unsigned number);

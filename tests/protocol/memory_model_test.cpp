@@ -1,4 +1,4 @@
-// Litmus tests: the checker's memory model gives the outcomes that C++ and PTX allow, and no others.
+// Litmus tests: the checker's memory model permits the outcomes that C++ and PTX permit, and no other outcomes.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned writer = 0, reader = 1, third = 2;
 constexpr unsigned flag = 0, other_flag = 1, data = 0;
 
-// Returns every value that `run` returns over all choices. -1 means a broken protocol.
+// Returns every value that `run` returns over all choices. -1 represents a broken protocol.
 template <class Run> std::set<int> outcomes_of(const Run &run) {
     std::set<int> all;
     choices way;

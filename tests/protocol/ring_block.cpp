@@ -1,11 +1,11 @@
-// The kernel's half: a block as copy_by_ring() of kernels/ring.h runs it, and the stream that launches it.
+// The kernel's half: a block of copy_by_ring() in kernels/ring.h, and the stream that launches it.
 #include "ring_model.h"
 
 namespace ferry::protocol {
 
 namespace {
 
-// As in ring_record::seen: messages completed, and twice the runs left plus 1 while a block is there.
+// Same as in ring_record::seen: messages completed, and twice the runs left plus 1 while a block is present.
 constexpr std::uint16_t seen_word(unsigned messages, unsigned doors) {
     return static_cast<std::uint16_t>(doors << 8 | messages);
 }
@@ -118,7 +118,7 @@ const char *ring_model::work(State &state, unsigned which, unsigned block, choic
         state.shared.write(thread, to, bytes);
     };
     ++me.messages;
-    // The kernel issues the early read before the copy. Its loads may be satisfied as late as at the fence, and then
+    // The kernel issues the early read before the copy. Its loads may be performed as late as the fence, and then
     // return newer values.
     const bool has_next = read_message(state, thread, block, me, order::relaxed, way);
     if (!has(ring_defect::seen_before_copy)) copy();

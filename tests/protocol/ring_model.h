@@ -1,6 +1,6 @@
-// Models a staged copy over one record step by step: blocks as in kernels/ring.h, host threads as in
-// staging/channel.cpp and staging/scheduler.cpp, and a program around them. All accesses go through the memory
-// model. A section under the scheduler's mutex is one step; docs/protocol.md says why that loses nothing.
+// Models a staged copy with one record step by step: blocks as in kernels/ring.h, host threads as in
+// staging/channel.cpp and staging/scheduler.cpp, and a surrounding program. All accesses use the memory model. A
+// section under the scheduler's mutex is one step; docs/protocol.md explains why this loses nothing.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace ferry::protocol {
 // How the program uses the record.
 enum class use : std::uint8_t {
     once,
-    again_after_ticket, // another copy takes the record, on another stream, once a ticket says that the first is done
-    again_after_stream, // another copy takes the record after the first has completed on the stream
+    again_after_ticket, // another copy, on another stream, takes the record once a ticket reports the first as done
+    again_after_stream, // another copy takes the record once the first has completed on the stream
     captured_in_turn,   // a graph is launched twice on one stream
     captured_at_once,   // a graph is launched on two streams
     captured_once,      // a graph is launched and destroyed, and another copy takes the record
@@ -26,12 +26,12 @@ struct ring_setup {
     unsigned blocks, workers, chunks;
 };
 
-// Defects of the ring. The tests put each one back into the protocol by itself.
+// Defects of the ring. The tests put each defect back into the protocol individually.
 enum class ring_defect : std::uint8_t {
     none,
     fence_of_the_device,     // to the device: the fence before `seen` has device scope only
     fence_after_match,       // as before, but a fence of system scope follows a match of the early read
-    early_read_not_acquired, // `seen` is released at system scope, but nothing acquires what was read early
+    early_read_not_acquired, // `seen` is released at system scope, but the early read is not acquired
     no_fence_before_seen,
     seen_before_copy,
     end_not_acquired, // the block leaves after a relaxed load of `ended`, without a fence
@@ -89,7 +89,7 @@ public:
         std::uint8_t block;
     };
     enum class program_state : std::uint8_t { prepares, takes, launches, waits, checks, over };
-    struct control { // all of a state except the memory
+    struct control { // the whole state except the memory
         program_state program;
         std::uint8_t round; // copies or launches so far
         host_record one;
@@ -140,7 +140,7 @@ private:
     unsigned thread_of_worker(unsigned which) const { return 1 + which; }
     unsigned stream_of(unsigned launch) const { return 1 + setup_.workers + launch * (1 + setup_.blocks); }
     unsigned thread_of_block(unsigned launch, unsigned block) const { return stream_of(launch) + 1 + block; }
-    unsigned mutex_thread() const { return actors(); } // its view is what a thread learns that locks the mutex
+    unsigned mutex_thread() const { return actors(); } // its view is what a thread acquires when it locks the mutex
 
     std::uint16_t content(const State &state, unsigned chunk) const;
     unsigned mark(unsigned number) const { return has(ring_defect::marks_never_flip) ? 1 : ~(number / places) & 1; }

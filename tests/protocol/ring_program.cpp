@@ -1,4 +1,4 @@
-// The program around a ring, which enqueues copies, waits and checks the bytes. Also sets up and identifies states.
+// The program around a ring, which enqueues copies, waits and verifies the bytes. Also creates and identifies states.
 #include <algorithm>
 
 #include "ring_model.h"
@@ -33,7 +33,7 @@ std::string ring_model::actor(unsigned which) const {
     return within == 0 ? name : name + ", block " + std::to_string(within);
 }
 
-// Each round of a program copies bytes of its own, so that stale ones are found.
+// Each round of a program copies different bytes, so that stale bytes are detected.
 std::uint16_t ring_model::content(const State &state, unsigned chunk) const {
     const unsigned round = is_at_once() ? 1 : state.at.round;
     return static_cast<std::uint16_t>(round << 4 | (chunk + 1));
@@ -51,8 +51,8 @@ const char *ring_model::step(State &state, unsigned which, choices &way) {
         const unsigned within = which - stream_of(launch);
         done = within == 0 ? step_stream(state, launch) : step_block(state, launch, within - 1, way);
     }
-    // A look that finds nothing only narrows what the thread may read later. Whatever can follow it can follow without
-    // it too.
+    // A check that finds nothing only restricts what the thread may read later. Everything that can follow the check
+    // can also follow without it.
     if (std::memcmp(&before, &state.at, sizeof before) == 0 && !state.shared.broken()) return nullptr;
     state.shared.forget_unreadable();
     return done;
@@ -93,7 +93,7 @@ const char *ring_model::step_program(State &state, choices &way) {
     return nullptr;
 }
 
-// Under the mutex, like staging_scheduler::take(), with recycle() first where the record has been used.
+// Under the mutex, like staging_scheduler::take(), after recycle() if the record was used before.
 bool ring_model::take(State &state, choices &way) {
     host_record &one = state.at.one;
     state.shared.pass(mutex_thread(), the_program);
@@ -105,7 +105,7 @@ bool ring_model::take(State &state, choices &way) {
         }
         one.at = record_state::unused;
     }
-    // The driver calls the function that releases the record once the graph and all its launches are gone.
+    // The driver calls the function that releases the record once the graph and all its launches no longer exist.
     if (one.at == record_state::launched) {
         if (state.at.launches[0].at != launch_state::over && !has(ring_defect::given_back_by_destroy)) return false;
         state.shared.pass(stream_of(0), the_program);

@@ -1,5 +1,5 @@
-// Checks every interleaving of a staged copy's two sides under a weak memory order, and that each defect of the table
-// is found when put back. FERRY_PROTOCOL_CHUNKS=1 makes every copy longer by a chunk: minutes instead of seconds.
+// Checks every interleaving of the two sides of a staged copy under a weak memory order, and that each defect of the
+// table is found when put back. FERRY_PROTOCOL_CHUNKS=1 makes every copy one chunk longer: minutes instead of seconds.
 #include <cstdlib>
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ constexpr ring_setup setups[] = {
     {"captured_at_once_by_2_threads", true, use::captured_at_once, 1, 2, 1},
     {"captured_once", true, use::captured_once, 1, 1, 3},
 };
-// Left out under the sanitizers, which find nothing more here than in the small set-ups.
+// Omitted under the sanitizers, which find nothing more here than in the small set-ups.
 constexpr ring_setup large_setups[] = {
     {"once_by_2_blocks_and_2_threads", true, use::once, 2, 2, 2},
     {"again_after_ticket_by_2_blocks", true, use::again_after_ticket, 2, 1, 2},

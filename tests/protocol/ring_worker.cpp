@@ -1,6 +1,6 @@
-// The host's half of a ring: threads that look for work as staging_scheduler::serve() does, and work at a channel as
-// staging/channel.cpp does. A step under the scheduler's mutex learns what earlier holders of the mutex did, and passes on what
-// it did itself.
+// The host's half of a ring: threads that look for work like staging_scheduler::serve(), and serve a channel like
+// staging/channel.cpp. A step under the scheduler's mutex acquires what earlier owners of the mutex did, and releases
+// its own effects.
 #include "ring_model.h"
 
 namespace ferry::protocol {
@@ -172,7 +172,8 @@ const char *ring_model::advance(State &state, unsigned which, choices &way) {
     return mine.published != before ? "publishes free slots" : "has nothing to publish";
 }
 
-// Publishes one chunk to the device, as filling a slot takes long; to the host, all the chunks that there is room for.
+// To the device, publishes one chunk, because filling a slot takes long. To the host, publishes all chunks for which
+// there is space.
 void ring_model::publish_more(State &state, unsigned thread, unsigned block) {
     host_record &one = state.at.one;
     channel &mine = one.channels[block];

@@ -1,6 +1,6 @@
 // The exhaustive search over every state that a model can reach, shortest path first. A model is a set of actors. Each
-// takes one atomic step at a time, which may have several outcomes. The search reports a broken property, or a state
-// from which the end can no longer be reached: a deadlock, or a loop without a way out.
+// actor takes one atomic step at a time, which may have several outcomes. The search reports a broken property, or a
+// state from which the end can no longer be reached: a deadlock, or an infinite loop.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ private:
     std::size_t at_ = 0;
 };
 
-// Distinguishes states by two hashes of 64 bits. The probability that two of a million states agree is below 10^-26.
+// Distinguishes states by two hashes of 64 bits. The probability that two of a million states have equal hashes is
+// below 10^-26.
 class fingerprint {
 public:
     void add(std::uint64_t word) {

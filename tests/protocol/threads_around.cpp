@@ -1,4 +1,4 @@
-// The surroundings of the scheduler's threads: a caller that waits, the driver and its lock, streams, contexts that die,
+// The surroundings of the scheduler's threads: a caller that waits, the driver and its lock, streams, dying contexts,
 // and the program until its close has returned.
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace ferry::protocol {
 
 using submitting = threads_setup::submitting;
 
-// ---- A caller that waits for its copy, which is the last one
+// ---- A caller that waits for its copy, which is the last copy
 
 const char *threads_model::step_helper(State &state, choices &way) const {
     const unsigned own = copies_ - 1;
@@ -27,9 +27,9 @@ const char *threads_model::step_helper(State &state, choices &way) const {
             enter(state, copy);
             return "takes a chunk";
         }
-        if (!has(threads_defect::helper_asks_under_lock)) return nullptr; // without the defect it asks without a lock
+        if (!has(threads_defect::helper_asks_under_lock)) return nullptr; // without the defect, the query needs no lock
         state.helps = helper::asks;
-        return "queries the driver whether its context is alive";
+        return "queries whether its context is alive";
     case helper::in_copy:
         if (setup_.copies[state.helps_copy].is_slow) return nullptr;
         leave(state, state.helps_copy);
@@ -97,7 +97,7 @@ const char *threads_model::step_stream(State &state, unsigned copy) const {
     case kernel::running:
         if (!one.may_leave) return nullptr;
         one.may_leave = false;
-        // Without a run that is expected or in progress, nobody moves the chunks that are left.
+        // Without an expected or running run, no thread moves the remaining chunks.
         if (one.chunks_left != 0 && one.now == run::none) state.error = bytes_missing;
         one.at = --one.launches_left != 0 ? kernel::queued : kernel::over;
         return "has passed the kernel";

@@ -1,4 +1,5 @@
-// The scheduler's threads as in staging_scheduler::serve(): which threads look for work, sleep, are woken, and by which thread.
+// The scheduler's threads as in staging_scheduler::serve(): which threads look for work, sleep and are woken, and by
+// which thread.
 #include "threads_model.h"
 
 #include <algorithm>
@@ -84,7 +85,7 @@ void threads_model::expect(State &state, unsigned copy) const {
     if (state.idle + state.called == 0 && !has(threads_defect::watcher_not_woken)) wake(state);
 }
 
-// Begins the run if its kernel has started. Returns whether there is a chunk for one more thread.
+// Starts the run if its kernel has started. Returns whether there is a chunk for another thread.
 bool threads_model::begin_or_find(State &state, unsigned copy) const {
     staged &one = state.copies[copy];
     if (one.is_lost) return false;
@@ -96,7 +97,7 @@ bool threads_model::begin_or_find(State &state, unsigned copy) const {
     return one.now == run::running && one.next_chunk < setup_.copies[copy].chunks;
 }
 
-// The last free thread enters only a copy that has no other thread, so that no copy has all threads.
+// The last free thread enters only a copy without threads, so that no copy occupies all threads.
 bool threads_model::may_enter(const State &state, unsigned copy) const {
     const unsigned free = state.awake + state.asleep + state.called - state.in_copies;
     return free > 1 || state.copies[copy].inside == 0 || has(threads_defect::any_thread_enters_any_copy);
@@ -144,7 +145,7 @@ const char *threads_model::step_thread(State &state, unsigned which, choices &wa
         const unsigned started = state.awake + state.asleep + state.called;
         const bool is_spare = which < setup_.residents + setup_.spares && state.in_copies == started &&
                               !has(threads_defect::no_spare_thread);
-        // A thread of the library takes work that `submit` has refused, or run before the kernel.
+        // A thread of the library takes work that `submit` has rejected or run before the kernel.
         const bool is_left = setup_.submit == submitting::refused || setup_.submit == submitting::runs_at_once;
         const bool is_substitute = which == 0 && is_left && !has(threads_defect::refusal_ignored);
         if (!has_work(state) || !(is_spare || is_substitute)) return nullptr;
@@ -179,7 +180,7 @@ const char *threads_model::step_thread(State &state, unsigned which, choices &wa
     }
     if (state.called == 0) {
         me = {resident::falls_asleep, 0, state.wakes};
-        return "wakes for another's call and sleeps again";
+        return "wakes for another call and sleeps again";
     }
     --state.called;
     ++state.awake;
@@ -187,7 +188,7 @@ const char *threads_model::step_thread(State &state, unsigned which, choices &wa
     return "wakes";
 }
 
-// Notifies a thread that waits. Where none waits yet, or any more, the notification is lost.
+// Notifies a waiting thread. If no thread is waiting at that moment, the notification is lost.
 const char *threads_model::notify(State &state, choices &way) const {
     if (state.to_notify == 0) return nullptr;
     --state.to_notify;
@@ -214,7 +215,7 @@ const char *threads_model::look(State &state, thread &me, choices &way) const {
         me.at = resident::in_copy;
         enter(state, me.copy);
         ++state.in_copies;
-        // Another thread must look for work from now on.
+        // Another thread must now look for work.
         const bool has_more = state.copies[me.copy].next_chunk < setup_.copies[me.copy].chunks;
         const bool is_wanted = has_more || !has(threads_defect::last_looker_wakes_nobody);
         if (state.idle + state.called == 0 && is_wanted) wake(state);

@@ -1,6 +1,6 @@
-// Models which threads serve staged copies, and what all threads wait for: the scheduler's rules, threads that sleep and
-// are woken, pages that never arrive, a program that helps, frees or closes, the driver's lock, contexts that die. The
-// scheduler makes these decisions under its mutex. Their order is therefore the order of the steps, and memory needs no
+// Models which threads serve staged copies, and what all threads wait for: the scheduler's rules, threads that sleep
+// and are woken, pages that never arrive, a program that helps, frees or closes, the driver's lock, and dying contexts.
+// The scheduler makes these decisions under its mutex. So their order is the order of the steps, and memory needs no
 // model.
 #pragma once
 
@@ -14,7 +14,7 @@ constexpr unsigned max_copies = 3, max_residents = 4;
 
 struct threads_setup {
     struct copy {
-        std::uint8_t chunks = 0; // each moved by a block of its own
+        std::uint8_t chunks = 0; // each moved by its own block
         bool is_slow = false;    // its pages never arrive
         bool is_captured = false;
         std::uint8_t launches = 1;
@@ -30,7 +30,7 @@ struct threads_setup {
     const char *name;
     std::uint8_t residents;
     copy copies[max_copies];
-    std::uint8_t spares = 0;     // threads that may be started when all are in copies: one for each slow copy
+    std::uint8_t spares = 0;     // threads that may be started when all threads are in copies: one per slow copy
     bool program_helps = false;  // while it waits for its last copy
     bool frees = false;          // another thread frees device memory meanwhile
     bool kills_context = false;  // context 1 dies at any time
@@ -41,8 +41,8 @@ struct threads_setup {
 
 enum class threads_defect : std::uint8_t {
     none,
-    announced_at_capture,       // once, and not by each launch
-    any_thread_enters_any_copy, // a copy with slow pages too, down to the last thread
+    announced_at_capture,       // once, instead of by each launch
+    any_thread_enters_any_copy, // including a copy with slow pages, up to the last thread
     no_spare_thread,            // when all threads are in copies
     helper_serves_others,       // before its own copy is done
     helper_asks_under_lock,     // whether its context is alive, under the driver's lock
@@ -50,7 +50,7 @@ enum class threads_defect : std::uint8_t {
     death_inferred,             // from the status of any context; the kernel leaves
     death_inferred_and_trapped, // from the status of any context; the kernel traps
     refusal_ignored,            // by `submit`
-    work_in_submit_waits,       // for the kernel behind the host function that it runs in
+    work_in_submit_waits,       // for the kernel after the host function that it runs in
     watcher_not_woken,          // when a run is announced
     wait_value_read_unlocked,   // by a thread that goes to sleep: a wake in between is lost
     last_looker_sleeps,         // while there is work

@@ -1,4 +1,4 @@
-// Checks that every interleaving of the threads that serve staged copies, wait for them, free and close comes to its
+// Checks that every interleaving of the threads that serve staged copies, wait for them, free and close reaches its
 // end, and that each defect of the table is found when put back.
 #include <gtest/gtest.h>
 
