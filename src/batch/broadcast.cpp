@@ -88,8 +88,8 @@ error broadcast::enqueue(std::uint64_t &bad_index) noexcept {
     return failed;
 }
 
-// From the host: the devices of an island take chunks in rounds, one each, and forward them to all others. All of them
-// begin a round before any of them forwards a chunk.
+// From the host: the devices of an island get chunks in rounds, one chunk each, and forward them to all other devices.
+// All devices start a round before any of them forwards a chunk.
 error broadcast::enqueue_exchange(const island &on, std::uint64_t &bad_index) noexcept {
     const std::uint64_t chunk = size_of_exchanged(on.count), round = on.count * chunk;
     for (std::uint64_t begin = 0; begin < to_.size(); begin += round) {
@@ -104,7 +104,7 @@ error broadcast::enqueue_exchange(const island &on, std::uint64_t &bad_index) no
             const unsigned target = on.of[i];
             const shape_end part = to_.part_of(target, at, size);
             bad_index = index_of(target);
-            const bool is_first = is_idle_ && at < round; // later chunks wait for the first ones
+            const bool is_first = is_idle_ && at < round; // later chunks wait for the first chunks
             lane &by = lanes_.feeding(target);
             if (error failed = lanes_.copy(by, part.device, part, to_.part_of_source(at, size), is_first))
                 return failed;
@@ -127,7 +127,8 @@ error broadcast::enqueue_exchange(const island &on, std::uint64_t &bad_index) no
     return {};
 }
 
-// If pageable memory is not staged for all devices together, each device gets its whole share before it forwards it.
+// If pageable memory is not staged for all devices together, each device gets its whole share before it forwards the
+// share.
 std::uint64_t broadcast::size_of_exchanged(unsigned devices) const noexcept {
     if (devices == 1) return to_.size();
     const bool is_pageable = to_.source().kind == memory_kind::pageable;
@@ -135,9 +136,10 @@ std::uint64_t broadcast::size_of_exchanged(unsigned devices) const noexcept {
     return std::clamp(share, megabyte, is_pageable ? 512 * megabyte : 32 * megabyte);
 }
 
-// From a device: each device of an island forwards the chunks to the next one, so that no link carries a byte twice, and
-// no device receives two chunks at a time. If devices took chunks in turn and forwarded them to all others, a device
-// would receive several chunks at once: on three H100, 1 GiB then arrives at 235 GB/s instead of 346.
+// From a device: each device of an island forwards the chunks to the next device, so that no link transfers a byte
+// twice, and no device receives two chunks at a time. If devices took chunks in rotation and forwarded them to all
+// other devices, a device would receive several chunks at once: on three H100, 1 GiB then arrives at 235 GB/s instead
+// of 346.
 error broadcast::enqueue_chain(const island &on, std::uint64_t &bad_index) noexcept {
     const std::uint64_t chunk = size_of_passed(on.count);
     for (std::uint64_t at = 0; at < to_.size(); at += chunk) {
@@ -158,8 +160,8 @@ error broadcast::enqueue_chain(const island &on, std::uint64_t &bad_index) noexc
     return {};
 }
 
-// Each chunk costs about 5 us, and each device gets its first bytes a chunk later than the device before it. On three
-// H100 the best sizes are 8 MiB for 64 MiB, 16 for 256 and 32 for 1 GiB.
+// Each chunk costs about 5 us, and each device gets its first bytes one chunk later than the previous device. On three
+// H100, the best sizes are 8 MiB for 64 MiB, 16 for 256 and 32 for 1 GiB.
 std::uint64_t broadcast::size_of_passed(unsigned devices) const noexcept {
     constexpr std::uint64_t largest = 256 * megabyte;
     std::uint64_t chunk = megabyte;

@@ -73,14 +73,13 @@ bool broadcast_targets::reaches(const target &one, const target &other) const no
     return is_reached_from(one.context, one.member->device, other.member->destination, other.member->device);
 }
 
-// If the source is on a device, the source and the target must reach each other, in one direction at least.
+// If the source is on a device, the source and the target must be accessible to each other in at least one direction.
 bool broadcast_targets::reaches_source(const target &one) const noexcept {
     return !is_from_device() || is_reached_from(one.context, one.member->device, source_.span.first, source_.device) ||
            is_reached_from(source_context_, source_.device, one.member->destination, one.member->device);
 }
 
-// Access counts only after test data has arrived. The test may block until the devices are idle, so it does not run
-// here.
+// Access counts only after test data has arrived. The probe may block, so it does not run here.
 bool broadcast_targets::is_reached_from(CUcontext context, int device, std::uint64_t address, int peer) const noexcept {
     if (instance_.peers.probe_result(device, peer) != FERRY_PROBE_PASSED) return false;
     context_scope scope(instance_.cu);

@@ -1,4 +1,4 @@
-// Who takes part in a broadcast: the source, the devices that get its bytes, and which of these devices reach each other.
+// The participants of a broadcast: the source, the devices that get its bytes, and the access between these devices.
 #pragma once
 
 #include "batch/request.h"
@@ -6,7 +6,7 @@
 
 namespace ferry {
 
-// Finds the context of a device. The caller's stream has the context of its own device.
+// Returns the context of a device. On the device of the caller's stream, this is the stream's context.
 error context_of(ferry_instance &instance, const launch_site &site, int device, CUcontext &context) noexcept;
 
 class broadcast_targets {
@@ -25,12 +25,12 @@ public:
         : instance_(instance), site_(site), members_(members), count_(count), size_(members->size) {}
 
     error look_at_source() noexcept;
-    // Leaves out devices whose context is dead. `refused` and `bad_index` report the first of these devices.
+    // Excludes devices whose context is dead. `refused` and `bad_index` report the first of these devices.
     void find(error &refused, std::uint64_t &bad_index) noexcept;
 
     unsigned count() const noexcept { return target_count_; }
     const target &operator[](unsigned at) const noexcept { return targets_[at]; }
-    // An island is a set of devices that reach each other's destinations.
+    // An island is a set of devices that can access each other's destinations.
     unsigned islands() const noexcept { return island_count_; }
     // If a device is dead, calls that forward its chunks fail too. Returns the index of that device's copy.
     std::uint64_t index_of_dead(std::uint64_t otherwise) const noexcept;
@@ -38,7 +38,7 @@ public:
     std::uint64_t size() const noexcept { return size_; }
     const shape_end &source() const noexcept { return source_; }
     bool is_from_device() const noexcept { return source_.device >= 0; }
-    CUcontext source_context() const noexcept { return source_context_; } // of a source on a device
+    CUcontext source_context() const noexcept { return source_context_; } // context of a source on a device
 
     shape_end part_of_source(std::uint64_t at, std::uint64_t size) const noexcept;
     shape_end part_of(unsigned target, std::uint64_t at, std::uint64_t size) const noexcept;

@@ -13,8 +13,8 @@ constexpr error too_large = {.status = FERRY_ERROR_OVERFLOW}; // more bytes than
 
 // ---- Tables
 
-// Returns null if the parameters have room, or if memory runs out. A graph outlives the call, so a captured batch uses
-// no table: its records are in the parameters of as many launches as they need.
+// Returns null if the records fit the parameters, or if memory runs out. A graph outlives the call, so a captured batch
+// uses no table: its records are in the parameters of as many launches as necessary.
 void *take_table(const batch_submission &of, std::uint64_t records, std::uint64_t in_parameters,
                  std::uint64_t record_size) noexcept {
     void *table = nullptr;
@@ -22,14 +22,14 @@ void *take_table(const batch_submission &of, std::uint64_t records, std::uint64_
     return of.instance.tables.allocate(records * record_size, table) ? nullptr : table;
 }
 
-// Calls launch(address), and frees the table behind the launches.
+// Calls launch(address), and frees the table after the launches.
 template <class Launch> error launch_from(const batch_submission &of, void *table, const Launch &launch) noexcept {
     address_facts facts;
     error failed =
         look_up_address(of.instance.cu, reinterpret_cast<std::uintptr_t>(table), address_query::everything, facts);
     if (!failed) failed = launch(facts.device_address);
     const error passed =
-        free_table(of.instance, of.site.stream, table); // a part may have been launched after a failure
+        free_table(of.instance, of.site.stream, table); // on failure, some launches may have been enqueued
     return failed ? failed : passed;
 }
 
@@ -73,10 +73,10 @@ bool pack_group(const batch_request &request, int group, piece_packer &packed) n
 
 error free_table(ferry_instance &instance, CUstream stream, void *table) noexcept {
     if (!instance.tables.free_on(stream, table)) return {};
-    const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture on another thread
+    const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture of another thread
     const error failed = relaxed.entered() ? to_error(instance.cu.cuStreamSynchronize(stream)) : relaxed.why();
     const bool is_over = !failed || (means_dead_context(failed.status) && current_context_has_died(instance.cu));
-    if (is_over) instance.tables.free(table); // else the block is leaked: kernels may still read it
+    if (is_over) instance.tables.free(table); // otherwise the block leaks, because kernels may still read it
     return failed;
 }
 

@@ -67,7 +67,7 @@ bool line_validator::leaves_for_other_memory(std::uint32_t before, std::uint64_t
 
 error line_validator::check_beginning(const line_end &end, const known_range &range, std::uint64_t size) noexcept {
     if (!instance_.full_checks) {
-        // Refused here, because the driver might refuse it only in the middle of the batch.
+        // Rejected here, because the driver might reject it only in the middle of the batch.
         const bool is_nothing = end.place.kind == FERRY_KIND_DEVICE && range.kind == memory_kind::pageable;
         return is_nothing ? refuse(FERRY_ERROR_ADDRESS, end.side, FERRY_FIELD_ADDRESS) : ok;
     }

@@ -1,4 +1,4 @@
-// Validates lines of a batch one by one, and turns each into pieces of the request.
+// Validates contiguous copies of a batch one by one, and turns each into pieces of the request.
 #pragma once
 
 #include "base/checked.h"
@@ -13,8 +13,8 @@ public:
     line_validator(ferry_instance &instance, CUstream stream, bool merges, batch_request &request) noexcept
         : instance_(instance), stream_(stream), merges_(merges), request_(request), access_(instance.mappings) {}
 
-    // Adds a line whose ends both lie in known ranges and do not overlap, as most pieces do. Returns false for any
-    // other line. The caller must have reserved room.
+    // Adds a contiguous copy whose ends are both in known ranges and do not overlap, as most pieces are. Returns false
+    // for any other copy. The caller must have reserved space.
     [[gnu::always_inline]] bool add_plain(std::uint64_t destination, std::uint64_t source,
                                           std::uint64_t size) noexcept {
         if (destination - source < size || source - destination < size) return false;
@@ -29,16 +29,16 @@ public:
         return count < SIZE_MAX / sizeof(batch_piece) / 4 && request_.pieces.reserve_more(count);
     }
 
-    // Adds any line, cut where an allocation ends. Leaves room for `following` pieces.
+    // Adds any contiguous copy, split where an allocation ends. Leaves space for `following` pieces.
     [[gnu::cold, gnu::noinline]] error add_line(const ferry_place &to, const ferry_place &from, std::uint64_t size,
                                                 std::uint64_t following) noexcept;
 
-    // Queries the driver about an end of a copy, with full checks.
+    // Queries the driver for an end of a copy, with full checks.
     error query_fully(const ferry_place &place, host_use use, const address_span &span, const row_layout &rows,
                       resolved_place &resolved) noexcept;
 
 private:
-    // One end of a line, with the range that the checks have reached.
+    // One end of a contiguous copy, with the range that the checks have reached.
     struct line_end {
         const ferry_place &place;
         std::int32_t side;
@@ -51,10 +51,10 @@ private:
         request_.pieces.add(piece, group_of(request_.ranges[piece.from], request_.ranges[piece.to]), merges_);
     }
 
-    // Finds the memory `done` bytes behind the start of a line, and shortens the step to the end of that memory.
+    // Finds the memory `done` bytes after the start of a copy, and shortens the step to the end of that memory.
     error walk(line_end &end, std::uint64_t done, std::uint64_t size, std::uint64_t &step) noexcept;
-    // Device memory may continue in memory of the same device, as mapped memory does. Registered memory may continue in
-    // any host memory.
+    // Device memory may be followed by memory of the same device, as with mapped memory. Registered memory may be
+    // followed by any host memory.
     bool leaves_for_other_memory(std::uint32_t before, std::uint64_t address, const known_range &range) const noexcept;
     error check_beginning(const line_end &end, const known_range &range, std::uint64_t size) noexcept;
 

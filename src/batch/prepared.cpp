@@ -20,7 +20,7 @@ bool keep(growing<std::uint64_t> &kept, const std::uint64_t *values, std::uint64
     return true;
 }
 
-// Whether an input copy is one whole piece of the request. A copy is cut where an allocation ends.
+// Whether an input copy is one whole piece of the request. A copy is split where an allocation ends.
 bool is_whole(const batch_input &input, std::uint64_t index, const batch_request &request, std::size_t piece) noexcept {
     return piece < request.pieces.size() && request.pieces[piece].destination == input.destinations[index] &&
            request.pieces[piece].size == input.sizes[index];
@@ -31,7 +31,7 @@ error refuse_cut(std::uint64_t index, batch_request &request) noexcept {
     return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_ADDRESS);
 }
 
-// Records the input of a changeable batch and the group of each piece. Refuses an input copy with a size that is not
+// Records the input of an updatable batch and the group of each piece. Rejects an input copy with a size that is not
 // one whole piece.
 error note_kinds(ferry_prepared &prepared, const batch_input &input) noexcept {
     batch_request &request = *prepared.request;
@@ -47,11 +47,11 @@ error note_kinds(ferry_prepared &prepared, const batch_input &input) noexcept {
     return {};
 }
 
-// Plans the batch, and finds a copy that launches would refuse.
+// Plans the batch, and finds a copy that launches would reject.
 error choose_routes(ferry_instance &instance, const batch_input &input, const batch_plan *ways, CUstream stream,
                     batch_request &request) noexcept {
     if (error failed = choose_batch_routes(instance, input, true, ways, request)) return failed;
-    // Copies with flags of their own have been planned already.
+    // Copies with their own flags were planned before.
     if (!may_be_refused(preferences_of(instance.copy_flags))) return {};
     const launch_site site = {request.context.wanted, stream, false};
     batch_steps steps;
@@ -116,7 +116,7 @@ error destroy_prepared(ferry_prepared &prepared) noexcept {
 
 namespace {
 
-// Makes the stream's context current. Refuses a context that is not on the device of the batch.
+// Makes the stream's context current. Rejects a context that is not on the device of the batch.
 error enter_stream(ferry_prepared &prepared, CUstream stream, context_scope &scope, CUcontext &context) noexcept {
     ferry_instance &instance = prepared.instance;
     const int wanted = prepared.request->context_device;

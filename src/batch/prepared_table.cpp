@@ -19,7 +19,7 @@ void lay_out_table(ferry_prepared &prepared) noexcept {
         if (has_table(prepared, group)) prepared.table_records += records_of(prepared.request->pieces.facts(group));
 }
 
-// Writes the whole table of `request` into pinned memory. `tables` tells where each group's part will be read.
+// Writes the whole table of `request` into pinned memory. `tables` states where the part of each group will be read.
 error write_table(const ferry_prepared &prepared, const batch_request &request, void *staged,
                   piece_table (&tables)[piece_groups]) noexcept {
     auto *part = static_cast<gpu::piece *>(staged);
@@ -52,7 +52,7 @@ error send_table(const ferry_prepared &prepared, const void *staged, CUstream st
     return run_driver_route(prepared.instance.cu, line, {}, copy_form::asynchronous, {}, stream);
 }
 
-// Uses a stream of its own, so that it waits for no work of the program and joins no capture.
+// Uses an internal stream, so that it waits for no work of the program and joins no capture.
 error send_table_and_wait(const ferry_prepared &prepared, const void *staged) noexcept {
     const driver_table &cu = prepared.instance.cu;
     CUstream stream = nullptr;
@@ -90,7 +90,7 @@ error make_table(ferry_prepared &prepared) noexcept {
 error free_table_of(const ferry_prepared &prepared) noexcept {
     if (!prepared.table) return {};
     const driver_table &cu = prepared.instance.cu;
-    const relaxed_capture_mode relaxed(cu); // if it cannot be entered, the driver is gone
+    const relaxed_capture_mode relaxed(cu); // if it cannot be entered, the driver is unloaded
     const CUcontext context = prepared.request->context.wanted;
     if (prepared.context_number && is_another_context(cu, context, prepared.context_number)) return {};
     context_scope scope(cu);
@@ -110,7 +110,7 @@ error change_table(const ferry_prepared &prepared, const batch_request &request,
         prepared.instance.tables.free(staged);
         return failed;
     }
-    free_table(prepared.instance, stream, staged); // if this fails, the new addresses are enqueued all the same
+    free_table(prepared.instance, stream, staged); // if this fails, the new addresses are enqueued anyway
     return {};
 }
 

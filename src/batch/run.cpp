@@ -33,7 +33,7 @@ private:
     single_calls singles_;
 };
 
-// The ranges are known for the request's own context only. A box with a plan of its own has the index of its views there.
+// The ranges are known only for the request's own context. A box with its own plan has the index of its views there.
 single_call call_of(const batch_box &box) noexcept {
     if (box.route == batch_route::own) return {box.shape, box.preferences, {}};
     return {box.shape, box.preferences, {box.to, box.from}};
@@ -78,7 +78,7 @@ error step_walker::check(shape &refused) noexcept {
 
 error step_walker::run() noexcept {
     for (const batch_step &step : steps_) {
-        if (step.route == batch_route::staged) return run_staged(&step); // these steps are the last ones
+        if (step.route == batch_route::staged) return run_staged(&step); // staged steps are the last steps
         if (error failed = run_one(step)) return failed;
     }
     return {};
@@ -103,7 +103,7 @@ error step_walker::call_each(const batch_step &step) noexcept {
     return for_each_copy(step, [&](const single_call &one) noexcept { return singles_.run(one); });
 }
 
-// The driver may refuse copies in a batch that it accepts one by one. Single calls also report which copy is wrong.
+// The driver may reject copies in a batch that it accepts individually. Single calls also report which copy is invalid.
 error step_walker::run_batch_call(const batch_step &step) noexcept {
     const batch_request &request = of_.request;
     const driver_table &cu = of_.instance.cu;
@@ -115,7 +115,7 @@ error step_walker::run_batch_call(const batch_step &step) noexcept {
     return is_refused ? call_each(step) : noted(to_error(result), route_kind::driver);
 }
 
-// If no staging memory is available for the threads, the driver copies.
+// If no memory for staging is available, the driver copies.
 error step_walker::run_staged(const batch_step *first) noexcept {
     staged_progress progress[2];
     const bool is_forced = preferences_of(of_.instance.copy_flags).forced == route_kind::staged;

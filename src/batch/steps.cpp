@@ -62,7 +62,7 @@ error batch_steps::make(const batch_submission &of) noexcept {
         are_staged_[direction] = staging[direction].is_staged;
     }
     const box_sums sums = sum_boxes(request.boxes);
-    // Calls that the driver may refuse run first.
+    // Calls that the driver may reject run first.
     add_boxes(batch_route::calls, sums);
     add_calls_of_pieces(request, sums, staging);
     add_boxes(batch_route::own, sums);
@@ -171,7 +171,7 @@ namespace {
 
 constexpr std::uint64_t unknown = UINT64_MAX;
 
-// A time of 0 is not known, and so is any sum with it.
+// A time of 0 is unknown, and so is any sum that includes it.
 void add(const batch_step &step, ferry_batch_share &share) noexcept {
     if (step.copies == 0) return;
     share.copies += step.copies;

@@ -14,7 +14,7 @@ struct batch_submission {
     copy_form form;               // synchronous: only for requests of a single call
     const launch_site &site;
 
-    // In any other context than that of the request, kernels find neither its memory nor its surfaces.
+    // In any context other than the request's context, kernels can access neither its memory nor its surfaces.
     bool is_at_home() const noexcept { return site.context == request.context.wanted; }
 };
 
@@ -26,13 +26,13 @@ struct batch_step {
     piece_group group;          // of pieces, of a staged step, or of boxes that a kernel copies
     box_source source;          // of boxes that a kernel copies
     std::uint16_t blocks;       // maximum of the kernel
-    bool is_helped;             // staged: the calling thread works on the copy until it is complete
+    bool is_helped;             // staged: the calling thread takes part in the copy until it is complete
     bool is_first;              // staged: no work of the program or of the batch precedes the copy on the stream
     std::size_t first_line;     // of the pieces of a batch call, in the request's lines
     std::uint64_t delay_ns;     // staged: the recent staging delay that predicted_ns includes
-    std::uint64_t predicted_ns; // 0: not known
-    // Single calls for boxes exclude boxes that were planned to be staged. The single calls for the pieces of their group
-    // count these boxes, because the prediction covers both.
+    std::uint64_t predicted_ns; // 0: unknown
+    // Single calls for boxes exclude boxes that were planned to be staged. The single calls for the pieces of their
+    // group count these boxes, because the prediction covers both.
     std::uint64_t copies, bytes;
 };
 
@@ -55,7 +55,7 @@ public:
     }
 
 private:
-    // The boxes of one route. Boxes that were planned to be staged are not among the copies.
+    // The boxes of one route. Boxes that were planned to be staged do not count as copies.
     struct box_sum {
         std::uint64_t boxes, copies, bytes;
     };
@@ -88,14 +88,14 @@ private:
     bool are_staged_[2] = {}; // the request's pageable copies, by direction
 };
 
-// Outside of graphs, ferry refuses only copies whose route is forced.
+// Outside of graphs, ferry rejects only copies whose route is forced.
 constexpr bool may_be_refused(const copy_preferences &wanted) noexcept { return wanted.forced > route_kind::driver; }
 
-// Makes the steps and checks them, before anything is enqueued. `refused` is the copy that ferry refuses, for
-// index_of(), else empty.
+// Makes the steps and checks them before anything is enqueued. `refused` is the copy that ferry rejects, for
+// index_of(), or empty.
 error make_checked_steps(const batch_submission &of, batch_steps &steps, shape &refused) noexcept;
 
-// If the driver refuses a call, the work enqueued before that call stays enqueued.
+// If the driver rejects a call, the work that was enqueued before that call stays enqueued.
 error run_steps(const batch_submission &of, const batch_steps &steps) noexcept;
 
 // Sets everything except the device and the broadcasts.

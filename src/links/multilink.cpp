@@ -16,7 +16,7 @@ namespace ferry {
 
 namespace {
 
-// The rows must be long, because no chunk holds more than one.
+// The rows must be long, because a chunk contains at most one row.
 constexpr std::uint64_t shortest_row = std::uint64_t{64} << 10;
 
 bool is_cut_well(const shape &shape) noexcept {
@@ -28,15 +28,16 @@ bool is_cut_well(const shape &shape) noexcept {
     return (apart | rows | slices) % 16 == 0 && (shape.is_line() || shape.width >= shortest_row);
 }
 
-// Small enough that all blocks end at nearly the same time, large enough that claims do not matter.
+// Small enough that all blocks end at nearly the same time, and large enough that the cost of claims is negligible.
 std::uint64_t size_of_chunk(const shape &shape, std::uint64_t all_blocks) noexcept {
     constexpr std::uint64_t smallest = std::uint64_t{32} << 10, largest = std::uint64_t{256} << 10, rounds = 16;
     const std::uint64_t share = shape.bytes() / (all_blocks * rounds) / 4096 * 4096;
     return std::clamp(share, smallest, largest);
 }
 
-// The device's copy engine takes the first part of a line, a little less than the share of its link, because it is
-// faster than a kernel: 55 of 55 GB/s, a kernel 51 (H200). Then the device's kernel joins those of the helpers.
+// The device's copy engine copies the first part of a contiguous copy, slightly less than the share of its link,
+// because it is faster than a kernel: 55 of 55 GB/s, a kernel 51 (H200). Then the device's kernel joins the helpers'
+// kernels.
 std::uint64_t share_of_engine(const shape &shape, std::uint64_t chunk, double own_share) noexcept {
     if (!shape.is_line()) return 0;
     return static_cast<std::uint64_t>(static_cast<double>(shape.width) * own_share * 0.9) / chunk * chunk;
@@ -75,7 +76,8 @@ link_helpers::~link_helpers() {
 // ---- Set-up
 
 error link_helpers::set(int device, std::uint64_t helpers, std::uint32_t max_blocks) noexcept {
-    // The child of a fork has no driver, and its copy of the mutex may be locked. This query fails there first.
+    // A forked child has no driver, and its copy of the mutex may be locked. There, this query fails before the mutex
+    // is used.
     CUcontext current = nullptr;
     if (const CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     const std::lock_guard lock(mutex_);
@@ -111,9 +113,10 @@ error link_helpers::prepare(int device) noexcept {
         one = new (place) link_station;
         stations_[device].store(one, std::memory_order_release);
     }
-    // Another context has been adopted. Copies in flight may still use the counters, so those stay as they are, with it.
+    // Another context was adopted. Copies in flight may still use the counters, so the counters stay with their
+    // context.
     if (one->owner.handle && may_live(cu_, one->owner)) return {.status = FERRY_ERROR_IN_USE};
-    helpers_[device].store(0, std::memory_order_release); // copies that begin now take no links
+    helpers_[device].store(0, std::memory_order_release); // copies that start now use no links
     if (one->owner.handle) drop(*one);
     const error failed = fill(*one, device);
     if (failed)
@@ -167,11 +170,11 @@ void link_helpers::forget(CUcontext context) noexcept {
     }
 }
 
-// A kernel of a helper that comes late still counts itself out.
+// A kernel of a helper that starts late still counts itself as ended.
 void link_helpers::retire(CUcontext context) noexcept {
     CUcontext current = nullptr;
-    if (cu_.cuCtxGetCurrent(&current)) return; // in the child of a fork, where the mutex may be locked
-    // Copies to a context that is about to end have all been called. A late launch writes `passed` when it is gone.
+    if (cu_.cuCtxGetCurrent(&current)) return; // in a forked child, where the mutex may be locked
+    // All copies to a context that is about to end have been enqueued. A late launch writes `passed` when it ends.
     const auto have_all_passed = [&]() noexcept {
         const std::lock_guard lock(mutex_);
         return std::all_of(std::begin(stations_), std::end(stations_), [&](const auto &place) noexcept {
@@ -183,7 +186,7 @@ void link_helpers::retire(CUcontext context) noexcept {
     if (!have_all_passed()) lanes_.wait_for_others(context, have_all_passed);
 }
 
-// Events and counters have ended with their context.
+// Events and counters were destroyed with their context.
 void link_helpers::drop(link_station &one) noexcept {
     for (link_record &record : one.records)
         record.start = nullptr;
@@ -192,12 +195,12 @@ void link_helpers::drop(link_station &one) noexcept {
     one.owner = {};
 }
 
-// cuMemFree waits for the device, and so for launches that may come late.
+// cuMemFree waits for the device, and therefore for launches that may start late.
 void link_helpers::close() noexcept {
     for (const std::atomic<link_station *> &place : stations_) {
         link_station *const one = place.load(std::memory_order_relaxed);
         if (!one || !one->owner.handle) continue;
-        context_scope scope(cu_); // the calls below do without it if need be
+        context_scope scope(cu_); // if this fails, the calls below work without it
         if (!may_live(cu_, one->owner)) {
             static_cast<void>(one->words.free(cu_, contexts_, pinned_));
             continue;
@@ -214,16 +217,17 @@ error link_helpers::find_ways(const shape &shape, int device, CUcontext context,
     const std::uint64_t helpers = helpers_[device].load(std::memory_order_acquire);
     const link_station *const station = stations_[device].load(std::memory_order_acquire);
     found.why_not = obstacle::no_helpers;
-    // Another context may have got the handle of the one that held the counters.
+    // Another context may have the handle of the context that had the counters.
     if (!helpers || !station || station->owner != name_context(cu_, context)) return {};
     const bool is_staged = is_pageable(shape);
     found.why_not = obstacle::not_cut;
     if (!is_staged && !is_cut_well(shape)) return {};
     found.max_blocks = max_blocks_[device].load(std::memory_order_relaxed);
-    // A kernel that touches memory it does not reach ends its context, so all of both ends must be known to be there.
+    // A kernel that accesses memory without access kills its context, so the whole of both ends must be known to be
+    // accessible.
     const auto find = [&](const shape_end &end, access wanted, const link_way &way, std::uint64_t &address) noexcept {
         address_facts facts;
-        if (end.kind == memory_kind::pageable) return obstacle::none; // reached through slots
+        if (end.kind == memory_kind::pageable) return obstacle::none; // accessed through slots
         if (look_up_address(cu_, end.span.first, address_query::everything_and_access, facts))
             return obstacle::not_known;
         const kernel_view view = view_of(facts, end.span, wanted, way.context, way.device);
@@ -234,7 +238,7 @@ error link_helpers::find_ways(const shape &shape, int device, CUcontext context,
         link_way way = {of, in, 0, 0};
         obstacle why_not = find(shape.source, access::read, way, way.source);
         if (why_not == obstacle::none) why_not = find(shape.destination, access::write, way, way.destination);
-        // The counters belong to no pool, so access to the memory of a pool does not include them.
+        // The counters belong to no pool, so access to a pool does not include them.
         if (why_not == obstacle::none && !is_within_reach(cu_, station->memory)) why_not = obstacle::no_peer_access;
         if (why_not == obstacle::none) found.all[found.count++] = way;
         return why_not;
@@ -291,8 +295,8 @@ public:
         record_.launched = 0;
     }
 
-    // The owner's launch goes before those of helpers: from then on the copy is certain to be made. If it fails, the
-    // engine completes what it has begun.
+    // The owner is launched before the helpers: from then on the copy is certain to be performed. If that launch fails,
+    // the copy engine completes what it has started.
     error run() noexcept {
         if (const CUresult result = cu_.cuEventRecord(record_.start, stream_)) return to_error(result);
         if (by_engine_)
@@ -329,7 +333,7 @@ private:
         record_.before.left[link] += blocks;
         return {};
     }
-    // A helper that fails to come is not missed.
+    // If a helper fails to start, the copy completes without it.
     void call_helper(unsigned link, const stream_key &user) noexcept {
         context_scope scope(cu_);
         taken_lane lane(lanes_);

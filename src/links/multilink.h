@@ -11,19 +11,19 @@
 
 namespace ferry {
 
-// The counters of one copy. They stay in use until all launches have ended, which may be long after the copy.
+// The counters of one copy. They stay in use until all launches have ended, possibly long after the copy.
 struct link_record {
-    std::uint64_t counters = 0; // address on the device: gpu::link_counters
+    std::uint64_t counters = 0; // device address of gpu::link_counters
     CUevent start = nullptr;
-    std::uint64_t *passed = nullptr; // of each launch: the number of the copy that it has ended for
+    std::uint64_t *passed = nullptr; // per launch: the number of the copy whose launch has ended
     std::uint64_t passed_address = 0;
     std::uint64_t number = 0;       // of the latest copy
-    std::uint64_t launched = 0;     // bit l: launch l, of the latest copy
-    gpu::link_counters before = {}; // what the counters are once that copy has passed
+    std::uint64_t launched = 0;     // bit l: launch l, for the latest copy
+    gpu::link_counters before = {}; // the counter values after that copy
     std::atomic<bool> is_taken = false;
 };
 
-// What copies to and from one device need.
+// The resources for copies to and from one device.
 struct link_station {
     static constexpr unsigned max_records = 32;
 
@@ -33,24 +33,24 @@ struct link_station {
     link_record records[max_records];
 };
 
-// One of the links that a copy may take. The first is that of the copy's own device.
+// One of the links that a copy can use. The first is the link of the copy's own device.
 struct link_way {
     int device;
     CUcontext context;
-    std::uint64_t destination, source; // as that context's kernels have them
+    std::uint64_t destination, source; // as addresses for kernels of that context
 };
 struct link_ways {
     link_way all[gpu::max_links];
-    unsigned count = 0;   // 0 where only the driver's own way is left
-    double own_share = 1; // of what these links carry: the first one's
+    unsigned count = 0;   // 0 if only the driver's own copy is possible
+    double own_share = 1; // the first link's share of the total bandwidth
     obstacle why_not = obstacle::none;
-    std::uint32_t max_blocks = 0; // of each helper
+    std::uint32_t max_blocks = 0; // per helper
 };
 
-// How the devices share a copy of pinned memory: the device's copy engine takes the first bytes, and kernels claim the
+// How the devices share a copy of pinned memory: the device's copy engine copies the first bytes, and kernels claim the
 // rest chunk by chunk.
 struct link_shares {
-    std::uint32_t of_helper;        // blocks of each
+    std::uint32_t of_helper;        // blocks per helper
     std::uint64_t chunk, by_engine; // bytes
 };
 link_shares share_links(const shape &shape, unsigned links, double own_share, std::uint32_t blocks,
@@ -66,23 +66,24 @@ public:
     link_helpers(const link_helpers &) = delete;
     link_helpers &operator=(const link_helpers &) = delete;
 
-    // Lets copies of `device` use these helpers' links, with at most `max_blocks` blocks on each; 0: as many as pay off.
-    // Loads the kernels and allocates the counters. The helpers must have access to the device's memory.
+    // Allows copies of `device` to use these helpers' links, with at most `max_blocks` blocks on each helper; 0: the
+    // fastest number. Loads the kernels and allocates the counters. The helpers must have access to the device's
+    // memory.
     error set(int device, std::uint64_t helpers, std::uint32_t max_blocks) noexcept;
 
-    // Finds the links that a copy can take in the current context `context` of `device`.
+    // Finds the links that a copy can use in the current context `context` of `device`.
     error find_ways(const shape &shape, int device, CUcontext context, link_ways &found) noexcept;
-    // Enqueues the copy. FERRY_ERROR_LIMIT or no memory: nothing was enqueued.
+    // Enqueues the copy. If it returns FERRY_ERROR_LIMIT or runs out of memory, nothing was enqueued.
     error run(const shape &shape, const link_ways &ways, std::uint32_t blocks, bool may_use_engine,
               CUstream stream) noexcept;
 
-    // Waits for what accesses the counters in the context, which is about to end.
+    // Waits for all work that accesses the counters in the context, which is about to end.
     void retire(CUcontext context) noexcept;
     void forget(CUcontext context) noexcept;
     // No other calls may follow.
     void close() noexcept;
 
-    // How often the owner's kernel looks for progress, 100 ns apart or more, before it gives a chunk up.
+    // How often the owner's kernel checks for progress, 100 ns apart or more, before it considers a chunk lost.
     std::uint64_t patience = std::uint64_t{1} << 24;
 
 private:
@@ -99,7 +100,7 @@ private:
     const device_facts *devices_;
     lane_set &lanes_;
     const allocator &memory_;
-    std::mutex mutex_; // guards what is set up
+    std::mutex mutex_; // guards the set-up
     std::atomic<std::uint64_t> helpers_[device_contexts::max_devices] = {};
     std::atomic<std::uint32_t> max_blocks_[device_contexts::max_devices] = {};
     std::atomic<link_station *> stations_[device_contexts::max_devices] = {};
