@@ -16,10 +16,10 @@ need() {
         echo "missing packages (Debian's names):$missing" >&2
         exit 1
     fi
-    # Another apt may be running: wait for it.
-    apt-get -o DPkg::Lock::Timeout=300 update -qq
+    # Another apt may be running. apt waits for the other's dpkg, but not for its lists, so scripts of the project take turns.
+    flock /var/lib/dpkg apt-get -o DPkg::Lock::Timeout=300 update -qq
     # shellcheck disable=SC2086 # one word per package
-    DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -qq --no-install-recommends $missing </dev/null
+    DEBIAN_FRONTEND=noninteractive flock /var/lib/dpkg apt-get -o DPkg::Lock::Timeout=300 install -qq --no-install-recommends $missing </dev/null
 }
 
 need_pip() {
