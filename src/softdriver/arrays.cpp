@@ -12,17 +12,17 @@
 namespace ferry::softdriver {
 
 std::size_t tiled_layout::storage_size() const {
-    const std::size_t tiles_down = (rows + tile_rows() - 1) / tile_rows();
-    const std::size_t tiles_deep = (slices + tile_slices() - 1) / tile_slices();
-    return tiles_across() * tiles_down * tiles_deep * tile_rows() * tile_slices() * piece;
+    return (tiles_across() * tiles_down() * tiles_deep() << (tile_row_bits() + tile_slice_bits())) * piece;
 }
 
 std::size_t tiled_layout::offset(std::size_t x, std::size_t y, std::size_t z) const {
-    const std::size_t tiles_down = (rows + tile_rows() - 1) / tile_rows();
+    const unsigned row_bits = tile_row_bits(), slice_bits = tile_slice_bits();
+    const std::size_t y_inside = y & ((std::size_t{1} << row_bits) - 1);
+    const std::size_t z_inside = z & ((std::size_t{1} << slice_bits) - 1);
     const std::size_t tile_x = (x / piece) ^ 1; // neighbours swapped: even a 1D array is not linear
-    const std::size_t tile = (z / tile_slices() * tiles_down + y / tile_rows()) * tiles_across() + tile_x;
-    const std::size_t inside = z % tile_slices() * tile_rows() + y % tile_rows();
-    return (tile * tile_rows() * tile_slices() + inside) * piece + x % piece;
+    const std::size_t tile = ((z >> slice_bits) * tiles_down() + (y >> row_bits)) * tiles_across() + tile_x;
+    const std::size_t inside = (z_inside << row_bits) + y_inside;
+    return ((tile << (row_bits + slice_bits)) + inside) * piece + x % piece;
 }
 
 array_storage::array_storage(driver &cu, heap &from, std::size_t size) : from_(from), size_(size) {

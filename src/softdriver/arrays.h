@@ -22,8 +22,11 @@ struct tiled_layout {
     std::size_t slices = 0;
 
     static constexpr std::size_t piece = 16;
-    std::size_t tile_rows() const { return rows > 1 ? 8 : 1; }
-    std::size_t tile_slices() const { return slices > 1 ? 4 : 1; }
+    // Powers of two, so that offset(), which runs for every piece, divides by shifting.
+    unsigned tile_row_bits() const { return rows > 1 ? 3 : 0; }
+    unsigned tile_slice_bits() const { return slices > 1 ? 2 : 0; }
+    std::size_t tiles_down() const { return ((rows - 1) >> tile_row_bits()) + 1; }
+    std::size_t tiles_deep() const { return ((slices - 1) >> tile_slice_bits()) + 1; }
     std::size_t tiles_across() const { return (row_bytes + 2 * piece - 1) / (2 * piece) * 2; } // even: offset() swaps
     std::size_t storage_size() const;
     std::size_t offset(std::size_t x, std::size_t y, std::size_t z) const;
