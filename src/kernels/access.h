@@ -13,6 +13,7 @@
 #define FERRY_NOT_UNROLLED _Pragma("unroll 1")
 #else
 #include <cstring>
+#include <memory>
 #define FERRY_KERNEL_CODE inline
 #define FERRY_UNROLLED
 #define FERRY_NOT_UNROLLED
@@ -196,13 +197,16 @@ const void *memory_to_read(u64 address, u64 size, u64 alignment);
 void *memory_to_write(u64 address, u64 size, u64 alignment);
 void *find_in_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u64 size);
 
+// The thread sanitizer checks aligned words in half the time.
 template <class Word> FERRY_KERNEL_CODE Word load(u64 address) {
     Word word;
-    std::memcpy(&word, memory_to_read(address, sizeof word, alignof(Word)), sizeof word);
+    const auto *const at = static_cast<const char *>(memory_to_read(address, sizeof word, alignof(Word)));
+    std::memcpy(&word, std::assume_aligned<alignof(Word)>(at), sizeof word);
     return word;
 }
 template <class Word> FERRY_KERNEL_CODE void store(u64 address, Word word) {
-    std::memcpy(memory_to_write(address, sizeof word, alignof(Word)), &word, sizeof word);
+    auto *const at = static_cast<char *>(memory_to_write(address, sizeof word, alignof(Word)));
+    std::memcpy(std::assume_aligned<alignof(Word)>(at), &word, sizeof word);
 }
 template <class Record> FERRY_KERNEL_CODE Record read_table(u64 table, u64 index) {
     return load<Record>(table + index * sizeof(Record));

@@ -3,6 +3,7 @@
 #include "support/gpu_profile.h"
 #include "support/second_process.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -90,16 +91,21 @@ void ferry_test::TearDown() {
 }
 
 bytes random_bytes(std::size_t size, std::uint64_t seed) {
+    // The bytes repeat after a prime number of bytes. A copy to a wrong place is still noticed, unless the distance is a
+    // multiple of that number. Drawing all bytes would take most of the time of tests of large copies.
+    constexpr std::size_t period = 1'000'003;
     // PCG's multiplier and increment. The xor mixes the high bits into the low bits, so that consecutive words differ
     // there too. A generator with more state is slow under sanitizers.
     std::linear_congruential_engine<std::uint64_t, 6364136223846793005, 1442695040888963407, 0> random(seed);
-    bytes made((size + 7) / 8 * 8);
-    for (std::size_t i = 0; i < made.size(); i += 8) {
+    bytes made(size);
+    const std::size_t drawn = std::min(size, period);
+    for (std::size_t i = 0; i < drawn; i += 8) {
         std::uint64_t word = random();
         word ^= word >> 32;
-        std::memcpy(made.data() + i, &word, 8);
+        std::memcpy(made.data() + i, &word, std::min<std::size_t>(drawn - i, 8));
     }
-    made.resize(size);
+    for (std::size_t i = drawn; i < size; i += std::min(i, size - i))
+        std::memcpy(made.data() + i, made.data(), std::min(i, size - i));
     return made;
 }
 
