@@ -27,8 +27,8 @@ error check_version(ferry_instance &instance) noexcept {
         return {.status = FERRY_ERROR_DRIVER_TOO_OLD, .limit = oldest_driver, .value = static_cast<unsigned>(version)};
     for (int i = 0; i < driver_symbol_count; ++i) {
         if (instance.found[i] || !driver_symbols[i].required) continue;
-        instance.log.write(FERRY_LOG_ERROR, "the driver has no %s of version %d", driver_symbols[i].name,
-                           driver_symbols[i].version);
+        instance.log.write(FERRY_LOG_ERROR, "the driver lacks the required entry point %s of version %d",
+                           driver_symbols[i].name, driver_symbols[i].version);
         return {.status = FERRY_ERROR_DRIVER_TOO_OLD, .limit = oldest_driver, .value = static_cast<unsigned>(version)};
     }
     return {};
@@ -130,7 +130,8 @@ void log_what_was_found(const ferry_instance &instance) noexcept {
                        report.driver == FERRY_DRIVER_SOFTWARE ? "software driver" : "NVIDIA driver",
                        report.driver_version / 1000, report.driver_version % 1000 / 10, report.device_count);
     for (std::uint32_t i = 0; i < report.missing_count; ++i)
-        instance.log.write(FERRY_LOG_INFO, "the driver has no %s", missing_entry_point(instance, i));
+        instance.log.write(FERRY_LOG_INFO, "the driver lacks the optional entry point %s",
+                           missing_entry_point(instance, i));
 }
 
 // Failures are only logged: without kernels, the instance uses the driver's own calls.
@@ -146,10 +147,11 @@ void set_up_kernels(ferry_instance &instance, const ferry_options &options) noex
         if (!failed) failed = scope.enter(context);
         if (!failed) failed = instance.kernels.load_into(context);
         if (failed)
-            instance.log.write(FERRY_LOG_WARNING, "no GPU kernels on device %d: %s (%s)", device,
+            instance.log.write(FERRY_LOG_WARNING, "cannot load the GPU kernels on device %d: %s (%s)", device,
                                status_text(failed.status), status_name(failed.status));
         else if (stages && !is_ready_to_stage(instance, device))
-            instance.log.write(FERRY_LOG_WARNING, "no threads or no pinned memory for staging on device %d", device);
+            instance.log.write(FERRY_LOG_WARNING, "cannot prepare staging on device %d: no threads or no pinned memory",
+                               device);
         else if (stages)
             instance.staging.finish_preparing(device, context);
     }

@@ -140,7 +140,7 @@ error peer_access::probe_between(int device, int peer, CUcontext near, CUcontext
     ++failed_count_;
     log.write(
         FERRY_LOG_WARNING,
-        "the driver reports peer access from device %d to device %d, but test data arrived damaged: access refused",
+        "the driver reports peer access from device %d to device %d, but test data was corrupted: access rejected",
         device, peer);
     return no_access;
 }

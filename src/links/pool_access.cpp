@@ -59,8 +59,8 @@ error give_access(const driver_table &cu, memory_pools &pools, const peer_access
         bool passed = false;
         failed = access_proof(cu).run(pool, memory, passed);
         if (!failed && !passed) {
-            log.write(FERRY_LOG_WARNING,
-                      "device %d has access to a pool, but test data arrived damaged: access refused", device);
+            log.write(FERRY_LOG_WARNING, "device %d has access to a pool, but test data was corrupted: access rejected",
+                      device);
             failed = no_access;
         }
         if (!failed) failed = pools.note_proven_access(pool, device);
