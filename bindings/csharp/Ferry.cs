@@ -1,12 +1,13 @@
-// ferry for C#: copies between managed arrays, pinned memory, GPU memory and CUDA arrays. Take this file and
-// FerryNative.cs into a project that allows unsafe code; docs/languages.md has the rules for memory and threads.
+// ferry for C#: copies between managed arrays, pinned memory, GPU memory and CUDA arrays. Add this file and
+// FerryNative.cs to a project that allows unsafe code. docs/languages.md states the rules for memory and threads.
 //
-// Three rules hold everywhere here:
-// - A managed array stays pinned until its copy is complete. For a copy on a stream a thread of the instance looks at a
-//   ticket behind the copy. ferry's threads and the driver's run no managed code: Mono's collector could not stop them.
-// - No finalizer calls ferry. An object that was not disposed is noted, and the instance frees it later, in
-//   FreeAbandoned, with a new allocation, or when it is disposed. An instance that is never disposed is never closed.
-// - A call holds all objects that it uses. An object that is disposed meanwhile ends after the call. Disposing the
+// All of this file follows three rules:
+// - A managed array stays pinned until its copy is complete. For a copy on a stream, a thread of the instance polls a
+//   ticket. ferry's threads and the driver's threads run no managed code, because Mono's collector could not stop them.
+// - No finalizer calls ferry. The instance records an object that was not disposed, and frees it later: in
+//   FreeAbandoned, with a new allocation, or when the instance is disposed. An instance that is never disposed is never
+//   closed.
+// - A call keeps all objects that it uses. An object that is disposed during the call ends after the call. Disposing the
 //   instance ends all its objects.
 #if NETCOREAPP || NETSTANDARD2_1 || NETSTANDARD2_1_OR_GREATER || NET_STANDARD_2_1
 #define FERRY_HAS_SPAN
@@ -60,7 +61,7 @@ namespace Ferry
 
     static class Number
     {
-        /// <summary>A size or position for C, which has no negative ones.</summary>
+        /// <summary>A size or position for C, which must not be negative.</summary>
         internal static ulong Of(long value, string name)
         {
             if (value < 0) throw new ArgumentOutOfRangeException(name, value, "must not be negative");
@@ -70,13 +71,13 @@ namespace Ferry
 
     // ---- Errors
 
-    /// <summary>A call of ferry that failed. The message is ferry's own line about it.</summary>
+    /// <summary>A call of ferry failed. The message is the text of ferry_error_format.</summary>
     public sealed unsafe class FerryException : Exception
     {
         internal FerryException(ErrorInfo info) : base(info.ToString()) { Info = info; }
 
         public ErrorInfo Info { get; }
-        /// <summary>Also a number that the enum does not name: the driver's result r is -1000 - r.</summary>
+        /// <summary>May be a number that the enum does not name: the driver's result r is -1000 - r.</summary>
         public Status Status { get { return Info.Status; } }
         public Side Side { get { return Info.Side; } }
         public Field Field { get { return Info.Field; } }
@@ -84,7 +85,7 @@ namespace Ferry
         public long Index { get { return (long)Info.Index; } }
         public ulong Value { get { return Info.Value; } }
         public ulong Limit { get { return Info.Limit; } }
-        /// <summary>Every later call on the context will fail too.</summary>
+        /// <summary>All later calls on the context fail too.</summary>
         public bool IsContextDead { get { return (Traits & StatusTraits.ContextDead) != 0; } }
         public bool CanRetry { get { return (Traits & StatusTraits.Retry) != 0; } }
         StatusTraits Traits { get { return Native.ferry_status_traits(Info.Status); } }
@@ -154,8 +155,8 @@ namespace Ferry
 
     // ---- Lifetimes
 
-    /// <summary>Something of an instance that must be freed once. The instance lists the records, not the handles, so
-    /// the garbage collector still finds a forgotten handle.</summary>
+    /// <summary>An object that the instance must free once. The instance lists the records, not the handles, so the
+    /// garbage collector still finds a handle that the program dropped.</summary>
     sealed class Record
     {
         internal IntPtr Value;
@@ -246,7 +247,8 @@ namespace Ferry
             }
         }
 
-        /// <summary>Takes a record, and those that end with it, off the list. False if it was not there.</summary>
+        /// <summary>Removes a record, and the records that end with it, from the list. False if it was not in the
+        /// list.</summary>
         internal bool Take(Record record)
         {
             lock (records)
@@ -320,7 +322,7 @@ namespace Ferry
             return true;
         }
 
-        /// <summary>Ends the object in the order of a stream. After an error it is as before.</summary>
+        /// <summary>Ends the object in the order of a stream. An error leaves the object unchanged.</summary>
         internal void EndAfter(FerryStream stream, Func<IntPtr, IntPtr, IntPtr, Status> free)
         {
             using (new Hold(this)) using (new Hold(stream.Handle, Instance))
@@ -361,8 +363,8 @@ namespace Ferry
             throw new ObjectDisposedException(held.Name);
         }
 
-        /// <summary>An object for a call of another one's. Handles of the software driver would crash NVIDIA's.
-        /// </summary>
+        /// <summary>Keeps an object for a call of another object. A handle of the software driver would crash the
+        /// NVIDIA driver.</summary>
         internal Hold(ObjectHandle held, InstanceHandle caller) : this(held)
         {
             if (held.Instance.Driver == caller.Driver) return;
@@ -370,7 +372,7 @@ namespace Ferry
             throw new ArgumentException("the " + held.Name + " belongs to an instance on another driver");
         }
 
-        /// <summary>Holds without a struct, which the caller must release.</summary>
+        /// <summary>Keeps the object without a struct. The caller must release it.</summary>
         internal static void Begin(ObjectHandle held, InstanceHandle caller) { new Hold(held, caller); }
 
         static void AddRef(SafeHandle one, string name)
@@ -387,8 +389,8 @@ namespace Ferry
         }
     }
 
-    /// <summary>What belongs to an instance. Dispose frees it and may wait for the device's running work; disposing
-    /// twice, or after the instance, does nothing. A call with a disposed object throws
+    /// <summary>An object of an instance. Dispose frees the object and may wait for the device's running work.
+    /// Disposing twice, or after the instance, does nothing. A call with a disposed object throws
     /// ObjectDisposedException.</summary>
     public abstract class FerryObject : IDisposable
     {
@@ -404,7 +406,7 @@ namespace Ferry
 
     // ---- Pinning and waiting
 
-    /// <summary>Knows what may be pinned: arrays of any rank whose elements hold no references.</summary>
+    /// <summary>Pins arrays of any rank whose elements contain no references.</summary>
     static class Pins
     {
         static readonly ConcurrentDictionary<Type, bool> known = new ConcurrentDictionary<Type, bool>();
@@ -433,7 +435,7 @@ namespace Ferry
             if (!sizes.TryGetValue(element, out size))
             {
                 if (!HoldsNoReferences(element))
-                    throw new ArgumentException("elements of " + element + " hold references: they cannot be copied");
+                    throw new ArgumentException("elements of " + element + " contain references: they cannot be copied");
                 Array two = Array.CreateInstance(element, 2);
                 GCHandle pin = Pin(two);
                 size = (int)(Marshal.UnsafeAddrOfPinnedArrayElement(two, 1).ToInt64() -
@@ -475,7 +477,7 @@ namespace Ferry
 
         internal Task Watch(IntPtr ticket, ObjectHandle owner, List<GCHandle> pins, bool wantsTask)
         {
-            // Continuations never run on this thread: they may dispose the instance, which waits for it.
+            // Continuations never run on this thread: they may dispose the instance, which waits for the thread.
             TaskCompletionSource<bool> task =
                 wantsTask ? new TaskCompletionSource<bool>(TaskCreationOptions.RunContinuationsAsynchronously) : null;
             lock (entries)
@@ -557,8 +559,8 @@ namespace Ferry
 
     // ---- Places
 
-    /// <summary>One end of a copy: an array, memory or an address, and where the box begins in it. Arrays and objects
-    /// convert by themselves. A copy checks that its box ends within them.</summary>
+    /// <summary>One end of a copy: an array, memory or an address, and the position of the box. Arrays and objects
+    /// convert implicitly. A copy checks that its box is inside the array or object.</summary>
     public unsafe struct Place
     {
         internal NativePlace Native;
@@ -566,7 +568,7 @@ namespace Ferry
         internal ObjectHandle Owner; // held during the call
         internal long Size;          // in bytes, from the address on; -1 if it is not known
 
-        /// <summary>A managed array of any rank, whose elements hold no references.</summary>
+        /// <summary>A managed array of any rank, whose elements contain no references.</summary>
         public static implicit operator Place(Array array)
         {
             return new Place { Native = { Kind = PlaceKind.Host }, Array = array, Size = Pins.SizeOf(array) };
@@ -641,7 +643,7 @@ namespace Ferry
         }
     }
 
-    /// <summary>The places of one call: held and pinned until Dispose, or until a watched ticket is done.</summary>
+    /// <summary>The places of one call: kept and pinned until Dispose, or until a watched ticket is done.</summary>
     unsafe struct Uses : IDisposable
     {
         readonly InstanceHandle caller;
@@ -731,7 +733,7 @@ namespace Ferry
         }
     }
 
-    /// <summary>Many copies for one call, in any order. Keep and Clear a batch to make no garbage. Calls of several
+    /// <summary>Many copies for one call, in any order. To make no garbage, keep and Clear a batch. Calls of several
     /// threads with one batch run one after another.</summary>
     public sealed unsafe class CopyBatch
     {
@@ -827,7 +829,7 @@ namespace Ferry
         }
     }
 
-    /// <summary>Host memory that the devices reach: pinned, or registered with ferry in place.</summary>
+    /// <summary>Host memory that the devices can access: allocated as pinned memory, or registered.</summary>
     public sealed unsafe class PinnedMemory : FerryMemory
     {
         readonly bool isRegistered;
@@ -841,8 +843,8 @@ namespace Ferry
         public IntPtr Address { get { return Pointer; } }
 
 #if FERRY_HAS_SPAN
-        /// <summary>The memory as elements. The span must not be used after Dispose, which it does not prevent, nor
-        /// while a copy writes the memory.</summary>
+        /// <summary>The memory as elements. The span must not be used after Dispose, or while a copy writes the memory.
+        /// The span does not prevent Dispose.</summary>
         public Span<T> AsSpan<T>() where T : struct
         {
             return MemoryMarshal.Cast<byte, T>(new Span<byte>((void*)Address, checked((int)Size)));
@@ -1056,8 +1058,8 @@ namespace Ferry
             finally { uses.Dispose(); }
         }
 
-        /// <summary>Enqueues pieces between addresses: the fastest form for thousands of them. Nothing holds the memory
-        /// or checks its bounds.</summary>
+        /// <summary>Enqueues pieces between addresses: the fastest form for thousands of pieces. Nothing keeps the
+        /// memory or checks its bounds.</summary>
         public void CopyPieces(ulong[] destinations, ulong[] sources, ulong[] sizes, int count,
                                BatchFlags flags = BatchFlags.None)
         {
@@ -1093,7 +1095,7 @@ namespace Ferry
             return explanation;
         }
 
-        // A graph would use an array again and again, after it was unpinned. Tickets are refused under capture.
+        // A graph would use an array repeatedly, after it was unpinned. Tickets are rejected under capture.
         void RefuseCapture(Uses uses)
         {
             if (uses.HasPins) Native.ferry_ticket_release(NewTicket());
@@ -1107,8 +1109,8 @@ namespace Ferry
             return ticket;
         }
 
-        // Gives the pins to the watcher. After an error some of the copies may be in flight: those that ferry itself
-        // refuses are not, as it names their side. If even waiting fails, the arrays stay pinned for ever.
+        // Transfers the pins to the watcher. After an error some of the copies may be in flight, except if ferry
+        // rejected a copy and named its side. If waiting fails too, the arrays stay pinned forever.
         void UnpinLater(ref Uses uses, Status status, ErrorInfo error)
         {
             if (!uses.HasPins || status != 0 && error.Side != Side.None) return;
@@ -1220,7 +1222,7 @@ namespace Ferry
         }
 
         /// <summary>Checks and plans a batch for many launches on streams of this device. It keeps the objects of its
-        /// places; it takes no managed arrays: pin them with FerryInstance.Register.</summary>
+        /// places; it does not accept managed arrays: pin them with FerryInstance.Register.</summary>
         public PreparedBatch Prepare(CopyBatch batch)
         {
             Uses uses = new Uses(Handle.Instance);
@@ -1230,7 +1232,7 @@ namespace Ferry
             try
             {
                 batch.Lower(ref uses, copies);
-                if (uses.HasPins) throw new ArgumentException("a prepared batch takes no managed arrays", "batch");
+                if (uses.HasPins) throw new ArgumentException("a prepared batch accepts no managed arrays", "batch");
                 IntPtr prepared;
                 ErrorInfo error = FerryException.NewInfo();
                 FerryException.Check(Native.ferry_prepared_create(Instance, copies, (ulong)batch.Count,
@@ -1371,8 +1373,8 @@ namespace Ferry
         public uint SoftwareQueues;
         public ulong SoftwareMemory;
         public SoftwareLinks SoftwareLinks;
-        /// <summary>Receives one line at a time, within calls of ferry and on their thread. It must not call ferry;
-        /// what it throws is lost.</summary>
+        /// <summary>Receives one line at a time, during calls of ferry and on their thread. The function must not call
+        /// ferry. Its exceptions are lost.</summary>
         public Action<LogLevel, string> Log;
 #if NETCOREAPP
         /// <summary>Uses the program's own threads for pageable memory, which managed arrays are: runs the action once
@@ -1395,8 +1397,8 @@ namespace Ferry
         internal readonly Type Type;
     }
 
-    /// <summary>What ferry calls. The delegates are static, so they live as long as the program; no exception leaves
-    /// them.</summary>
+    /// <summary>The functions that ferry calls. The delegates are static, so they live as long as the program. They
+    /// catch all exceptions.</summary>
     static unsafe class Callbacks
     {
         static readonly OptionsLog log = Log;
@@ -1446,9 +1448,9 @@ namespace Ferry
 #endif
     }
 
-    /// <summary>One opened library. Any number of threads may use it at once. Dispose refuses further calls, waits for
-    /// copies of managed arrays, frees all that was made of the instance and closes it; if other threads are in a call,
-    /// the last of them does so. Dispose it before a domain is unloaded.</summary>
+    /// <summary>One opened library. Any number of threads may use it at once. Dispose rejects further calls, waits for
+    /// copies of managed arrays, frees all objects of the instance and closes it. If other threads are in a call, the
+    /// last of these threads does so. Dispose the instance before a domain is unloaded.</summary>
     public sealed unsafe class FerryInstance : IDisposable
     {
         readonly InstanceHandle handle;
@@ -1493,7 +1495,7 @@ namespace Ferry
         /// device.</summary>
         public void FreeAbandoned() { using (new Hold(handle)) handle.FreeAbandoned(); }
 
-        // ---- What there is
+        // ---- Devices and memory
 
         public Report Report
         {
@@ -1561,7 +1563,7 @@ namespace Ferry
             finally { uses.Dispose(); }
         }
 
-        /// <summary>Copies pieces between addresses. Nothing holds the memory or checks its bounds.</summary>
+        /// <summary>Copies pieces between addresses. Nothing keeps the memory or checks its bounds.</summary>
         public void CopyPieces(ulong[] destinations, ulong[] sources, ulong[] sizes, int count,
                                BatchFlags flags = BatchFlags.None)
         {
@@ -1673,7 +1675,7 @@ namespace Ferry
 
         // ---- Objects
 
-        // Before something new: frees what was forgotten.
+        // Before an allocation: frees objects that the program dropped.
         ErrorInfo Begin()
         {
             handle.FreeAbandoned();
@@ -1911,7 +1913,7 @@ namespace Ferry
                 FerryException.Check(Native.ferry_deferred_trim(handle.Pointer, device, Number.Of(keep, "keep")));
         }
 
-        /// <summary>Makes what the first copy of pageable memory would make and wait for.</summary>
+        /// <summary>Starts the threads and pins the memory that the first pageable copy would wait for.</summary>
         public void PrepareStaging(int device = 0)
         {
             using (new Hold(handle)) FerryException.Check(Native.ferry_staging_prepare(handle.Pointer, device));

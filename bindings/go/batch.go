@@ -25,7 +25,7 @@ type Batch struct {
 	err    error
 }
 
-// Add adds a copy. A box that leaves its memory makes the calls that take the batch fail, with its index.
+// Add adds a copy. If a box is not inside its memory, calls with the batch fail with the index of the box.
 func (b *Batch) Add(destination, source Memory, extent Extent, flags ...CopyFlags) {
 	to, from := destination.end(), source.end()
 	c, err := description(to, from, extent, flags, len(b.copies))
@@ -90,8 +90,8 @@ type Pieces struct {
 	err                          error
 }
 
-// Add adds a line of size bytes, from the place that [Batch.Add] takes for Line(size). A line that leaves its memory or
-// its row makes the calls that take the pieces fail, with its index.
+// Add adds a line of size bytes, from the place that [Batch.Add] takes for Line(size). If a line is not inside its
+// memory or its row, calls with the pieces fail with the index of the line.
 func (p *Pieces) Add(destination, source Memory, size uint64) {
 	to, from := destination.end(), source.end()
 	ends := [2]C.uint64_t{} // of the source and the destination
@@ -236,8 +236,8 @@ func (s *Stream) Launch(p *Prepared) error {
 }
 
 // SetAddresses gives all pieces of a batch prepared with BatchUpdatable the addresses of other pieces, in the order of
-// the stream. The pieces must be as many and of the same sizes. The old memory can then be freed, once launches of the
-// batch have passed.
+// the stream. The pieces must be as many and of the same sizes. The old memory can then be freed, after launches of the
+// batch have completed.
 func (s *Stream) SetAddresses(p *Prepared, pieces *Pieces) error {
 	if err := pieces.describe(); err != nil {
 		return err

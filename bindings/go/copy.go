@@ -58,8 +58,8 @@ func (f *Instance) copyOrExplain(destination, source *place, extent Extent, flag
 	return err
 }
 
-// waitForThreads waits until threads of C have left the memory of a copy, where they may be for the rest of a chunk after
-// its context has died.
+// waitForThreads waits until threads of C no longer access the memory of a copy. After its context has died, they may
+// access it until they finish their current chunk.
 func (f *Instance) waitForThreads(err error) {
 	var failed *Error
 	if !errors.As(err, &failed) || failed.Status.Traits()&StatusContextDead == 0 {
@@ -126,7 +126,7 @@ func filling(destination *place, extent Extent, pattern []byte, flags []CopyFlag
 	return c, destination.check(C.FERRY_SIDE_DESTINATION, extent, 0)
 }
 
-// Fill repeats a pattern of 1, 2, 4, 8 or 16 bytes over a box, and returns when the bytes are there.
+// Fill repeats a pattern of 1, 2, 4, 8 or 16 bytes over a box, and returns when the fill is complete.
 func (f *Instance) Fill(destination Memory, extent Extent, pattern []byte, flags ...CopyFlags) error {
 	to := destination.end()
 	c, err := filling(to, extent, pattern, flags)

@@ -1,20 +1,20 @@
 // Package ferry copies between host memory, GPU memory and CUDA arrays. It wraps the C library of the same name, whose
-// header ferry/ferry.h is the manual: what holds for a C function holds for the method that calls it.
+// header ferry/ferry.h is the manual: the rules of a C function apply to the method that calls it.
 //
 // # Memory
 //
 // C code may use Go's memory only until a call returns. The types keep this rule: [Slice] makes an [End] of a Go slice,
 // and only calls that wait for their copy take an End. Streams, batches and fills take a [Memory], which is memory
 // outside of Go's heap: [DeviceMemory], [PinnedMemory], [Array] or a [Place] in one of these. A copy in flight can
-// therefore never meet memory that the garbage collector has freed.
+// therefore never access memory that the garbage collector has freed.
 //
 // The package checks that a box is within its slice or allocation before C sees an address. It cannot check three
 // things. The slices of [PinnedMemory.Bytes] and [As] must not be used after the memory was freed. A block of a
 // [PinnedPool] must not be freed by Free while a copy uses it. Addresses and handles from elsewhere must be valid:
 // [AddressPlace], [Instance.ForeignStream] and [Instance.ForeignArray].
 //
-// Nothing is freed by a finalizer, since a free waits for running work. Every object has a Free, Destroy or Release.
-// [Instance.Close] refuses to close while objects are open, and names them ([OpenError]); [Instance.OpenObjects] counts
+// Finalizers free nothing, because a free waits for running work. Every object has a Free, Destroy or Release.
+// While objects are open, [Instance.Close] fails and names them ([OpenError]); [Instance.OpenObjects] counts
 // them. A call on an object that has ended returns [ErrClosed]. Ending an object that another goroutine's call is using
 // returns [ErrBusy] and does nothing. Levels, planes and the current pool end with the object that they belong to.
 //
@@ -83,7 +83,7 @@ type Options struct {
 // Instance is one opened library.
 type Instance struct {
 	c      *C.ferry_instance
-	driver Driver // on which it is
+	driver Driver // in use
 	log    cgo.Handle
 	users  atomic.Int64 // running calls and open objects; -1: closed
 	mutex  sync.Mutex
@@ -159,7 +159,7 @@ func (e *OpenError) Error() string {
 	return "ferry: cannot close: still open: " + strings.Join(kinds, ", ")
 }
 
-// OpenObjects returns how many objects of each kind have not been ended yet: what the program leaks, if it is done.
+// OpenObjects returns how many objects of each kind are open. At the end of a program, these are its leaks.
 func (f *Instance) OpenObjects() map[string]int {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -213,14 +213,14 @@ func (f *Instance) call(function func(info *C.ferry_error_info) C.int32_t) error
 	return failure(function(&info), &info)
 }
 
-// object is what has to be ended before its instance.
+// object is an object that must end before its instance.
 type object struct {
 	instance *Instance
 	kind     string
 	handle   C.uint64_t   // an address or a pointer to an object of C
 	users    atomic.Int64 // running calls; -1: ended
 	foreign  bool         // not ended by this package
-	owner    *object      // of which this one is a part, or nil
+	owner    *object      // the object that contains this object, or nil
 }
 
 func (f *Instance) count(kind string, change int) {
@@ -302,8 +302,8 @@ func create[T any](f *Instance, result *T, o *object, kind string,
 	return result, nil
 }
 
-// end ends the object by a function of the library. After ferry's own errors it is as before. After the driver's it is
-// gone if its context is lost or the function says so.
+// end ends the object by a function of the library. After ferry's own errors the object is unchanged. After errors of
+// the driver it is gone if its context is lost or the function reports that.
 func (o *object) end(function func() C.int32_t, goneAfterDriverErrors bool) error {
 	if o.foreign || !o.users.CompareAndSwap(0, -1) {
 		if o.foreign || o.users.Load() < 0 {

@@ -36,7 +36,7 @@ func (f *Instance) AllocPitched(device int, width, height uint64, elementSize ui
 	})
 }
 
-// AllocManaged allocates managed memory, between whose places the driver moves pages.
+// AllocManaged allocates managed memory, whose pages the driver moves between host and devices.
 func (f *Instance) AllocManaged(device int, size uint64) (*DeviceMemory, error) {
 	m := &DeviceMemory{device: device, kind: C.FERRY_KIND_ANY, size: size}
 	return create(f, m, &m.object, "managed memory", func(info *C.ferry_error_info) C.int32_t {

@@ -30,8 +30,8 @@ func (p *Pool) c() *C.struct_CUmemPoolHandle_st {
 	return (*C.struct_CUmemPoolHandle_st)(C.go_pointer(p.handle))
 }
 
-// number passes a number on. One that C's type does not have room for becomes the nearest that it has, which no device
-// and no node has as its number, instead of another one's.
+// number converts a number to C's type. A number out of range becomes the nearest number of the type, which is the
+// number of no device and no node.
 func number(value int) C.int32_t {
 	if value > math.MaxInt32 {
 		return math.MaxInt32
@@ -75,7 +75,7 @@ func (f *Instance) DefaultPool(location Location, index int) (*Pool, error) {
 	return f.foreignPool(pool), err
 }
 
-// CurrentPool returns the pool of a location that Stream.Alloc takes. It still belongs to who created it.
+// CurrentPool returns the pool of a location that Stream.Alloc takes. The pool still belongs to its creator.
 func (f *Instance) CurrentPool(location Location, index int) (*Pool, error) {
 	pools.Lock()
 	defer pools.Unlock()

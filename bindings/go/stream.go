@@ -31,7 +31,7 @@ func (f *Instance) LegacyStream() *Stream { return f.ForeignStream(StreamLegacy)
 // PerThreadStream returns the default stream of the calling thread: only for goroutines that are locked to a thread.
 func (f *Instance) PerThreadStream() *Stream { return f.ForeignStream(StreamPerThread) }
 
-// ForeignStream makes a Stream of a CUstream or cudaStream_t that others created, and end.
+// ForeignStream makes a Stream of a CUstream or cudaStream_t that the program created and destroys.
 func (f *Instance) ForeignStream(handle uintptr) *Stream {
 	return &Stream{object{instance: f, handle: C.uint64_t(handle), foreign: true}}
 }
@@ -39,7 +39,7 @@ func (f *Instance) ForeignStream(handle uintptr) *Stream {
 // Handle returns the CUstream.
 func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
 
-// number is the stream as the functions of streams.h take it.
+// number is the stream as a parameter of the functions in streams.h.
 func (s *Stream) number() C.uintptr_t { return C.uintptr_t(s.handle) }
 
 // Destroy destroys the stream. Work on it still completes.
@@ -151,7 +151,7 @@ func (e *Event) Query() (bool, error) {
 	return done != 0, err
 }
 
-// Since returns the time from an earlier event to this one. Both must have passed.
+// Since returns the time from an earlier event to this one. Both must have completed.
 func (e *Event) Since(start *Event) (time.Duration, error) {
 	var milliseconds C.float
 	err := e.call(func(*C.ferry_error_info) C.int32_t {
@@ -207,7 +207,7 @@ func (t *Ticket) enter() error {
 	}
 }
 
-// leave releases the ticket behind the last call on it, once Release was called.
+// leave releases the ticket after the last call on it, if Release was called.
 func (t *Ticket) leave() {
 	if t.users.Add(-1) == 0 {
 		C.ferry_ticket_release(t.c)

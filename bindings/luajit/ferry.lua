@@ -59,7 +59,7 @@ local function set(struct, key, value, part, field)
     end
 end
 
--- A number as C has it.
+-- A number as C stores it.
 local boxes = { int32_t = ffi.typeof("int32_t[1]"), uint32_t = ffi.typeof("uint32_t[1]"),
     uint64_t = ffi.typeof("uint64_t[1]") }
 local function number(type, value, field)
@@ -99,8 +99,8 @@ local function use(object)
     return f.c
 end
 
--- Waits until ferry's threads have left the memory of copies, where they may be for the rest of a chunk after a context
--- has died. Returns the status that says so.
+-- Waits until ferry's threads no longer access the memory of copies. After a context has died, they may access it until
+-- they finish their current chunk. Returns the status that reports the end.
 local function settled(c, status)
     if bit.band(C.ferry_status_traits(status), C.FERRY_STATUS_CONTEXT_DEAD) ~= 0 then
         local staging = ferry.struct("ferry_staging_info")
@@ -235,7 +235,7 @@ function ferry.place(memory, at)
         place.address = ffi.cast("uint64_t", ffi.cast("uintptr_t", ffi.cast("const void *", memory)))
         size = kind == "string" and #memory or kind == "cdata" and size_of(memory) or nil
     else
-        error("ferry: a " .. kind .. " is no memory", 0)
+        error("ferry: a " .. kind .. " is not memory", 0)
     end
     for _, field in ipairs { "x", "y", "z", "row_pitch", "slice_height" } do
         set(place, field, at[field] or 0, "place")
@@ -315,7 +315,7 @@ function instance:copy_batch(copies, flags)
     return anchors
 end
 
--- Keeps the memory of copies alive until the stream has passed them. Drops what it has passed now and then.
+-- Keeps the memory of copies alive until the copies have completed. Drops the memory of completed copies now and then.
 function stream:keep(anchors)
     local kept = self.anchors[1]
     if kept and #kept >= 1000 then
@@ -328,7 +328,7 @@ function stream:keep(anchors)
     self.anchors[1] = kept
 end
 
--- Enqueues a copy. Its source must not be written before the stream has passed it.
+-- Enqueues a copy. Its source must not be written before the copy has completed.
 function stream:copy(copy)
     local c, anchors, info = use(self), {}, ferry.error_info()
     local descs = describe_all(self.f, { copy }, anchors)

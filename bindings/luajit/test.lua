@@ -336,7 +336,7 @@ test("a box that leaves its memory is refused", function()
     f:copy { to = rows, from = memory, width = 100 }
     assert(rows[0][0] == 0x74747474)
     for _, bad in ipairs { 5, true, f, stream, print, {} } do
-        raises("is no memory", f.copy, f, { to = memory, from = bad, width = 1 })
+        raises("is not memory", f.copy, f, { to = memory, from = bad, width = 1 })
     end
 end)
 

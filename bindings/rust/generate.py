@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the source of ferry-sys from ferry.h: generate.py [--check | FILE]
 
-The build of ferry-sys runs this script. Without FILE, it writes ferry-sys/generated.rs, which a package of the crate needs.
-With --check nothing is written, and the script fails if a function is neither called in ferry/src nor listed in
+The build of ferry-sys runs this script. Without FILE, it writes ferry-sys/generated.rs, which a package of the crate
+needs. With --check nothing is written, and the script fails if a function is neither called in ferry/src nor listed in
 left-out.txt with a reason, so that a new function is not forgotten.
 """
 import re

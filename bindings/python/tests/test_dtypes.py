@@ -369,7 +369,7 @@ def test_capsules_that_cannot_be_read_are_refused(gpu):
             def __dlpack_device__(self):
                 return 1, 0
 
-        with pytest.raises(ferry.ArgumentError, match="Refusing gives no DLPack: no such type") as raised:
+        with pytest.raises(ferry.ArgumentError, match="Refusing has no DLPack: no such type") as raised:
             gpu.copy(Refusing(), bytearray(8))
         assert raised.value.field == "dtype"
 

@@ -495,7 +495,7 @@ def test_default_streams(gpu):
 
 def test_what_is_no_stream(gpu):
     for wrong in (object(), "stream", 3.5):
-        with pytest.raises(TypeError, match=f"{type(wrong).__name__} is no stream"):
+        with pytest.raises(TypeError, match=f"{type(wrong).__name__} is not a stream"):
             gpu.copy_async(bytes(4), bytearray(4), wrong)
 
 

@@ -223,7 +223,7 @@ def test_what_is_no_stream_is_not_taken_for_one(gpu):
                 enqueue()
     for wrong in (gpu.stream(), gpu, 64, None):
         for use in (gpu.stream().wait, gpu.stream().record, gpu.event().elapsed_since):
-            with pytest.raises(TypeError, match="is no event of ferry"):
+            with pytest.raises(TypeError, match="is not an event of ferry"):
                 use(wrong)
 
 

@@ -107,7 +107,7 @@ def test_no_type_of_elements():
 
 @pytest.mark.parametrize("wrong", [None, 3, "text", [1, 2], object()])
 def test_what_is_no_array_is_said_to_be_none(gpu, wrong):
-    with pytest.raises(TypeError, match="is no array"):
+    with pytest.raises(TypeError, match="not an array"):
         gpu.copy(wrong, bytearray(4))
 
 

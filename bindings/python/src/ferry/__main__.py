@@ -1,4 +1,4 @@
-"""python -m ferry info | bench | run: what this machine has, how fast it copies, programs that know nothing of ferry."""
+"""python -m ferry info | bench | run: describes this machine, measures copies, runs programs that do not know ferry."""
 from __future__ import annotations
 
 import argparse

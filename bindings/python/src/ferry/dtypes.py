@@ -172,7 +172,7 @@ def _parse(dtype: Any) -> tuple[str, int]:
             return of_numpy(numpy.dtype(dtype))
         except TypeError:
             pass
-    raise TypeError(f"{dtype!r} is no type of elements")
+    raise TypeError(f"{dtype!r} is not a type of elements")
 
 
 def typestr(name: str, size: int) -> str:

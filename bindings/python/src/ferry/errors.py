@@ -1,4 +1,4 @@
-"""What goes wrong."""
+"""The exceptions of the package."""
 from __future__ import annotations
 
 from ctypes import CDLL, byref, create_string_buffer, sizeof
@@ -16,7 +16,7 @@ _STATUSES: Final = {status.value: status for status in native.Status}
 
 class Error(Exception):
     """A call failed. `status` is a ferry.Status, or a plain number for a status of the driver. `side` and `field` name
-    what is wrong, such as "destination" and "row_pitch"; "none" if nothing in particular is. `value` is the offending
+    the wrong value, such as "destination" and "row_pitch", or are "none". `value` is the offending
     value and `limit` the bound that it missed; `index` counts the copies of a batch."""
 
     def __init__(self, text: str, *, status: int = 0, side: str = "none", field: str = "none", index: int = 0,
@@ -31,7 +31,7 @@ class Error(Exception):
 
 
 class ArgumentError(Error, ValueError):
-    """What was given cannot be copied, or not like that. Found before any call."""
+    """The arguments cannot be copied. Raised before any call of the library."""
 
 
 class ClosedError(Error):

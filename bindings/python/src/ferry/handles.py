@@ -1,4 +1,4 @@
-"""Handles of the C library, each of which ends once, and not while a call of another thread has it."""
+"""Handles of the C library. Each handle ends once, and not while a call of another thread uses it."""
 from __future__ import annotations
 
 import operator
@@ -9,7 +9,7 @@ from .errors import ArgumentError, failed
 
 
 def whole(value: Any, name: str, low: int, high: int) -> int:
-    """`value` as an integer. An argument that is none, or none between the bounds, is named: ctypes would cut it."""
+    """`value` as an integer between the bounds, or else an error with the argument's name: ctypes would cut the value."""
     try:
         number = operator.index(value)
     except TypeError:

@@ -15,7 +15,7 @@ _loaded: CDLL | None = None
 
 
 def file() -> str:
-    """$FERRY_LIBRARY, else the library in this package, else the system's."""
+    """$FERRY_LIBRARY, or else the library in this package, or else the library of the system."""
     own = Path(__file__).with_name("lib") / _NAME
     return os.environ.get("FERRY_LIBRARY") or (str(own) if own.exists() else _NAME)
 

@@ -10,7 +10,7 @@ _MAX_STEPS: Final = 1 << 19  # a fraction of a second; parts of one array need a
 
 
 def overlap(source: View, destination: View) -> bool | None:
-    """None if finding out would take too long. Both views have elements, of the same size."""
+    """None if the search would take too long. Both views have elements of the same size."""
     first, end = source.span()
     to_first, to_end = destination.span()
     if end <= to_first or to_end <= first:

@@ -1,4 +1,4 @@
-"""Plans: copies between views as descriptors that are ready for the call. They know addresses, and keep no array."""
+"""Plans: copies between views as descriptors for the call. A plan contains addresses, and keeps no array alive."""
 from __future__ import annotations
 
 import ctypes

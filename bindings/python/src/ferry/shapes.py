@@ -1,4 +1,4 @@
-"""How a copy between two strided views becomes boxes: what one descriptor holds is one box."""
+"""Splits a copy between two strided views into boxes. One descriptor describes one box."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

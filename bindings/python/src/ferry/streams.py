@@ -29,7 +29,7 @@ def handle_of(stream: Any) -> int:
     if hasattr(kind, "__index__"):
         return whole(stream, "stream", 0, _MAX_HANDLE)
     is_stream = any("stream" in base.__name__.lower() for base in kind.__mro__)  # events and memory have handles too
-    for name in ("own_handle", "cuda_stream", "handle", "ptr"):  # ferry; PyTorch; Numba; CuPy
+    for name in ("own_handle", "cuda_stream", "handle", "ptr"):  # ferry, PyTorch, Numba, CuPy
         value = getattr(stream, name, None) if is_stream or name == "cuda_stream" else None
         if value is not None:
             _attributes[kind] = name
@@ -43,11 +43,11 @@ def handle_of(stream: Any) -> int:
         return whole(handle, "stream", 0, _MAX_HANDLE)
     if is_stream and hasattr(stream, "__int__"):  # cuda-python's CUstream
         return int(stream)
-    raise TypeError(f"{kind.__name__} is no stream")
+    raise TypeError(f"{kind.__name__} is not a stream")
 
 
 class _Object(Owner):
-    """What ends with the instance, or before."""
+    """An object that ends with the instance, or before."""
 
     def __init__(self, instance: Instance, handle: int | None, destroy: str) -> None:
         self._instance = instance
@@ -80,7 +80,7 @@ class _Object(Owner):
 
 def _event(event: Any) -> int:
     if not isinstance(event, Event):
-        raise TypeError(f"{type(event).__name__} is no event of ferry")
+        raise TypeError(f"{type(event).__name__} is not an event of ferry")
     return event.own_handle
 
 

@@ -29,8 +29,8 @@ def tight_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 class View(Owner):
-    """The place, shape and element type of an array that someone else owns. `strides` are bytes. `dtype` None: bytes of
-    any meaning. A view keeps the array alive. Copies of the same views cost least."""
+    """The address, shape and element type of an array that another object owns. `strides` are bytes. `dtype` None: bytes
+    of any meaning. A view keeps the array alive. Copies of the same views cost least."""
 
     __slots__ = ("address", "shape", "strides", "dtype", "itemsize", "device", "readonly", "owner", "key")
     dtype: str | None
@@ -102,7 +102,7 @@ class View(Owner):
 
 
 def memory(address: int, nbytes: int, device: int | None = None, owner: Any = None) -> View:
-    """A view of `nbytes` bytes at an address that the caller answers for; `device` None: the address decides."""
+    """A view of bytes at an address, which the caller must keep valid. `device` None: ferry looks up the device."""
     if type(address) is not int or type(nbytes) is not int or not 0 <= address <= address + nbytes <= _END:
         address = whole(address, "address", 0, _END)
         nbytes = whole(nbytes, "nbytes", 0, _END - address)
@@ -173,7 +173,7 @@ def _of_array(array: Any) -> View:
     # The memory of a NumPy scalar is a temporary array.
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(array, numpy.generic):
-        raise TypeError(f"{type(array).__name__} is no array but a scalar of NumPy: use numpy.asarray(scalar)")
+        raise TypeError(f"{type(array).__name__} is a scalar of NumPy, not an array: use numpy.asarray(scalar)")
     return _of_interface(array.__array_interface__, HOST, array)
 
 
@@ -228,7 +228,7 @@ def _capsule_of(array: Any) -> Any:
         except TypeError:  # a producer from before versions
             return array.__dlpack__(**stream)
     except (BufferError, RuntimeError) as why:  # most often because of the type of its elements
-        raise ArgumentError(f"{type(array).__name__} gives no DLPack: {why}", field="dtype") from None
+        raise ArgumentError(f"{type(array).__name__} has no DLPack: {why}", field="dtype") from None
 
 
 def _of_dlpack(array: Any) -> View:
@@ -354,7 +354,7 @@ def _of_other(array: Any) -> View:
     try:
         return _of_buffer(array)
     except (TypeError, BufferError) as why:
-        raise TypeError(f"{kind.__name__} is no array: it has no buffer, array interface or DLPack ({why})") from None
+        raise TypeError(f"{kind.__name__} is not an array: it has no buffer, array interface or DLPack ({why})") from None
 
 
 def view(array: Any) -> View:
