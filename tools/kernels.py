@@ -26,14 +26,29 @@ NATIVE = ["80", "90"]
 MARK = "ferry kernels"
 
 
+def device_code(text):
+    """Returns the lines that nvcc compiles, which are in the branch of __CUDACC__ of each condition."""
+    compiled, lines = [True], []
+    for line in text.splitlines():
+        if line.startswith("#if"):
+            compiled.append(compiled[-1] and "defined(__CUDACC__)" in line)
+        elif line.startswith("#else"):
+            compiled.append(not compiled.pop() and compiled[-1])
+        elif line.startswith("#endif"):
+            compiled.pop()
+        elif compiled[-1]:
+            lines.append(line)
+    return "\n".join(lines)
+
+
 def hash_of_sources():
-    """Returns a hash of the code that nvcc compiles, without comments, assertions and white space."""
+    """Returns a hash of the code that nvcc compiles, without comments, assertions, includes and white space."""
     codes = {}
 
     def read(file):
         if file not in codes:
-            text = file.read_text()
-            codes[file] = re.sub(r"//.*|/\*(?s:.*?)\*/|static_assert\([^;]*;|\s", "", text)
+            text = device_code(file.read_text())
+            codes[file] = re.sub(r"//.*|/\*(?s:.*?)\*/|static_assert\([^;]*;|#include.*|\s", "", text)
             for name in re.findall(r'^#include "(.*)"', text, flags=re.M):
                 read(SOURCE / name)
 
