@@ -2,7 +2,7 @@
 """Compiles the one-file library as a program would, checks its symbols and runs a program with it.
 
 compiled.py embedded|without-exceptions|shared CXX CC FERRY_CPP PROGRAM
-compiled.py --optimised LIBRARY    checks the symbols of a library that was made with optimisation
+compiled.py optimised LIBRARY CC FERRY_CPP PROGRAM    takes a library that was compiled with optimisation
 """
 import re
 import subprocess
@@ -62,6 +62,12 @@ def embedded(folder, options=(), expected=ARRIVED):
     check_program(folder, library, expected)
 
 
+def optimised(folder):
+    compare("the library", {name for _, name in nm("-g", cxx) if name.startswith("ferry_")}, declared)
+    compare("what the library exports", visible_in(cxx, lambda name: "ferry" not in name), set())
+    check_program(folder, cxx, ARRIVED)
+
+
 def without_exceptions(folder):
     embedded(folder, WITHOUT_EXCEPTIONS, "FERRY_ERROR_UNSUPPORTED")
     refused = run(*COMPILE, *WITHOUT_EXCEPTIONS, "-DFERRY_HAS_SOFTWARE_DRIVER=1", "-fsyntax-only", capture_output=True)
@@ -78,19 +84,17 @@ def shared(folder):
     must(sys.executable, str(TESTS / "abi" / "foreign.py"), str(library))
 
 
-if sys.argv[1] == "--optimised":
-    compare("what the library exports", visible_in(sys.argv[2], lambda name: "ferry" not in name), set())
-else:
-    build, cxx, cc, source, program = sys.argv[1:]
-    # Not optimised, which takes a third of the time. The suites of this folder run on an optimised library.
-    COMPILE = [cxx, "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-fPIC", "-c", source]
-    include = Path(source).resolve().parents[1]
-    header = code_of((include / "ferry/ferry.h").read_text())
-    declared = set(re.findall(r"\bFERRY_API\b[^;]*?\b(ferry_\w+)\s*\(", header))
-    print(f"{len(declared)} functions in the header")
-    with tempfile.TemporaryDirectory() as temporary:
-        {"embedded": embedded, "without-exceptions": without_exceptions, "shared": shared}[build](Path(temporary))
-    if not declared:
-        problems.append("no function found in the header")
+build, cxx, cc, source, program = sys.argv[1:]
+# Not optimised, which takes a third of the time. The suites of this folder run on an optimised library.
+COMPILE = [cxx, "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-fPIC", "-c", source]
+include = Path(source).resolve().parents[1]
+header = code_of((include / "ferry/ferry.h").read_text())
+declared = set(re.findall(r"\bFERRY_API\b[^;]*?\b(ferry_\w+)\s*\(", header))
+print(f"{len(declared)} functions in the header")
+with tempfile.TemporaryDirectory() as temporary:
+    {"embedded": embedded, "without-exceptions": without_exceptions, "shared": shared,
+     "optimised": optimised}[build](Path(temporary))
+if not declared:
+    problems.append("no function found in the header")
 print(*problems, sep="\n")
 sys.exit(1 if problems else 0)
