@@ -80,7 +80,7 @@ protected:
 TEST_F(broadcasts, every_device_gets_the_bytes_with_and_without_access) {
     for (const bool with_access : {false, true}) {
         if (with_access) enable_all();
-        for (const std::uint64_t size : {4 * megabyte, 23 * megabyte + 777}) {
+        for (const std::uint64_t size : {4 * megabyte, 11 * megabyte + 777}) {
             SCOPED_TRACE(testing::Message() << size << (with_access ? " with access" : " without"));
             const bytes sent = random_bytes(size, size + with_access);
             const pinned_memory pinned(size);

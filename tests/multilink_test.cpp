@@ -139,7 +139,7 @@ TEST_F(multilink, lines_arrive_whole_in_both_directions_by_launches_on_both_devi
 // Threads fill slots, and blocks of all devices empty them, or the other way round.
 TEST_F(multilink, pageable_memory_takes_all_links_too) {
     if (!counted->stages) GTEST_SKIP() << "nothing is staged";
-    for (const std::uint64_t size : {32 * megabyte, 70 * megabyte + 333}) {
+    for (const std::uint64_t size : {32 * megabyte, 41 * megabyte + 333}) {
         const bytes sent = random_bytes(size, size);
         bytes back(size + 64, std::byte{0x5a});
         const station device(context, size + 64);
@@ -184,7 +184,7 @@ TEST_F(multilink, launches_are_short_where_a_helper_has_a_watchdog) {
     if (!counted->stages) GTEST_SKIP() << "nothing is staged";
     static ferry_options inner;
     inner = driver.options();
-    const std::uint64_t size = 160 * megabyte;
+    const std::uint64_t size = 70 * megabyte;
     const bytes sent = random_bytes(size, 41);
     const station device(context, size);
     for (const bool is_watched : {false, true}) {
@@ -209,7 +209,7 @@ TEST_F(multilink, launches_are_short_where_a_helper_has_a_watchdog) {
             driver.reset_counts();
             const ferry_copy_desc copy = line(device.address(), at(sent), size, by_staging);
             ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, nullptr, nullptr));
-            EXPECT_EQ(driver.calls("cuLaunchKernel"), is_watched ? 6 : 2); // of 64 MiB at most, on two devices
+            EXPECT_EQ(driver.calls("cuLaunchKernel"), is_watched ? 4 : 2); // of 64 MiB at most, on two devices
         }
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(device.read() == sent);
@@ -247,14 +247,14 @@ TEST_F(multilink, copies_keep_their_place_on_the_stream) {
     const std::uint64_t size = 8 * megabyte;
     const pinned_memory host(size), back(size);
     const station device(context, size);
-    for (unsigned char value = 1; value <= 20; ++value) {
+    for (unsigned char value = 1; value <= 6; ++value) {
         device.fill(value, stream);
         ASSERT_OK(copy_async(at(host), device.address(), size, stream));
         device.fill(0xee, stream);
         ASSERT_OK(copy_async(device.address(), at(host), size, stream));
         ASSERT_OK(raw().cuMemcpyDtoHAsync(back.data(), device.address(), size, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
-        ASSERT_EQ(std::count(back.data(), back.data() + size, std::byte{value}), static_cast<std::ptrdiff_t>(size));
+        ASSERT_TRUE(back.copy() == bytes(size, std::byte{value}));
     }
 }
 
@@ -296,7 +296,7 @@ TEST_F(multilink, a_helper_that_does_not_start_delays_nothing_and_may_come_late)
             shut.hold(held[i].stream());
         for (std::uint64_t seed = 2; seed < 8; ++seed)
             copy_and_check(seed);
-        for (std::uint64_t seed = 1; seed < 4; ++seed) { // pageable memory
+        for (std::uint64_t seed = 1; seed < 3; ++seed) { // pageable memory
             const bytes sent = random_bytes(large, seed);
             ASSERT_OK(copy_async(staged.address(), at(sent), large, stream, by_staging));
             ASSERT_OK(raw().cuStreamSynchronize(stream));

@@ -720,7 +720,7 @@ TEST_F(staged, launches_are_short_where_the_device_has_a_watchdog) {
     EXPECT_TRUE(facts[0].has_watchdog);
     open(staged_options{});
     const test_stream stream;
-    constexpr std::uint64_t size = 200'000'000;
+    constexpr std::uint64_t size = 136'000'000;
     const mapped_memory from(size), back(size);
     for (std::uint64_t at = 0; at < size; at += 4096)
         from.data()[at] = static_cast<std::byte>(at / 4096);
