@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "support/captured_graph.h"
 #include "support/fault_driver.h"
@@ -460,6 +462,63 @@ TEST_F(batch, a_batch_with_a_copy_that_its_route_cannot_serve_copies_nothing_and
                     both.expect_untouched();
                     if (HasFailure()) return;
                 }
+    }
+}
+
+TEST_F(batch, a_failed_memory_query_reports_the_index_of_its_copy) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    constexpr std::uint64_t size = 64, count = 3;
+    const device_memory destinations[count] = {device_memory(size), device_memory(size), device_memory(size)};
+    const pinned_memory sources[count] = {pinned_memory(size), pinned_memory(size), pinned_memory(size)};
+    piece_batch pieces;
+    std::vector<ferry_copy_desc> copies(count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        pieces.add(destinations[i], at(sources[i].address), size);
+        copies[i].destination.address = destinations[i];
+        copies[i].source.address = at(sources[i].address);
+        copies[i].width = size;
+    }
+    ferry_error_info error = new_error();
+    ferry_prepared *prepared = nullptr;
+    const struct {
+        const char *name;
+        std::function<std::int32_t()> call;
+    } calls[] = {
+        {"ferry_copy_batch", [&] { return ferry_copy_batch(instance.get(), copies.data(), count, 0, &error); }},
+        {"ferry_copy_batch_async",
+         [&] { return ferry_copy_batch_async(instance.get(), copies.data(), count, 0, stream, &error); }},
+        {"ferry_copy_pieces", [&] { return pieces.copy(instance.get(), 0, &error); }},
+        {"ferry_copy_pieces_async", [&] { return pieces.copy_async(instance.get(), stream, 0, &error); }},
+        {"ferry_prepared_create",
+         [&] { return ferry_prepared_create(instance.get(), copies.data(), count, 0, stream, &prepared, &error); }},
+        {"ferry_prepared_create_pieces", [&] { return pieces.prepare(instance.get(), stream, 0, &prepared, &error); }},
+    };
+    for (const auto &each : calls) {
+        SCOPED_TRACE(each.name);
+        ASSERT_OK(each.call()); // loads kernels and allocates tables, which also queries memory
+        ASSERT_OK(ferry_prepared_destroy(std::exchange(prepared, nullptr)));
+        wait();
+        bool is_index_seen[count] = {};
+        bool has_failed = true;
+        for (int nth = 1; has_failed; ++nth) {
+            driver.reset_counts();
+            driver.fail("cuPointerGetAttributes", CUDA_ERROR_UNKNOWN, nth);
+            const std::int32_t status = each.call();
+            driver.heal();
+            has_failed = driver.injected() != 0;
+            ASSERT_OK(ferry_prepared_destroy(std::exchange(prepared, nullptr)));
+            EXPECT_EQ(error.status, status);
+            EXPECT_EQ(error.side, FERRY_SIDE_NONE);
+            ASSERT_LT(error.index, count);
+            if (!status) continue;
+            EXPECT_EQ(status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN) << describe(error);
+            is_index_seen[error.index] = true;
+        }
+        EXPECT_EQ(error.index, 0u) << "after a success";
+        wait();
+        for (std::uint64_t i = 0; i < count; ++i)
+            EXPECT_TRUE(is_index_seen[i]) << i;
     }
 }
 

@@ -265,7 +265,7 @@ typedef struct ferry_error_info {
     int32_t status; /* as returned */
     int32_t side;   /* FERRY_SIDE_* */
     int32_t field;  /* FERRY_FIELD_* */
-    uint64_t index; /* of the copy or piece, if the call takes many and side is not FERRY_SIDE_NONE; else 0 */
+    uint64_t index; /* of the failed copy or piece, if the call takes many and ferry knows which one failed; else 0 */
     uint64_t limit;
     uint64_t value;
 } ferry_error_info;
