@@ -1,7 +1,11 @@
 // Tests every copy and fill of the driver API against its form in ferry on equal memory: all bytes must come out the
 // same. docs/cuda-to-ferry.md has a row for each test, and tests/abi/cuda_table.py checks that rows and tests match.
 #include <functional>
+#include <optional>
+#include <ostream>
+#include <vector>
 
+#include "support/raw_objects.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -94,12 +98,13 @@ template <class Call> Call described(const job &at) {
 struct pairing {
     place_kind from, to;
 };
-constexpr pairing pairings_in_2d[] = {{pageable, device}, {device, pinned},   {device, device},
-                                      {pageable, pinned}, {pinned, array_2d}, {array_2d, pageable},
-                                      {device, array_2d}, {array_2d, device}, {array_2d, array_2d}};
-constexpr pairing pairings_in_3d[] = {{pageable, device}, {device, pinned},   {device, device},
-                                      {pageable, pinned}, {pinned, array_3d}, {array_3d, pageable},
-                                      {device, array_3d}, {array_3d, device}, {array_3d, array_3d}};
+using pairings = std::vector<pairing>;
+const pairings pairings_in_2d = {{pageable, device}, {device, pinned},   {device, device},
+                                 {pageable, pinned}, {pinned, array_2d}, {array_2d, pageable},
+                                 {device, array_2d}, {array_2d, device}, {array_2d, array_2d}};
+const pairings pairings_in_3d = {{pageable, device}, {device, pinned},   {device, device},
+                                 {pageable, pinned}, {pinned, array_3d}, {array_3d, pageable},
+                                 {device, array_3d}, {array_3d, device}, {array_3d, array_3d}};
 
 void *entry_point(const char *name, int version) {
     int driver_version = 0;
@@ -146,6 +151,21 @@ protected:
         expect_same(
             pair, line_picture, [&](const job &at) { return theirs(line_of(at)); }, ours);
     }
+    // Copies from device 1 to device 0, first without peer access, then with peer access if the devices have it.
+    template <class Theirs, class Ours>
+    void expect_same_between_devices(const pairing &pair, const picture &what, Theirs theirs, Ours ours) {
+        expect_same(pair, what, theirs, ours, 1);
+        for (const int device : {0, 1}) {
+            const std::int32_t status = ferry_peer_enable(basic.get(), device, 1 - device);
+            if (status == FERRY_ERROR_PEER_ACCESS || status == FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_NOT_SUPPORTED)
+                return;
+            ASSERT_OK(status);
+        }
+        SCOPED_TRACE("with peer access");
+        expect_same(pair, what, theirs, ours, 1);
+        for (const int device : {0, 1})
+            EXPECT_OK(ferry_peer_disable(basic.get(), device, 1 - device));
+    }
 
     // The same jobs in ferry's forms.
     static ferry_copy_desc describe(const job &at) {
@@ -169,33 +189,197 @@ protected:
         const ferry_copy_desc copy = describe(at);
         return ferry_copy_async(basic.get(), &copy, stream, nullptr, nullptr);
     }
-    using form = std::function<std::int32_t(const job &)>;
-    const form bytes = [this](const job &at) { return copy_bytes(at); };
-    const form bytes_async = [this](const job &at) { return copy_bytes_async(at, stream); };
-    const form descriptor = [this](const job &at) { return copy(at); };
-    const form descriptor_async = [this](const job &at) { return copy_async(at); };
 
     CUstream stream = nullptr;
-
-private:
 };
 
-// ---- One line between addresses -------------------------------------------------------------------------------
+// ---- One copy ---------------------------------------------------------------------------------------------------
 
-TEST_F(cuda_to_ferry, cuMemcpy_is_ferry_copy_bytes) {
-    for (const place_kind from : {pinned, device})
-        for (const place_kind to : {pinned, device})
-            expect_same_line(
-                {from, to}, [](const line &at) { return raw().cuMemcpy(at.to, at.from, at.size); }, bytes);
+// What a call of CUDA's gets.
+struct call_site : line {
+    const job &at;
+    CUstream stream;
+    CUcontext destination, source;
+};
+
+template <class Box> Box box_for(const call_site &site) {
+    Box box = described<Box>(site.at);
+    if constexpr (std::is_same_v<Box, CUDA_MEMCPY3D_PEER>)
+        box.srcContext = site.source, box.dstContext = site.destination;
+    return box;
+}
+template <class Box> CUresult call_with_box(CUresult(CUDAAPI *call)(const Box *), const call_site &site) {
+    const Box box = box_for<Box>(site);
+    return call(&box);
+}
+template <class Box> CUresult call_with_box(CUresult(CUDAAPI *call)(const Box *, CUstream), const call_site &site) {
+    const Box box = box_for<Box>(site);
+    return call(&box, site.stream);
+}
+// Calls the entry point of the driver with a description of the box.
+template <auto entry> CUresult box_copy(const call_site &site) { return call_with_box(raw().*entry, site); }
+
+enum class form { bytes, bytes_async, descriptor, descriptor_async };
+
+struct equal_calls {
+    const char *name; // begins with that of CUDA's call
+    pairings pairs;
+    const picture &what;
+    CUresult (*theirs)(const call_site &);
+    form ours;
+    bool between_devices = false;
+};
+void PrintTo(const equal_calls &row, std::ostream *out) { *out << row.name; }
+
+const equal_calls rows[] = {
+    {"cuMemcpy_is_ferry_copy_bytes",
+     {{pinned, pinned}, {pinned, device}, {device, pinned}, {device, device}},
+     line_picture,
+     [](const call_site &of) { return raw().cuMemcpy(of.to, of.from, of.size); },
+     form::bytes},
+    {"cuMemcpyAsync_is_ferry_copy_bytes_async",
+     {{pinned, pinned}, {pinned, device}, {device, pinned}, {device, device}},
+     line_picture,
+     [](const call_site &of) { return raw().cuMemcpyAsync(of.to, of.from, of.size, of.stream); },
+     form::bytes_async},
+    {"cuMemcpyHtoD_is_ferry_copy_bytes",
+     {{pageable, device}, {pinned, device}, {registered, device}},
+     line_picture,
+     [](const call_site &of) { return raw().cuMemcpyHtoD(of.to, of.host_from, of.size); },
+     form::bytes},
+    {"cuMemcpyHtoDAsync_is_ferry_copy_bytes_async",
+     {{pageable, device}, {pinned, device}, {registered, device}},
+     line_picture,
+     [](const call_site &of) { return raw().cuMemcpyHtoDAsync(of.to, of.host_from, of.size, of.stream); },
+     form::bytes_async},
+    {"cuMemcpyDtoH_is_ferry_copy_bytes",
+     {{device, pageable}, {device, pinned}, {device, registered}},
+     line_picture,
+     [](const call_site &of) { return raw().cuMemcpyDtoH(of.host_to, of.from, of.size); },
+     form::bytes},
+    {"cuMemcpyDtoHAsync_is_ferry_copy_bytes_async",
+     {{device, pageable}, {device, pinned}, {device, registered}},
+     line_picture,
+     [](const call_site &of) { return raw().cuMemcpyDtoHAsync(of.host_to, of.from, of.size, of.stream); },
+     form::bytes_async},
+    {"cuMemcpyDtoD_is_ferry_copy_bytes",
+     {{device, device}},
+     line_picture,
+     [](const call_site &of) { return raw().cuMemcpyDtoD(of.to, of.from, of.size); },
+     form::bytes},
+    {"cuMemcpyDtoDAsync_is_ferry_copy_bytes_async",
+     {{device, device}},
+     line_picture,
+     [](const call_site &of) { return raw().cuMemcpyDtoDAsync(of.to, of.from, of.size, of.stream); },
+     form::bytes_async},
+    {"cuMemcpyDtoA_is_a_copy_to_an_array_place",
+     {{device, array_1d}},
+     line_picture,
+     [](const call_site &of) { return raw().cuMemcpyDtoA(of.array_to, of.offset_to, of.from, of.size); },
+     form::descriptor},
+    {"cuMemcpyAtoD_is_a_copy_from_an_array_place",
+     {{array_1d, device}},
+     line_picture,
+     [](const call_site &of) { return raw().cuMemcpyAtoD(of.to, of.array_from, of.offset_from, of.size); },
+     form::descriptor},
+    {"cuMemcpyHtoA_is_a_copy_to_an_array_place",
+     {{pageable, array_1d}, {pinned, array_1d}},
+     line_picture,
+     [](const call_site &of) { return raw().cuMemcpyHtoA(of.array_to, of.offset_to, of.host_from, of.size); },
+     form::descriptor},
+    {"cuMemcpyHtoAAsync_is_a_copy_to_an_array_place",
+     {{pageable, array_1d}, {pinned, array_1d}},
+     line_picture,
+     [](const call_site &of) {
+         return raw().cuMemcpyHtoAAsync(of.array_to, of.offset_to, of.host_from, of.size, of.stream);
+     },
+     form::descriptor_async},
+    {"cuMemcpyAtoH_is_a_copy_from_an_array_place",
+     {{array_1d, pageable}, {array_1d, pinned}},
+     line_picture,
+     [](const call_site &of) { return raw().cuMemcpyAtoH(of.host_to, of.array_from, of.offset_from, of.size); },
+     form::descriptor},
+    {"cuMemcpyAtoHAsync_is_a_copy_from_an_array_place",
+     {{array_1d, pageable}, {array_1d, pinned}},
+     line_picture,
+     [](const call_site &of) {
+         return raw().cuMemcpyAtoHAsync(of.host_to, of.array_from, of.offset_from, of.size, of.stream);
+     },
+     form::descriptor_async},
+    {"cuMemcpyAtoA_is_a_copy_between_array_places",
+     {{array_1d, array_1d}},
+     line_picture,
+     [](const call_site &of) {
+         return raw().cuMemcpyAtoA(of.array_to, of.offset_to, of.array_from, of.offset_from, of.size);
+     },
+     form::descriptor},
+    {"cuMemcpy2D_is_ferry_copy", pairings_in_2d, image_picture, box_copy<&driver_table::cuMemcpy2D>, form::descriptor},
+    {"cuMemcpy2DUnaligned_is_ferry_copy", pairings_in_2d, odd_picture, box_copy<&driver_table::cuMemcpy2DUnaligned>,
+     form::descriptor},
+    {"cuMemcpy2DAsync_is_ferry_copy_async", pairings_in_2d, image_picture, box_copy<&driver_table::cuMemcpy2DAsync>,
+     form::descriptor_async},
+    {"cuMemcpy3D_is_ferry_copy", pairings_in_3d, volume_picture, box_copy<&driver_table::cuMemcpy3D>, form::descriptor},
+    {"cuMemcpy3DAsync_is_ferry_copy_async", pairings_in_3d, volume_picture, box_copy<&driver_table::cuMemcpy3DAsync>,
+     form::descriptor_async},
+    {"cuMemcpyPeer_is_ferry_copy_bytes",
+     {{device, device}},
+     line_picture,
+     [](const call_site &of) { return raw().cuMemcpyPeer(of.to, of.destination, of.from, of.source, of.size); },
+     form::bytes,
+     true},
+    {"cuMemcpyPeerAsync_is_ferry_copy_bytes_async",
+     {{device, device}},
+     line_picture,
+     [](const call_site &of) {
+         return raw().cuMemcpyPeerAsync(of.to, of.destination, of.from, of.source, of.size, of.stream);
+     },
+     form::bytes_async,
+     true},
+    {"cuMemcpy3DPeer_is_ferry_copy",
+     {{device, device}, {array_3d, array_3d}},
+     volume_picture,
+     box_copy<&driver_table::cuMemcpy3DPeer>,
+     form::descriptor,
+     true},
+    {"cuMemcpy3DPeerAsync_is_ferry_copy_async",
+     {{device, device}, {array_3d, array_3d}},
+     volume_picture,
+     box_copy<&driver_table::cuMemcpy3DPeerAsync>,
+     form::descriptor_async,
+     true},
+};
+
+class cuda_to_ferry_copies : public cuda_to_ferry, public testing::WithParamInterface<equal_calls> {};
+
+TEST_P(cuda_to_ferry_copies, copy_the_same_bytes) {
+    const equal_calls &row = GetParam();
+    if (row.between_devices && device_count() < 2) GTEST_SKIP() << "needs two devices";
+    std::optional<other_device> second;
+    if (row.between_devices) second.emplace();
+    const CUcontext source = second ? second->context : context;
+    const auto theirs = [&](const job &at) { return row.theirs({line_of(at), at, stream, context, source}); };
+    const auto ours = [&](const job &at) {
+        switch (row.ours) {
+        case form::bytes:
+            return copy_bytes(at);
+        case form::bytes_async:
+            return copy_bytes_async(at, stream);
+        case form::descriptor:
+            return copy(at);
+        case form::descriptor_async:
+            break;
+        }
+        return copy_async(at);
+    };
+    for (const pairing &pair : row.pairs)
+        if (row.between_devices)
+            expect_same_between_devices(pair, row.what, theirs, ours);
+        else
+            expect_same(pair, row.what, theirs, ours);
 }
 
-TEST_F(cuda_to_ferry, cuMemcpyAsync_is_ferry_copy_bytes_async) {
-    for (const place_kind from : {pinned, device})
-        for (const place_kind to : {pinned, device})
-            expect_same_line(
-                {from, to}, [&](const line &at) { return raw().cuMemcpyAsync(at.to, at.from, at.size, stream); },
-                bytes_async);
-}
+INSTANTIATE_TEST_SUITE_P(calls, cuda_to_ferry_copies, testing::ValuesIn(rows),
+                         [](const auto &row) { return std::string(row.param.name); });
 
 TEST_F(cuda_to_ferry, cuMemcpyAsync_ptsz_takes_the_per_thread_stream) {
     expect_same_line(
@@ -204,241 +388,6 @@ TEST_F(cuda_to_ferry, cuMemcpyAsync_ptsz_takes_the_per_thread_stream) {
         [&](const job &at) {
             return copy_bytes_async(at, reinterpret_cast<CUstream_st *>(std::uintptr_t{FERRY_STREAM_PER_THREAD}));
         });
-}
-
-TEST_F(cuda_to_ferry, cuMemcpyHtoD_is_ferry_copy_bytes) {
-    for (const place_kind from : {pageable, pinned, registered})
-        expect_same_line(
-            {from, device}, [](const line &at) { return raw().cuMemcpyHtoD(at.to, at.host_from, at.size); }, bytes);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpyHtoDAsync_is_ferry_copy_bytes_async) {
-    for (const place_kind from : {pageable, pinned, registered})
-        expect_same_line(
-            {from, device},
-            [&](const line &at) { return raw().cuMemcpyHtoDAsync(at.to, at.host_from, at.size, stream); }, bytes_async);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpyDtoH_is_ferry_copy_bytes) {
-    for (const place_kind to : {pageable, pinned, registered})
-        expect_same_line(
-            {device, to}, [](const line &at) { return raw().cuMemcpyDtoH(at.host_to, at.from, at.size); }, bytes);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpyDtoHAsync_is_ferry_copy_bytes_async) {
-    for (const place_kind to : {pageable, pinned, registered})
-        expect_same_line(
-            {device, to}, [&](const line &at) { return raw().cuMemcpyDtoHAsync(at.host_to, at.from, at.size, stream); },
-            bytes_async);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpyDtoD_is_ferry_copy_bytes) {
-    expect_same_line(
-        {device, device}, [](const line &at) { return raw().cuMemcpyDtoD(at.to, at.from, at.size); }, bytes);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpyDtoDAsync_is_ferry_copy_bytes_async) {
-    expect_same_line(
-        {device, device}, [&](const line &at) { return raw().cuMemcpyDtoDAsync(at.to, at.from, at.size, stream); },
-        bytes_async);
-}
-
-// ---- One line from or to an array -------------------------------------------------------------------------------
-
-TEST_F(cuda_to_ferry, cuMemcpyDtoA_is_a_copy_to_an_array_place) {
-    expect_same_line(
-        {device, array_1d},
-        [](const line &at) { return raw().cuMemcpyDtoA(at.array_to, at.offset_to, at.from, at.size); }, descriptor);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpyAtoD_is_a_copy_from_an_array_place) {
-    expect_same_line(
-        {array_1d, device},
-        [](const line &at) { return raw().cuMemcpyAtoD(at.to, at.array_from, at.offset_from, at.size); }, descriptor);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpyHtoA_is_a_copy_to_an_array_place) {
-    for (const place_kind from : {pageable, pinned})
-        expect_same_line(
-            {from, array_1d},
-            [](const line &at) { return raw().cuMemcpyHtoA(at.array_to, at.offset_to, at.host_from, at.size); },
-            descriptor);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpyHtoAAsync_is_a_copy_to_an_array_place) {
-    for (const place_kind from : {pageable, pinned})
-        expect_same_line(
-            {from, array_1d},
-            [&](const line &at) {
-                return raw().cuMemcpyHtoAAsync(at.array_to, at.offset_to, at.host_from, at.size, stream);
-            },
-            descriptor_async);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpyAtoH_is_a_copy_from_an_array_place) {
-    for (const place_kind to : {pageable, pinned})
-        expect_same_line(
-            {array_1d, to},
-            [](const line &at) { return raw().cuMemcpyAtoH(at.host_to, at.array_from, at.offset_from, at.size); },
-            descriptor);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpyAtoHAsync_is_a_copy_from_an_array_place) {
-    for (const place_kind to : {pageable, pinned})
-        expect_same_line(
-            {array_1d, to},
-            [&](const line &at) {
-                return raw().cuMemcpyAtoHAsync(at.host_to, at.array_from, at.offset_from, at.size, stream);
-            },
-            descriptor_async);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpyAtoA_is_a_copy_between_array_places) {
-    expect_same_line(
-        {array_1d, array_1d},
-        [](const line &at) {
-            return raw().cuMemcpyAtoA(at.array_to, at.offset_to, at.array_from, at.offset_from, at.size);
-        },
-        descriptor);
-}
-
-// ---- Boxes ------------------------------------------------------------------------------------------------------
-
-TEST_F(cuda_to_ferry, cuMemcpy2D_is_ferry_copy) {
-    for (const pairing &pair : pairings_in_2d)
-        expect_same(
-            pair, image_picture,
-            [](const job &at) {
-                const auto call = described<CUDA_MEMCPY2D>(at);
-                return raw().cuMemcpy2D(&call);
-            },
-            descriptor);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpy2DUnaligned_is_ferry_copy) {
-    for (const pairing &pair : pairings_in_2d)
-        expect_same(
-            pair, odd_picture,
-            [](const job &at) {
-                const auto call = described<CUDA_MEMCPY2D>(at);
-                return raw().cuMemcpy2DUnaligned(&call);
-            },
-            descriptor);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpy2DAsync_is_ferry_copy_async) {
-    for (const pairing &pair : pairings_in_2d)
-        expect_same(
-            pair, image_picture,
-            [&](const job &at) {
-                const auto call = described<CUDA_MEMCPY2D>(at);
-                return raw().cuMemcpy2DAsync(&call, stream);
-            },
-            descriptor_async);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpy3D_is_ferry_copy) {
-    for (const pairing &pair : pairings_in_3d)
-        expect_same(
-            pair, volume_picture,
-            [](const job &at) {
-                const auto call = described<CUDA_MEMCPY3D>(at);
-                return raw().cuMemcpy3D(&call);
-            },
-            descriptor);
-}
-
-TEST_F(cuda_to_ferry, cuMemcpy3DAsync_is_ferry_copy_async) {
-    for (const pairing &pair : pairings_in_3d)
-        expect_same(
-            pair, volume_picture,
-            [&](const job &at) {
-                const auto call = described<CUDA_MEMCPY3D>(at);
-                return raw().cuMemcpy3DAsync(&call, stream);
-            },
-            descriptor_async);
-}
-
-// ---- Two devices ------------------------------------------------------------------------------------------------
-
-class cuda_to_ferry_peers : public cuda_to_ferry {
-protected:
-    void SetUp() override {
-        if (device_count() < 2) GTEST_SKIP() << "needs two devices";
-        cuda_to_ferry::SetUp();
-        ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&far, 1));
-    }
-    void TearDown() override {
-        if (device_count() < 2) return;
-        EXPECT_OK(raw().cuDevicePrimaryCtxRelease(1));
-        cuda_to_ferry::TearDown();
-    }
-
-    // Copies from device 1 to device 0, first without peer access, then with peer access if the devices have it.
-    template <class Theirs>
-    void expect_same_between(place_kind kind, const picture &what, Theirs theirs, const form &ours) {
-        expect_same({kind, kind}, what, theirs, ours, 1);
-        for (const int device : {0, 1}) {
-            const std::int32_t status = ferry_peer_enable(basic.get(), device, 1 - device);
-            if (status == FERRY_ERROR_PEER_ACCESS || status == FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_NOT_SUPPORTED)
-                return;
-            ASSERT_OK(status);
-        }
-        SCOPED_TRACE("with peer access");
-        expect_same({kind, kind}, what, theirs, ours, 1);
-        for (const int device : {0, 1})
-            EXPECT_OK(ferry_peer_disable(basic.get(), device, 1 - device));
-    }
-    CUDA_MEMCPY3D_PEER described_peer(const job &at) const {
-        auto call = described<CUDA_MEMCPY3D_PEER>(at);
-        call.srcContext = far;
-        call.dstContext = context;
-        return call;
-    }
-
-    CUcontext far = nullptr;
-};
-
-TEST_F(cuda_to_ferry_peers, cuMemcpyPeer_is_ferry_copy_bytes) {
-    expect_same_between(
-        device, line_picture,
-        [&](const job &job) {
-            const line at = line_of(job);
-            return raw().cuMemcpyPeer(at.to, context, at.from, far, at.size);
-        },
-        bytes);
-}
-
-TEST_F(cuda_to_ferry_peers, cuMemcpyPeerAsync_is_ferry_copy_bytes_async) {
-    expect_same_between(
-        device, line_picture,
-        [&](const job &job) {
-            const line at = line_of(job);
-            return raw().cuMemcpyPeerAsync(at.to, context, at.from, far, at.size, stream);
-        },
-        bytes_async);
-}
-
-TEST_F(cuda_to_ferry_peers, cuMemcpy3DPeer_is_ferry_copy) {
-    for (const place_kind kind : {device, array_3d})
-        expect_same_between(
-            kind, volume_picture,
-            [&](const job &at) {
-                const CUDA_MEMCPY3D_PEER call = described_peer(at);
-                return raw().cuMemcpy3DPeer(&call);
-            },
-            descriptor);
-}
-
-TEST_F(cuda_to_ferry_peers, cuMemcpy3DPeerAsync_is_ferry_copy_async) {
-    for (const place_kind kind : {device, array_3d})
-        expect_same_between(
-            kind, volume_picture,
-            [&](const job &at) {
-                const CUDA_MEMCPY3D_PEER call = described_peer(at);
-                return raw().cuMemcpy3DPeerAsync(&call, stream);
-            },
-            descriptor_async);
 }
 
 // ---- Many copies in one call ------------------------------------------------------------------------------------
@@ -651,23 +600,76 @@ protected:
         return capture([&] { return fill_async(at); });
     }
 
+    // What the node does: CUDA_MEMCPY3D copies, CUDA_MEMSET_NODE_PARAMS fills.
+    template <class Node> static Node described_node(const job &at) {
+        if constexpr (std::is_same_v<Node, CUDA_MEMCPY3D>)
+            return described<Node>(at);
+        else
+            return described_fill(at);
+    }
+    template <class Node> CUgraph capture_node(const job &at) {
+        if constexpr (std::is_same_v<Node, CUDA_MEMCPY3D>)
+            return capture_copy(at);
+        else
+            return capture_fill(at);
+    }
+    template <class Node>
+    using add_node = CUresult(CUDAAPI *)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const Node *, CUcontext);
+    template <class Node>
+    CUgraph build(PFN_cuGraphCreate_v10000 create, add_node<Node> add, const Node &what, CUgraphNode &node) {
+        return build(
+            create, [&](CUgraphNode *made, CUgraph graph) { return add(made, graph, nullptr, 0, &what, context); },
+            node);
+    }
+
+    template <class Node>
+    void expect_same_node(const picture &shape, PFN_cuGraphCreate_v10000 create, add_node<Node> add) {
+        expect_same(
+            pair, shape,
+            [&](const job &at) {
+                CUgraphNode node = nullptr;
+                return launch(build(create, add, described_node<Node>(at), node));
+            },
+            [&](const job &at) { return launch(capture_node<Node>(at)); });
+    }
+    template <class Node>
+    void expect_same_after_set(PFN_cuGraphCreate_v10000 create, add_node<Node> add,
+                               CUresult(CUDAAPI *set)(CUgraphNode, const Node *)) {
+        expect_same(
+            pair, line_picture,
+            [&](const job &at) {
+                const Node after = described_node<Node>(at);
+                CUgraphNode node = nullptr;
+                const CUgraph graph = build(create, add, described_node<Node>(decoy(at)), node);
+                EXPECT_OK(set(node, &after));
+                return launch(graph);
+            },
+            [&](const job &at) { return launch(capture_node<Node>(at)); });
+    }
+    template <class Node>
+    void expect_same_after_update(PFN_cuGraphCreate_v10000 create, add_node<Node> add,
+                                  CUresult(CUDAAPI *set)(CUgraphExec, CUgraphNode, const Node *, CUcontext),
+                                  PFN_cuGraphExecUpdate_v12000 update) {
+        expect_same(
+            pair, line_picture,
+            [&](const job &at) {
+                const Node after = described_node<Node>(at);
+                CUgraphNode node = nullptr;
+                return launch(build(create, add, described_node<Node>(decoy(at)), node),
+                              [&](CUgraphExec executable) { return set(executable, node, &after, context); });
+            },
+            [&](const job &at) {
+                return launch_updated(update, capture_node<Node>(decoy(at)), capture_node<Node>(at));
+            });
+    }
+
     static constexpr pairing pair = {device, device};
 };
 
 TEST_F(cuda_to_ferry_graphs, cuGraphAddMemcpyNode_is_a_captured_ferry_copy_async) {
     FERRY_NEED(cuGraphCreate, 10000);
     FERRY_NEED(cuGraphAddMemcpyNode, 10000);
-    expect_same(
-        pair, volume_picture,
-        [&](const job &at) {
-            const auto call = described<CUDA_MEMCPY3D>(at);
-            const auto add = [&](CUgraphNode *made, CUgraph graph) {
-                return cuGraphAddMemcpyNode(made, graph, nullptr, 0, &call, context);
-            };
-            CUgraphNode node = nullptr;
-            return launch(build(cuGraphCreate, add, node));
-        },
-        [&](const job &at) { return launch(capture_copy(at)); });
+    expect_same_node(volume_picture, cuGraphCreate, cuGraphAddMemcpyNode);
 }
 
 TEST_F(cuda_to_ferry_graphs, cuGraphMemcpyNodeGetParams_reads_what_ferry_captured) {
@@ -690,19 +692,7 @@ TEST_F(cuda_to_ferry_graphs, cuGraphMemcpyNodeSetParams_is_a_capture_anew) {
     FERRY_NEED(cuGraphCreate, 10000);
     FERRY_NEED(cuGraphAddMemcpyNode, 10000);
     FERRY_NEED(cuGraphMemcpyNodeSetParams, 10000);
-    expect_same(
-        pair, line_picture,
-        [&](const job &at) {
-            const auto before = described<CUDA_MEMCPY3D>(decoy(at)), after = described<CUDA_MEMCPY3D>(at);
-            const auto add = [&](CUgraphNode *made, CUgraph graph) {
-                return cuGraphAddMemcpyNode(made, graph, nullptr, 0, &before, context);
-            };
-            CUgraphNode node = nullptr;
-            const CUgraph graph = build(cuGraphCreate, add, node);
-            EXPECT_OK(cuGraphMemcpyNodeSetParams(node, &after));
-            return launch(graph);
-        },
-        [&](const job &at) { return launch(capture_copy(at)); });
+    expect_same_after_set(cuGraphCreate, cuGraphAddMemcpyNode, cuGraphMemcpyNodeSetParams);
 }
 
 TEST_F(cuda_to_ferry_graphs, cuGraphExecMemcpyNodeSetParams_is_an_update_from_a_capture) {
@@ -710,35 +700,13 @@ TEST_F(cuda_to_ferry_graphs, cuGraphExecMemcpyNodeSetParams_is_an_update_from_a_
     FERRY_NEED(cuGraphAddMemcpyNode, 10000);
     FERRY_NEED(cuGraphExecMemcpyNodeSetParams, 10020);
     FERRY_NEED(cuGraphExecUpdate, 12000);
-    expect_same(
-        pair, line_picture,
-        [&](const job &at) {
-            const auto before = described<CUDA_MEMCPY3D>(decoy(at)), after = described<CUDA_MEMCPY3D>(at);
-            const auto add = [&](CUgraphNode *made, CUgraph graph) {
-                return cuGraphAddMemcpyNode(made, graph, nullptr, 0, &before, context);
-            };
-            CUgraphNode node = nullptr;
-            return launch(build(cuGraphCreate, add, node), [&](CUgraphExec executable) {
-                return cuGraphExecMemcpyNodeSetParams(executable, node, &after, context);
-            });
-        },
-        [&](const job &at) { return launch_updated(cuGraphExecUpdate, capture_copy(decoy(at)), capture_copy(at)); });
+    expect_same_after_update(cuGraphCreate, cuGraphAddMemcpyNode, cuGraphExecMemcpyNodeSetParams, cuGraphExecUpdate);
 }
 
 TEST_F(cuda_to_ferry_graphs, cuGraphAddMemsetNode_is_a_captured_ferry_fill_async) {
     FERRY_NEED(cuGraphCreate, 10000);
     FERRY_NEED(cuGraphAddMemsetNode, 10000);
-    expect_same(
-        pair, line_picture,
-        [&](const job &at) {
-            const CUDA_MEMSET_NODE_PARAMS what = described_fill(at);
-            const auto add = [&](CUgraphNode *made, CUgraph graph) {
-                return cuGraphAddMemsetNode(made, graph, nullptr, 0, &what, context);
-            };
-            CUgraphNode node = nullptr;
-            return launch(build(cuGraphCreate, add, node));
-        },
-        [&](const job &at) { return launch(capture_fill(at)); });
+    expect_same_node(line_picture, cuGraphCreate, cuGraphAddMemsetNode);
 }
 
 TEST_F(cuda_to_ferry_graphs, cuGraphMemsetNodeGetParams_reads_what_ferry_captured) {
@@ -765,19 +733,7 @@ TEST_F(cuda_to_ferry_graphs, cuGraphMemsetNodeSetParams_is_a_capture_anew) {
     FERRY_NEED(cuGraphCreate, 10000);
     FERRY_NEED(cuGraphAddMemsetNode, 10000);
     FERRY_NEED(cuGraphMemsetNodeSetParams, 10000);
-    expect_same(
-        pair, line_picture,
-        [&](const job &at) {
-            const CUDA_MEMSET_NODE_PARAMS before = described_fill(decoy(at)), after = described_fill(at);
-            const auto add = [&](CUgraphNode *made, CUgraph graph) {
-                return cuGraphAddMemsetNode(made, graph, nullptr, 0, &before, context);
-            };
-            CUgraphNode node = nullptr;
-            const CUgraph graph = build(cuGraphCreate, add, node);
-            EXPECT_OK(cuGraphMemsetNodeSetParams(node, &after));
-            return launch(graph);
-        },
-        [&](const job &at) { return launch(capture_fill(at)); });
+    expect_same_after_set(cuGraphCreate, cuGraphAddMemsetNode, cuGraphMemsetNodeSetParams);
 }
 
 TEST_F(cuda_to_ferry_graphs, cuGraphExecMemsetNodeSetParams_is_an_update_from_a_capture) {
@@ -785,19 +741,7 @@ TEST_F(cuda_to_ferry_graphs, cuGraphExecMemsetNodeSetParams_is_an_update_from_a_
     FERRY_NEED(cuGraphAddMemsetNode, 10000);
     FERRY_NEED(cuGraphExecMemsetNodeSetParams, 10020);
     FERRY_NEED(cuGraphExecUpdate, 12000);
-    expect_same(
-        pair, line_picture,
-        [&](const job &at) {
-            const CUDA_MEMSET_NODE_PARAMS before = described_fill(decoy(at)), after = described_fill(at);
-            const auto add = [&](CUgraphNode *made, CUgraph graph) {
-                return cuGraphAddMemsetNode(made, graph, nullptr, 0, &before, context);
-            };
-            CUgraphNode node = nullptr;
-            return launch(build(cuGraphCreate, add, node), [&](CUgraphExec executable) {
-                return cuGraphExecMemsetNodeSetParams(executable, node, &after, context);
-            });
-        },
-        [&](const job &at) { return launch_updated(cuGraphExecUpdate, capture_fill(decoy(at)), capture_fill(at)); });
+    expect_same_after_update(cuGraphCreate, cuGraphAddMemsetNode, cuGraphExecMemsetNodeSetParams, cuGraphExecUpdate);
 }
 
 } // namespace

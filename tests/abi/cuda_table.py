@@ -5,7 +5,7 @@ has a test.
 cuda_table.py DOCUMENT FERRY_H TOOLKIT_INCLUDE TEST_SOURCE...
 
 A row is a line of a table whose first cell begins with a function's name in backticks and whose last one is its test,
-whose name begins with that function's.
+whose name begins with that function's. A test may itself be a row of a table: {"cuMemcpy_is_ferry_copy_bytes", …}.
 """
 import re
 import sys
@@ -40,7 +40,8 @@ def main(document, ferry_header, include, *sources):
     text = Path(document).read_text()
     rows = list(rows_of(text))
     code = {Path(source): Path(source).read_text() for source in sources}
-    tests = [name for text in code.values() for name in re.findall(r"\bTEST(?:_F)?\(\w+,\s*(\w+)\)", text)]
+    named_test = re.compile(r'\bTEST(?:_F)?\(\w+,\s*(\w+)\)|^ *\{"(cu\w+)"', re.M)
+    tests = [test or row for text in code.values() for test, row in named_test.findall(text)]
 
     with_row = {VARIANT.sub("", function) for function, _ in rows}
     for function, test in rows:
