@@ -12,6 +12,7 @@
 #include "support/counted_test.h"
 #include "support/dying_context.h"
 #include "support/gate.h"
+#include "support/piece_batch.h"
 #include "support/program_threads.h"
 #include "support/raw_objects.h"
 #include "support/station.h"
@@ -25,6 +26,14 @@ constexpr std::uint64_t megabyte = 1 << 20;
 
 std::uint64_t at(const pinned_memory &memory) { return reinterpret_cast<std::uintptr_t>(memory.address); }
 std::uint64_t at(const bytes &memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); }
+
+// Pinned memory that holds `sent`.
+struct pinned_bytes : pinned_memory {
+    pinned_bytes(std::uint64_t size, std::uint64_t seed) : pinned_memory(size), sent(random_bytes(size, seed)) {
+        std::memcpy(address, sent.data(), size);
+    }
+    const bytes sent;
+};
 
 class broadcasts : public counted_test {
 protected:
@@ -58,15 +67,15 @@ protected:
             stations.emplace_back(context, size).write(bytes(size, std::byte{0x11}));
         return stations;
     }
-    std::int32_t copy_pieces(const std::vector<std::uint64_t> &to, const std::vector<std::uint64_t> &from,
-                             const std::vector<std::uint64_t> &sizes, CUstream on, ferry_error_info *error = nullptr) {
-        return ferry_copy_pieces_async(counted.get(), to.data(), from.data(), sizes.data(), to.size(), 0, on, error);
+    // One piece to each device from number `first` on.
+    piece_batch pieces_to_all(std::uint64_t from, std::uint64_t size, std::size_t first = 0) const {
+        piece_batch pieces;
+        for (std::size_t i = first; i < stations.size(); ++i)
+            pieces.add(stations[i].address(), from, size);
+        return pieces;
     }
     std::int32_t broadcast(std::uint64_t from, std::uint64_t size, CUstream on, std::size_t first = 0) {
-        std::vector<std::uint64_t> to;
-        for (std::size_t i = first; i < stations.size(); ++i)
-            to.push_back(stations[i].address());
-        return copy_pieces(to, std::vector(to.size(), from), std::vector(to.size(), size), on);
+        return pieces_to_all(from, size, first).copy_async(counted.get(), on);
     }
     void expect_on_all(const bytes &sent, std::size_t first = 0) {
         for (std::size_t i = first; i < stations.size(); ++i)
@@ -82,9 +91,8 @@ TEST_F(broadcasts, every_device_gets_the_bytes_with_and_without_access) {
         if (with_access) enable_all();
         for (const std::uint64_t size : {4 * megabyte, 11 * megabyte + 777}) {
             SCOPED_TRACE(testing::Message() << size << (with_access ? " with access" : " without"));
-            const bytes sent = random_bytes(size, size + with_access);
-            const pinned_memory pinned(size);
-            std::memcpy(pinned.address, sent.data(), size);
+            const pinned_bytes pinned(size, size + with_access);
+            const bytes &sent = pinned.sent;
             on_all_devices(size);
             ASSERT_OK(broadcast(at(pinned), size, stream));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -118,9 +126,8 @@ TEST_F(broadcasts, large_pageable_memory_arrives) {
 // So kernels that fill the devices, and may wait for the bytes, are in nobody's way.
 TEST_F(broadcasts, pinned_memory_and_memory_of_a_device_arrive_without_any_kernel) {
     const std::uint64_t size = 12 * megabyte;
-    const pinned_memory pinned(size);
-    const bytes sent = random_bytes(size, 37);
-    std::memcpy(pinned.address, sent.data(), size);
+    const pinned_bytes pinned(size, 37);
+    const bytes &sent = pinned.sent;
     enable_all();
     for (const bool is_from_device : {false, true}) {
         on_all_devices(size);
@@ -137,9 +144,8 @@ TEST_F(broadcasts, pinned_memory_and_memory_of_a_device_arrive_without_any_kerne
 TEST_F(broadcasts, synchronous_batches_are_complete_on_return) {
     enable_all();
     const std::uint64_t size = 9 * megabyte;
-    const pinned_memory pinned(size);
-    const bytes sent = random_bytes(size, 3);
-    std::memcpy(pinned.address, sent.data(), size);
+    const pinned_bytes pinned(size, 3);
+    const bytes &sent = pinned.sent;
     on_all_devices(size);
     std::vector<ferry_copy_desc> copies;
     for (const station &one : stations) {
@@ -172,17 +178,15 @@ TEST_F(broadcasts, other_copies_of_the_batch_are_made_too_in_any_order) {
     const std::uint64_t size = 5 * megabyte;
     const bytes first = random_bytes(size, 1), second = random_bytes(size, 2), small = random_bytes(4096, 3);
     on_all_devices(2 * size + 4096 + 64);
-    std::vector<std::uint64_t> to, from, sizes;
+    piece_batch pieces;
     for (const station &one : stations) {
-        to.insert(to.end(), {one.address(), one.address() + size, one.address() + 2 * size + 64});
-        from.insert(from.end(), {at(first), at(second), at(small)});
-        sizes.insert(sizes.end(), {size, size, 4096});
+        pieces.add(one.address(), at(first), size);
+        pieces.add(one.address() + size, at(second), size);
+        pieces.add(one.address() + 2 * size + 64, at(small), 4096);
     }
     bytes back(100);
-    to.push_back(at(back));
-    from.push_back(at(first) + 1000);
-    sizes.push_back(back.size());
-    ASSERT_OK(copy_pieces(to, from, sizes, stream));
+    pieces.add(at(back), at(first) + 1000, back.size());
+    ASSERT_OK(pieces.copy_async(counted.get(), stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     for (const station &one : stations) {
         const bytes found = one.read();
@@ -201,63 +205,48 @@ TEST_F(broadcasts, a_device_twice_among_the_destinations_gets_both) {
     const bytes sent = random_bytes(size, 8);
     on_all_devices(size);
     const station again(context, size);
-    std::vector<std::uint64_t> to = {again.address()};
+    piece_batch pieces = {{again.address()}, {at(sent)}, {size}};
     for (const station &one : stations)
-        to.push_back(one.address());
-    ASSERT_OK(copy_pieces(to, std::vector(to.size(), at(sent)), std::vector(to.size(), size), stream));
+        pieces.add(one.address(), at(sent), size);
+    ASSERT_OK(pieces.copy_async(counted.get(), stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     expect_on_all(sent);
     EXPECT_TRUE(again.read() == sent);
 }
 
-TEST_F(broadcasts, an_error_names_the_copy_and_nothing_is_enqueued) {
+TEST_F(broadcasts, a_refused_batch_names_the_copy_and_enqueues_nothing) {
     enable_all();
     const std::uint64_t size = 4 * megabyte;
     const bytes sent = random_bytes(size, 8);
-    on_all_devices(size);
-    std::vector<std::uint64_t> to, from, sizes;
-    for (const station &one : stations) {
-        to.push_back(one.address());
-        from.push_back(at(sent));
-        sizes.push_back(size);
+    const struct {
+        const char *what;
+        std::int32_t status;
+        std::uint64_t room; // on each device
+        void (*spoil)(piece_batch &);
+    } cases[] = {
+        {"past the end of its memory, and of another size than the others", FERRY_ERROR_OUT_OF_BOUNDS, size,
+         [](piece_batch &pieces) { ++pieces.sizes.back(); }},
+        {"overlaps another destination", FERRY_ERROR_OVERLAP, 2 * size,
+         [](piece_batch &pieces) { pieces.add(pieces.to[1] + pieces.sizes[1] - 1, pieces.from[1], pieces.sizes[1]); }},
+    };
+    for (const auto &one : cases) {
+        SCOPED_TRACE(one.what);
+        on_all_devices(one.room);
+        piece_batch pieces = pieces_to_all(at(sent), size);
+        one.spoil(pieces);
+        ferry_error_info error = new_error();
+        EXPECT_EQ(pieces.copy_async(counted.get(), stream, FERRY_BATCH_CHECK_OVERLAP, &error), one.status);
+        EXPECT_EQ(error.index, pieces.to.size() - 1);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        expect_on_all(bytes(one.room, std::byte{0x11}));
     }
-    sizes.back() = size + 1; // past the end of its memory, and of another size than the others
-    ferry_error_info error = new_error();
-    EXPECT_EQ(copy_pieces(to, from, sizes, stream, &error), FERRY_ERROR_OUT_OF_BOUNDS);
-    EXPECT_EQ(error.index, to.size() - 1);
-    ASSERT_OK(raw().cuStreamSynchronize(stream));
-    expect_on_all(bytes(size, std::byte{0x11}));
-}
-
-TEST_F(broadcasts, destinations_that_overlap_are_refused_and_nothing_is_enqueued) {
-    enable_all();
-    const std::uint64_t size = 4 * megabyte;
-    const bytes sent = random_bytes(size, 18);
-    on_all_devices(2 * size);
-    std::vector<std::uint64_t> to, from, sizes;
-    for (const station &one : stations) {
-        to.push_back(one.address());
-        from.push_back(at(sent));
-        sizes.push_back(size);
-    }
-    to.push_back(stations[1].address() + size - 1);
-    from.push_back(at(sent));
-    sizes.push_back(size);
-    ferry_error_info error = new_error();
-    EXPECT_EQ(ferry_copy_pieces_async(counted.get(), to.data(), from.data(), sizes.data(), to.size(),
-                                      FERRY_BATCH_CHECK_OVERLAP, stream, &error),
-              FERRY_ERROR_OVERLAP);
-    EXPECT_TRUE(error.index == to.size() - 1 || error.index == 1) << error.index;
-    ASSERT_OK(raw().cuStreamSynchronize(stream));
-    expect_on_all(bytes(2 * size, std::byte{0x11}));
 }
 
 TEST_F(broadcasts, frees_in_other_threads_stop_no_copy) {
     enable_all();
     const std::uint64_t size = 12 * megabyte;
-    const pinned_memory pinned(size);
-    const bytes sent = random_bytes(size, 19);
-    std::memcpy(pinned.address, sent.data(), size);
+    const pinned_bytes pinned(size, 19);
+    const bytes &sent = pinned.sent;
     for (int device = 0; device < device_count(); ++device) // loads kernels, which waits for the work that runs
         ferry_staging_prepare(counted.get(), device);
     for (const CUcontext of_free : {contexts.front(), contexts.back()})
@@ -280,9 +269,8 @@ TEST_F(broadcasts, frees_in_other_threads_stop_no_copy) {
 TEST_F(broadcasts, later_ones_make_nothing_wait_for_nothing_and_leave_the_context) {
     enable_all();
     const std::uint64_t size = 12 * megabyte;
-    const pinned_memory pinned(size);
-    const bytes sent = random_bytes(size, 20);
-    std::memcpy(pinned.address, sent.data(), size);
+    const pinned_bytes pinned(size, 20);
+    const bytes &sent = pinned.sent;
     on_all_devices(size);
     CUcontext before = nullptr;
     ASSERT_OK(raw().cuCtxGetCurrent(&before));
@@ -352,15 +340,14 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other) {
     for (const bool is_held : {false, true}) {
         own.hold(is_held);
         on_all_devices(size);
-        std::vector<std::uint64_t> to, from(stations.size(), at(sent)), sizes(stations.size(), size);
-        for (const station &one : stations)
-            to.push_back(one.address());
-        ASSERT_OK(ferry_copy_pieces(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, nullptr));
+        const piece_batch pieces = pieces_to_all(at(sent), size);
+        ASSERT_OK(pieces.copy(instance.get()));
         expect_on_all(sent);
         // One pageable piece beside another kind
         on_all_devices(size);
         const std::uint64_t parts = size / 2;
-        const std::uint64_t ends[] = {to[0], to[0] + parts}, starts[] = {at(sent), at(pinned)}, each[] = {parts, parts};
+        const std::uint64_t ends[] = {pieces.to[0], pieces.to[0] + parts}, starts[] = {at(sent), at(pinned)},
+                            each[] = {parts, parts};
         std::memcpy(pinned.address, sent.data() + parts, parts);
         ASSERT_OK(ferry_copy_pieces(instance.get(), ends, starts, each, 2, 0, nullptr));
         EXPECT_TRUE(stations[0].read() == sent);
@@ -389,9 +376,8 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other) {
 TEST_F(broadcasts, held_streams_that_use_up_all_lanes_are_served_one_by_one) {
     enable_all();
     const std::uint64_t size = 4 * megabyte;
-    const pinned_memory pinned(size);
-    const bytes sent = random_bytes(size, 12);
-    std::memcpy(pinned.address, sent.data(), size);
+    const pinned_bytes pinned(size, 12);
+    const bytes &sent = pinned.sent;
     std::deque<test_stream> held(9);
     std::deque<std::deque<station>> all;
     {
@@ -400,10 +386,10 @@ TEST_F(broadcasts, held_streams_that_use_up_all_lanes_are_served_one_by_one) {
             shut.hold(held[i]);
         for (test_stream &one : held) {
             std::deque<station> &on = all.emplace_back();
-            std::vector<std::uint64_t> to;
+            piece_batch pieces;
             for (const CUcontext each : contexts)
-                to.push_back(on.emplace_back(each, size).address());
-            ASSERT_OK(copy_pieces(to, std::vector(to.size(), at(pinned)), std::vector(to.size(), size), one));
+                pieces.add(on.emplace_back(each, size).address(), at(pinned), size);
+            ASSERT_OK(pieces.copy_async(counted.get(), one));
         }
     }
     for (std::size_t i = 0; i < held.size(); ++i) {
@@ -472,7 +458,8 @@ TEST_F(broadcasts, devices_with_access_pass_the_bytes_on) {
     const pinned_memory pinned(size);
     const station near(contexts[0], size), far(contexts[1], size);
     driver.reset_counts();
-    ASSERT_OK(copy_pieces({near.address(), far.address()}, {at(pinned), at(pinned)}, {size, size}, stream));
+    const piece_batch pieces = {{near.address(), far.address()}, {at(pinned), at(pinned)}, {size, size}};
+    ASSERT_OK(pieces.copy_async(counted.get(), stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), driver.calls("cuMemcpy3DAsync"))
         << "a chunk comes from the host and goes to the other device";
@@ -565,12 +552,10 @@ protected:
         ASSERT_OK(ferry_context_adopt(instance.get(), 1, *doomed));
         contexts[0] = own;
         for_each_pair([&](int device, int peer) { ferry_peer_enable(instance.get(), device, peer); });
+        host.emplace(size, 17);
         for (const CUcontext one : contexts)
-            to.push_back(to.size() == 1 ? doomed->allocate(size) : stations.emplace_back(one, size).address());
-        host.emplace(size);
-        std::memcpy(host->address, sent.data(), size);
-        from.assign(to.size(), at(*host));
-        sizes.assign(to.size(), size);
+            pieces.add(pieces.to.size() == 1 ? doomed->allocate(size) : stations.emplace_back(one, size).address(),
+                       at(*host), size);
         doomed->arm();
     }
     void TearDown() override {
@@ -585,28 +570,26 @@ protected:
     }
 
     const std::uint64_t size = 24 * megabyte;
-    const bytes sent = random_bytes(size, 17);
-    std::optional<pinned_memory> host;
+    std::optional<pinned_bytes> host;
     CUcontext own = nullptr;
     std::optional<dying_context> doomed;
     instance_owner instance;
-    std::vector<std::uint64_t> to, from, sizes;
+    piece_batch pieces;
 };
 
 TEST_F(dying_broadcasts, when_a_synchronous_call_returns_the_other_devices_have_the_bytes) {
     const made_current in(own);
     ferry_error_info error = new_error();
-    const std::int32_t status =
-        ferry_copy_pieces(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, &error);
-    expect_on_all(sent);
+    const std::int32_t status = pieces.copy(instance.get(), 0, &error);
+    expect_on_all(host->sent);
     if (status == FERRY_SUCCESS && !doomed->is_doomed()) GTEST_SKIP() << "without access no device passes anything on";
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << describe(error);
     EXPECT_EQ(error.index, 1u);
     // Later calls do without the dead device.
-    to.erase(to.begin() + 1);
+    pieces = pieces_to_all(at(*host), size);
     stations[0].write(bytes(size));
-    EXPECT_OK(ferry_copy_pieces(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, nullptr));
-    expect_on_all(sent);
+    EXPECT_OK(pieces.copy(instance.get()));
+    expect_on_all(host->sent);
     ferry_ticket *ticket = nullptr;
     ASSERT_OK(ferry_ticket_create(instance.get(), nullptr, &ticket, nullptr));
     EXPECT_OK(ferry_ticket_wait(ticket));
@@ -616,15 +599,15 @@ TEST_F(dying_broadcasts, when_a_synchronous_call_returns_the_other_devices_have_
 TEST_F(dying_broadcasts, devices_behind_one_that_dies_in_a_chain_have_the_bytes_when_a_synchronous_call_returns) {
     if (device_count() < 4) GTEST_SKIP() << "needs four devices";
     const made_current in(own);
-    stations[0].write(sent);
-    const std::uint64_t source = to[0];
-    to.erase(to.begin());
-    from.assign(to.size(), source);
-    sizes.resize(to.size());
+    stations[0].write(host->sent);
+    const std::uint64_t source = pieces.to[0];
+    piece_batch to_others;
+    for (std::size_t i = 1; i < pieces.to.size(); ++i)
+        to_others.add(pieces.to[i], source, size);
+    pieces = to_others;
     ferry_error_info error = new_error();
-    const std::int32_t status =
-        ferry_copy_pieces(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, &error);
-    expect_on_all(sent);
+    const std::int32_t status = pieces.copy(instance.get(), 0, &error);
+    expect_on_all(host->sent);
     if (!doomed->is_doomed()) GTEST_SKIP() << "without access no device passes anything on";
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << describe(error);
     EXPECT_EQ(error.index, 0u);
@@ -633,11 +616,9 @@ TEST_F(dying_broadcasts, devices_behind_one_that_dies_in_a_chain_have_the_bytes_
 TEST_F(dying_broadcasts, a_source_that_dies_fails_a_synchronous_call) {
     if (device_count() < 4) GTEST_SKIP() << "needs four devices";
     const made_current in(own);
-    const std::uint64_t source = to[1];
-    to = {to[0], to[2], to[3]};
-    from.assign(to.size(), source);
-    const std::int32_t status =
-        ferry_copy_pieces(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, nullptr);
+    const std::uint64_t source = pieces.to[1];
+    pieces = {{pieces.to[0], pieces.to[2], pieces.to[3]}, {source, source, source}, {size, size, size}};
+    const std::int32_t status = pieces.copy(instance.get());
     if (!doomed->is_doomed()) GTEST_SKIP() << "without access no device passes anything on";
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << status;
 }
@@ -650,8 +631,7 @@ TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_one_has_the_status_althou
     info.struct_size = sizeof info;
     {
         const gate held(on);
-        ASSERT_OK(
-            ferry_copy_pieces_async(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, on, nullptr));
+        ASSERT_OK(pieces.copy_async(instance.get(), on));
         if (!doomed->is_doomed()) GTEST_SKIP() << "without access no device passes anything on";
         ASSERT_OK(ferry_ticket_create(instance.get(), on, &ticket, nullptr));
         ASSERT_OK(ferry_ticket_get_info(ticket, &info));
@@ -687,14 +667,13 @@ TEST_F(dying_broadcasts, tickets_know_devices_that_pass_nothing_on_and_contexts_
     if (device_count() < 4) GTEST_SKIP() << "needs four devices";
     const made_current in(own);
     const test_stream on;
-    stations.back().write(sent);
-    from.assign(2, to[3]);
-    to.resize(2); // device 1 is the last of the chain
+    stations.back().write(host->sent);
+    const std::uint64_t source = pieces.to[3];
+    pieces = {{pieces.to[0], pieces.to[1]}, {source, source}, {size, size}}; // device 1 is the last of the chain
     ferry_ticket *ticket = nullptr;
     {
         const gate held(on);
-        ASSERT_OK(
-            ferry_copy_pieces_async(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, on, nullptr));
+        ASSERT_OK(pieces.copy_async(instance.get(), on));
         ASSERT_OK(ferry_ticket_create(instance.get(), on, &ticket, nullptr));
         if (!doomed->is_doomed()) doomed->die();
     }
@@ -773,17 +752,16 @@ protected:
         broadcasts::TearDown();
     }
     // To all devices, `apart` bytes into the memory of the second one.
-    std::vector<std::uint64_t> destinations(std::uint64_t apart = 0) const {
-        std::vector<std::uint64_t> to;
-        for (const station &one : stations)
-            to.push_back(one.address());
-        if (of_first) to.insert(to.begin(), of_first);
-        to.insert(to.begin() + 1, of_second + apart);
-        return to;
+    piece_batch pieces(std::uint64_t apart = 0) const {
+        piece_batch all;
+        all.add(of_first ? of_first : stations[0].address(), at(sent), size);
+        all.add(of_second + apart, at(sent), size);
+        for (std::size_t i = of_first ? 0 : 1; i < stations.size(); ++i)
+            all.add(stations[i].address(), at(sent), size);
+        return all;
     }
     std::int32_t enqueue(CUstream on, std::uint64_t apart = 0) const {
-        const std::vector<std::uint64_t> to = destinations(apart), from(to.size(), at(sent)), sizes(to.size(), size);
-        return ferry_copy_pieces_async(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, on, nullptr);
+        return pieces(apart).copy_async(instance.get(), on);
     }
     void expect_on_second(std::uint64_t apart = 0) const {
         bytes got(size);
@@ -818,7 +796,6 @@ TEST_F(staged_broadcasts, every_device_gets_the_bytes_whatever_the_alignment) {
 // A program's kernel may fill a device and wait for the bytes.
 TEST_F(staged_broadcasts, on_an_idle_stream_full_devices_delay_nothing) {
     const made_current in(own[0]);
-    std::vector<std::uint64_t> sizes;
     for (const int full : {1, 0}) { // in this order: ferry remembers that the first device was late
         SCOPED_TRACE(full);
         std::promise<void> may_start;
@@ -827,16 +804,12 @@ TEST_F(staged_broadcasts, on_an_idle_stream_full_devices_delay_nothing) {
         faulty_device = full;
         const test_stream on(full == 1 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING);
         // Of two broadcasts the second one finds a stream that the first one keeps busy. A full first device holds it.
-        std::vector<std::uint64_t> to = destinations(), from(to.size(), at(sent));
+        piece_batch all = pieces();
         if (full == 1)
-            for (const std::uint64_t one : destinations()) {
-                to.push_back(one + size / 2);
-                from.push_back(at(sent) + size / 2);
-            }
-        for (std::size_t i = 0; i < to.size(); ++i)
-            sizes.push_back(full == 0 ? size : i < to.size() / 2 ? size / 2 : size - size / 2);
-        ASSERT_OK(
-            ferry_copy_pieces_async(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, on, nullptr));
+            for (const std::uint64_t to : pieces().to)
+                all.add(to + size / 2, at(sent) + size / 2, size - size / 2);
+        if (full == 1) std::fill_n(all.sizes.begin(), all.sizes.size() / 2, size / 2);
+        ASSERT_OK(all.copy_async(instance.get(), on));
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
         while (raw().cuStreamQuery(on) == CUDA_ERROR_NOT_READY && std::chrono::steady_clock::now() < end)
             std::this_thread::yield();
@@ -849,7 +822,6 @@ TEST_F(staged_broadcasts, on_an_idle_stream_full_devices_delay_nothing) {
         told.struct_size = sizeof told;
         ASSERT_OK(ferry_copy_explain_async(instance.get(), &copy, on, &told, nullptr));
         EXPECT_TRUE(raw().cuStreamQuery(on) == CUDA_SUCCESS || told.staging_delay_ns != 0);
-        sizes.clear();
         may_start.set_value();
         EXPECT_OK(raw().cuStreamSynchronize(on));
         expect_on_all(sent);
@@ -907,10 +879,8 @@ TEST_F(staged_broadcasts, when_a_synchronous_call_returns_the_others_have_the_by
     if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
     const made_current in(own[0]);
     fault_of_launches = launch_fault::bad_address;
-    const std::vector<std::uint64_t> to = destinations(), from(to.size(), at(sent)), sizes(to.size(), size);
     ferry_error_info error = new_error();
-    const std::int32_t status =
-        ferry_copy_pieces(instance.get(), to.data(), from.data(), sizes.data(), to.size(), 0, &error);
+    const std::int32_t status = pieces().copy(instance.get(), 0, &error);
     if (launches_of_device_1 == 0) GTEST_SKIP() << "the driver was predicted to be faster";
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << describe(error);
     EXPECT_EQ(error.index, 1u);

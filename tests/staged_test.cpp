@@ -136,6 +136,13 @@ struct staged : driver_test {
         engine->set_up(options);
         return *engine;
     }
+    // The engine's work runs on the program's threads.
+    staging_engine &open_on(program_threads &jobs) {
+        staged_options options = small();
+        options.submit = program_threads::submit;
+        options.submit_user = &jobs;
+        return open(options);
+    }
     void close() {
         if (engine) engine->close();
         engine.reset();
@@ -158,6 +165,19 @@ struct staged : driver_test {
                 one.expect_whole();
                 if (HasFailure()) return;
             }
+    }
+
+    // Line and box, large and small, and a copy in a graph that runs several times.
+    void copies_of_every_form_arrive() {
+        copy_scenes({linear(10'000), linear(3'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
+        const test_stream stream;
+        copied up(linear(300'000), true, 1);
+        captured_graph graph(stream);
+        ASSERT_OK(engine->enqueue({.box = up.box(), .context = context, .is_captured = true}, stream, nullptr).status);
+        graph.end();
+        for (int round = 0; round < 3; ++round)
+            graph.run();
+        up.expect_whole();
     }
 
     // Makes a context for the test to break. It is current and has the kernels.
@@ -1047,20 +1067,9 @@ TEST_F(staged, copies_arrive_although_the_job_system_refuses_work) {
         SCOPED_TRACE(one.when);
         program_threads jobs(1);
         jobs.refuses = one.refuses;
-        staged_options options = small();
-        options.submit = program_threads::submit;
-        options.submit_user = &jobs;
-        open(options);
-        copy_scenes({linear(10'000), linear(3'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
+        open_on(jobs);
+        copies_of_every_form_arrive();
         EXPECT_EQ(engine->thread_count(), 1u) << "the engine starts one thread of its own when work is refused";
-        const test_stream stream;
-        copied up(linear(300'000), true, 1);
-        captured_graph graph(stream);
-        ASSERT_OK(engine->enqueue({.box = up.box(), .context = context, .is_captured = true}, stream, nullptr).status);
-        graph.end();
-        for (int round = 0; round < 3; ++round)
-            graph.run();
-        up.expect_whole();
         close();
     }
 }
@@ -1079,11 +1088,8 @@ TEST_F(staged, copies_arrive_although_submit_runs_work_itself) {
         SCOPED_TRACE(one.when);
         program_threads jobs(one.threads);
         jobs.is_full = one.is_full;
-        staged_options options = small();
-        options.submit = program_threads::submit;
-        options.submit_user = &jobs;
-        open(options);
-        copy_scenes({linear(10'000), linear(3'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
+        open_on(jobs);
+        copies_of_every_form_arrive();
         EXPECT_EQ(engine->thread_count(), 1u) << "the engine starts one thread of its own";
 
         std::vector<std::thread> callers;
@@ -1102,15 +1108,6 @@ TEST_F(staged, copies_arrive_although_submit_runs_work_itself) {
             });
         for (std::thread &caller : callers)
             caller.join();
-
-        const test_stream stream;
-        copied up(linear(300'000), true, 1);
-        captured_graph graph(stream);
-        ASSERT_OK(engine->enqueue({.box = up.box(), .context = context, .is_captured = true}, stream, nullptr).status);
-        graph.end();
-        for (int round = 0; round < 3; ++round)
-            graph.run();
-        up.expect_whole();
         close();
     }
 }
@@ -1149,12 +1146,9 @@ TEST_F(staged, a_refused_copy_waits_until_a_thread_can_be_started) {
     FERRY_NEEDS_REFUSED_THREADS();
     program_threads jobs(1);
     jobs.refuses = [](int) { return threads_given == 0; };
-    staged_options options = small();
-    options.submit = program_threads::submit;
-    options.submit_user = &jobs;
     start_threads_of_the_driver();
     for (const bool has_threads_later : {true, false}) {
-        open(options);
+        open_on(jobs);
         ASSERT_OK(engine->prepare(0).status);
         const test_stream stream;
         copied one(linear(300'000), true, 1);
@@ -1177,11 +1171,8 @@ TEST_F(staged, closing_serves_a_copy_that_no_thread_serves) {
     FERRY_NEEDS_REFUSED_THREADS();
     program_threads jobs(1);
     jobs.refuses = [](int) { return true; };
-    staged_options options = small();
-    options.submit = program_threads::submit;
-    options.submit_user = &jobs;
     start_threads_of_the_driver();
-    open(options);
+    open_on(jobs);
     ASSERT_OK(engine->prepare(0).status);
     const test_stream stream;
     copied one(linear(300'000), true, 1);
