@@ -125,7 +125,7 @@ TEST_F(array_routes, a_kernel_copies_boxes_of_every_array_kind_and_texel_size) {
         }
 }
 
-TEST_F(array_routes, other_arrays_are_left_to_the_driver) {
+TEST_F(array_routes, the_driver_copies_other_arrays) {
     const device_memory to(1 << 20);
     CUDA_ARRAY3D_DESCRIPTOR foreign = {70, 33, 0, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_SURFACE_LDST};
     ferry_copy_desc copy = {};

@@ -232,7 +232,7 @@ TEST_F(batches_of_arrays, boxes_are_copied_to_pinned_memory) {
                        row));
 }
 
-TEST_F(batches_of_arrays, a_bad_box_is_refused_by_its_index_before_anything_is_enqueued) {
+TEST_F(batches_of_arrays, a_bad_box_is_refused_with_its_index_before_anything_is_enqueued) {
     constexpr std::uint64_t index = 23;
     ferry_array from(counted.get(), volume, texels[2]);
     from.fill(1);
@@ -333,7 +333,7 @@ TEST_F(batches_of_arrays, a_prepared_batch_is_launched_and_captured) {
     EXPECT_OK(ferry_prepared_destroy(prepared));
 }
 
-TEST_F(batches_of_arrays, flags_keep_their_meaning) {
+TEST_F(batches_of_arrays, flags_of_each_copy_apply) {
     constexpr std::size_t count = 50;
     ferry_array from(counted.get(), volume, texels[2]);
     from.fill(1);
@@ -359,7 +359,7 @@ TEST_F(batches_of_arrays, flags_keep_their_meaning) {
     }
 }
 
-TEST_F(batches_of_arrays, arrays_that_kernels_do_not_read_are_left_to_the_driver) {
+TEST_F(batches_of_arrays, the_driver_copies_arrays_that_kernels_cannot_read) {
     constexpr std::size_t count = 60;
     ferry_array plain(counted.get(), volume, texels[2], 0), made(counted.get(), volume, texels[2]);
     plain.fill(1);

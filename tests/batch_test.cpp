@@ -296,7 +296,7 @@ TEST_F(batch, null_arrays_and_unknown_flags_are_refused) {
                    FERRY_ERROR_OUT_OF_MEMORY, FERRY_SIDE_NONE, FERRY_FIELD_NONE);
 }
 
-TEST_F(batch, a_bad_piece_is_refused_by_its_index_before_anything_is_enqueued) {
+TEST_F(batch, a_bad_piece_is_refused_with_its_index_before_anything_is_enqueued) {
     test_place device(place_kind::device, {.width = 4096}), host(place_kind::pinned, {.width = 4096});
     device.fill(1);
     host.fill(2);
@@ -569,7 +569,7 @@ TEST_F(batch, forced_staging_of_unreadable_memory_is_refused_before_readable_pie
     }
 }
 
-TEST_F(batch, a_bad_descriptor_is_refused_by_its_index_and_field) {
+TEST_F(batch, a_bad_descriptor_is_refused_with_its_index_and_field) {
     const grid shape = {.width = 64, .height = 8, .element_size = 4};
     test_place device(place_kind::device, shape), host(place_kind::pinned, shape), array(place_kind::array_2d, shape);
     for (test_place *const place : {&device, &host, &array})
@@ -678,7 +678,7 @@ TEST_F(batch, columns_of_one_image_interleave_without_overlap) {
     }
 }
 
-TEST_F(batch, every_default_stream_takes_batches_with_and_without_a_current_context) {
+TEST_F(batch, batches_run_on_every_default_stream_with_and_without_a_current_context) {
     CUcontext const contexts[] = {context, nullptr};
     std::uint64_t seed = 300;
     for (CUstream const on : {CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
@@ -965,7 +965,7 @@ TEST_F(batch, a_captured_prepared_batch_copies_at_every_launch_of_the_graph) {
     }
 }
 
-TEST_F(batch, bad_new_addresses_are_refused_by_their_index_and_the_old_ones_stay) {
+TEST_F(batch, bad_new_addresses_are_refused_with_their_index_and_the_old_addresses_remain) {
     pages cache(place_kind::pinned, place_kind::device, 300, 970);
     test_place elsewhere(place_kind::pinned, {.width = 4096});
     prepared_owner prepared;
@@ -1081,7 +1081,7 @@ TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
 }
 
 // Each box takes a call of its own. The test waits for nothing but the batch.
-TEST_F(batch, a_synchronous_batch_that_fails_midway_waits_and_leaves_other_copies_whole_or_not_made) {
+TEST_F(batch, a_synchronous_batch_that_fails_midway_waits_and_completes_each_other_copy_or_does_not_begin_it) {
     constexpr std::uint64_t size = 1 << 20;
     constexpr int count = 6, refused = 4;
     fault_driver driver(raw_entry_points());

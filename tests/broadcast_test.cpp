@@ -159,7 +159,7 @@ TEST_F(broadcasts, synchronous_batches_are_complete_on_return) {
     expect_on_all(sent);
 }
 
-TEST_F(broadcasts, they_keep_their_place_on_the_stream) {
+TEST_F(broadcasts, are_ordered_with_other_work_on_the_stream) {
     enable_all();
     const std::uint64_t size = 6 * megabyte;
     on_all_devices(size);
@@ -173,7 +173,7 @@ TEST_F(broadcasts, they_keep_their_place_on_the_stream) {
     }
 }
 
-TEST_F(broadcasts, other_copies_of_the_batch_are_made_too_in_any_order) {
+TEST_F(broadcasts, other_copies_of_the_batch_are_made_in_any_order) {
     enable_all();
     const std::uint64_t size = 5 * megabyte;
     const bytes first = random_bytes(size, 1), second = random_bytes(size, 2), small = random_bytes(4096, 3);
@@ -199,7 +199,7 @@ TEST_F(broadcasts, other_copies_of_the_batch_are_made_too_in_any_order) {
     EXPECT_EQ(std::memcmp(back.data(), first.data() + 1000, back.size()), 0);
 }
 
-TEST_F(broadcasts, a_device_twice_among_the_destinations_gets_both) {
+TEST_F(broadcasts, a_device_that_occurs_twice_among_the_destinations_receives_both_copies) {
     enable_all();
     const std::uint64_t size = 4 * megabyte;
     const bytes sent = random_bytes(size, 8);
@@ -242,7 +242,7 @@ TEST_F(broadcasts, a_refused_batch_names_the_copy_and_enqueues_nothing) {
     }
 }
 
-TEST_F(broadcasts, frees_in_other_threads_stop_no_copy) {
+TEST_F(broadcasts, frees_in_other_threads_do_not_block_copies) {
     enable_all();
     const std::uint64_t size = 12 * megabyte;
     const pinned_bytes pinned(size, 19);
@@ -266,7 +266,7 @@ TEST_F(broadcasts, frees_in_other_threads_stop_no_copy) {
         }
 }
 
-TEST_F(broadcasts, later_ones_make_nothing_wait_for_nothing_and_leave_the_context) {
+TEST_F(broadcasts, create_nothing_once_warm_and_do_not_wait_or_change_the_context) {
     enable_all();
     const std::uint64_t size = 12 * megabyte;
     const pinned_bytes pinned(size, 20);
@@ -324,7 +324,7 @@ TEST_F(broadcasts, batches_of_large_copies_allocate_nothing_once_warm) {
     }
 }
 
-TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other) {
+TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other_thread) {
     if (!has_kernels()) GTEST_SKIP() << "without kernels";
     program_threads own;
     ferry_options options = driver.options();
@@ -373,7 +373,7 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other) {
     for_each_pair([&](int device, int peer) { EXPECT_OK(ferry_peer_disable(instance.get(), device, peer)); });
 }
 
-TEST_F(broadcasts, held_streams_that_use_up_all_lanes_are_served_one_by_one) {
+TEST_F(broadcasts, blocked_streams_that_use_all_lanes_are_served_one_by_one) {
     enable_all();
     const std::uint64_t size = 4 * megabyte;
     const pinned_bytes pinned(size, 12);
@@ -418,7 +418,7 @@ TEST_F(broadcasts, a_captured_batch_becomes_part_of_the_graph) {
     ASSERT_OK(raw().cuGraphDestroy(graph));
 }
 
-TEST_F(broadcasts, the_explanation_counts_them) {
+TEST_F(broadcasts, are_counted_by_the_explanation) {
     const std::uint64_t size = 4 * megabyte;
     const pinned_memory pinned(size + 64);
     on_all_devices(size + 64);
@@ -448,7 +448,7 @@ TEST_F(broadcasts, the_explanation_counts_them) {
 }
 
 // With access, the host's links carry the bytes once.
-TEST_F(broadcasts, devices_with_access_pass_the_bytes_on) {
+TEST_F(broadcasts, devices_with_access_forward_the_bytes) {
     ferry_peer_info pair = {};
     pair.struct_size = sizeof pair;
     ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair));
@@ -468,7 +468,7 @@ TEST_F(broadcasts, devices_with_access_pass_the_bytes_on) {
 
 // Chunks of it would go by the driver as pinned memory. The driver reads pageable memory in the call, before earlier work
 // on the stream has written it.
-TEST_F(broadcasts, a_source_that_is_registered_in_part_is_no_broadcast) {
+TEST_F(broadcasts, a_source_that_is_registered_in_part_is_not_broadcast) {
     const std::uint64_t size = 8 * megabyte;
     const mapped_memory source(size);
     const bytes sent = random_bytes(size, 17);
@@ -487,7 +487,7 @@ TEST_F(broadcasts, a_source_that_is_registered_in_part_is_no_broadcast) {
     ASSERT_OK(ferry_host_unregister(counted.get(), source.data()));
 }
 
-TEST_F(broadcasts, a_capture_of_the_per_thread_stream_goes_on) {
+TEST_F(broadcasts, a_capture_of_the_per_thread_stream_continues) {
     enable_all();
     const std::uint64_t size = 4 * megabyte;
     const pinned_memory pinned(size);
@@ -502,7 +502,7 @@ TEST_F(broadcasts, a_capture_of_the_per_thread_stream_goes_on) {
     ASSERT_OK(raw().cuStreamSynchronize(stream));
 }
 
-TEST_F(broadcasts, urgent_batches_use_no_copy_engine_for_it) {
+TEST_F(broadcasts, urgent_batches_are_not_broadcast) {
     if (!has_kernels()) GTEST_SKIP() << "without kernels";
     ferry_options options = driver.options();
     options.copy_flags = FERRY_COPY_URGENT;
@@ -623,7 +623,7 @@ TEST_F(dying_broadcasts, a_source_that_dies_fails_a_synchronous_call) {
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << status;
 }
 
-TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_one_has_the_status_although_its_stream_passes) {
+TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_broadcast_has_the_status_although_its_stream_completes) {
     const made_current in(own);
     const test_stream on;
     ferry_ticket *ticket = nullptr;
@@ -663,7 +663,7 @@ TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_one_has_the_status_althou
     EXPECT_OK(ferry_ticket_release(ticket));
 }
 
-TEST_F(dying_broadcasts, tickets_know_devices_that_pass_nothing_on_and_contexts_that_were_replaced) {
+TEST_F(dying_broadcasts, tickets_report_devices_that_forward_nothing_and_contexts_that_were_replaced) {
     if (device_count() < 4) GTEST_SKIP() << "needs four devices";
     const made_current in(own);
     const test_stream on;
@@ -829,7 +829,7 @@ TEST_F(staged_broadcasts, on_an_idle_stream_full_devices_delay_nothing) {
     }
 }
 
-TEST_F(staged_broadcasts, a_device_that_dies_ends_no_other_context) {
+TEST_F(staged_broadcasts, a_context_that_dies_leaves_the_contexts_of_other_devices_intact) {
     if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
     const made_current in(own[0]);
     fault_of_launches = launch_fault::bad_address;
@@ -850,7 +850,7 @@ TEST_F(staged_broadcasts, a_device_that_dies_ends_no_other_context) {
     expect_on_all(sent);
 }
 
-TEST_F(staged_broadcasts, if_the_context_of_the_stream_dies_the_stream_tells_and_the_others_live) {
+TEST_F(staged_broadcasts, if_the_context_of_the_stream_dies_the_stream_reports_it_and_other_contexts_survive) {
     if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
     stations.pop_front();
     {
@@ -875,7 +875,7 @@ TEST_F(staged_broadcasts, if_the_context_of_the_stream_dies_the_stream_tells_and
     EXPECT_OK(ferry_context_synchronize(instance.get(), 1, nullptr));
 }
 
-TEST_F(staged_broadcasts, when_a_synchronous_call_returns_the_others_have_the_bytes) {
+TEST_F(staged_broadcasts, when_a_synchronous_call_returns_the_other_devices_have_the_bytes) {
     if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
     const made_current in(own[0]);
     fault_of_launches = launch_fault::bad_address;

@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(places, every_pairing,
 
 class copy_forms : public ferry_test {};
 
-TEST_F(copy_forms, short_form_copies_one_line_between_any_addresses) {
+TEST_F(copy_forms, the_short_form_copies_bytes_between_any_addresses) {
     for (const place_kind from : {place_kind::pageable, place_kind::pinned, place_kind::device})
         for (const place_kind to : {place_kind::pageable, place_kind::registered, place_kind::device}) {
             test_place source(from, {.width = 1000}), destination(to, {.width = 1000});
@@ -281,7 +281,7 @@ TEST_F(copy_forms, synchronous_copies_leave_captures_on_other_streams_alone) {
     EXPECT_EQ(second.read(), pageable.picture());
 }
 
-TEST_F(copy_forms, waiting_for_a_ticket_and_asking_it_leave_captures_on_other_streams_alone) {
+TEST_F(copy_forms, waiting_for_a_ticket_and_querying_it_leave_captures_on_other_streams_alone) {
     test_place host(place_kind::pinned, {.width = 4096}), device(place_kind::device, {.width = 4096});
     host.fill(1);
     CUstream captured = nullptr, other = nullptr;

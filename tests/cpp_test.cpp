@@ -148,7 +148,7 @@ TEST_F(cpp, an_array_whose_description_fails_is_destroyed) {
     EXPECT_EQ(driver.calls("cuArray3DCreate"), driver.calls("cuArrayDestroy"));
 }
 
-TEST_F(cpp, a_moved_owner_takes_its_view_along) {
+TEST_F(cpp, a_moved_owner_keeps_its_view) {
     device_memory<float> memory = device_memory<float>::create(gpu, 0, 100).or_throw();
     const std::uint64_t address = memory.address();
     EXPECT_EQ(memory.view().width(), 100u);
@@ -249,7 +249,7 @@ TEST_F(cpp, a_context_is_current_while_its_scope_lives) {
 
 // Copies
 
-TEST_F(cpp, lines_are_copied_from_and_to_every_container) {
+TEST_F(cpp, contiguous_memory_is_copied_from_and_to_every_container) {
     const std::vector<std::uint32_t> sent = volume::numbers(60);
     device_memory<std::uint32_t> memory = device_memory<std::uint32_t>::create(gpu, 0, 60).or_throw();
     pinned_memory<std::uint32_t> pinned = pinned_memory<std::uint32_t>::create(gpu, 60).or_throw();
@@ -822,7 +822,7 @@ TEST_F(cpp, descriptors_are_copied_filled_and_explained) {
 
 // Pinned memory and its pools
 
-TEST_F(cpp, pinned_memory_reports_what_it_got) {
+TEST_F(cpp, pinned_memory_reports_how_it_was_allocated) {
     ferry_host_options options = {};
     options.threads = 2;
     result<pinned_memory<std::uint32_t>> made = pinned_memory<std::uint32_t>::create(gpu, 1000, options);
@@ -1386,7 +1386,7 @@ TEST_F(cpp, an_empty_view_copies_and_fills_nothing) {
     EXPECT_EQ(back, std::vector<std::uint32_t>(8 * 6 * 4, 3u));
 }
 
-TEST_F(cpp, a_failure_throws_only_where_asked) {
+TEST_F(cpp, a_failure_throws_only_where_requested) {
     EXPECT_NO_THROW(status().or_throw());
     const device_memory<int> memory = device_memory<int>::create(gpu, 0, 10).or_throw();
     EXPECT_TRUE(memory);

@@ -215,7 +215,7 @@ bool returns(const std::function<void()> &work) {
     return over.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
 }
 
-TEST_F(deferred_frees, freeing_waits_for_no_work) {
+TEST_F(deferred_frees, freeing_does_not_wait_for_work) {
     const CUarray array = make(), passed = make(description(2 * side));
     const CUmipmappedArray mipmapped = make_mipmapped();
     const std::uint64_t memory = allocate(1 << 20);
@@ -367,7 +367,7 @@ TEST_F(deferred_frees, trimming_keeps_the_given_number_of_bytes_and_closing_none
     held.open();
 }
 
-TEST_F(deferred_frees, an_allocation_without_memory_destroys_what_streams_have_passed) {
+TEST_F(deferred_frees, an_allocation_that_finds_no_memory_destroys_arrays_whose_streams_have_passed_the_free) {
     const std::uint64_t size = 1 << 20;
     const auto out_of_memory = [&](const char *entry) { driver.fail(entry, CUDA_ERROR_OUT_OF_MEMORY); };
     const CUarray kept = make();
@@ -572,7 +572,7 @@ TEST_F(deferred_frees, host_memory_is_freed_once_whoever_frees_it) {
     }
 }
 
-TEST_F(deferred_frees, what_is_no_block_of_host_memory_is_refused) {
+TEST_F(deferred_frees, addresses_that_are_not_blocks_of_host_memory_are_refused) {
     ferry_instance *const instance = counted.get();
     EXPECT_OK(ferry_host_free_deferred(instance, nullptr, stream));
     EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_host_free_deferred(nullptr, nullptr, stream));
@@ -634,7 +634,7 @@ TEST_F(deferred_frees, pageable_host_memory_is_freed_without_a_call_of_the_drive
     EXPECT_NE(FERRY_SUCCESS, ferry_host_free(counted.get(), block.address)) << "its record is gone";
 }
 
-TEST_F(deferred_frees, the_next_allocation_of_host_memory_frees_what_is_beyond_the_limit) {
+TEST_F(deferred_frees, the_next_allocation_of_host_memory_frees_memory_beyond_the_limit) {
     ferry_options options = driver.options();
     options.deferred_bytes = host_size;
     open(options);
@@ -697,7 +697,7 @@ TEST_F(deferred_frees, closing_frees_host_memory_once_its_stream_has_passed) {
     held.open();
 }
 
-TEST_F(deferred_frees, no_failing_driver_call_loses_host_memory) {
+TEST_F(deferred_frees, failing_driver_calls_leak_no_host_memory) {
     const char *const entries[] = {"cuCtxGetCurrent",     "cuStreamIsCapturing", "cuEventCreate",
                                    "cuEventRecord",       "cuEventQuery",        "cuThreadExchangeStreamCaptureMode",
                                    "cuMemHostUnregister", "cuMemFreeHost",       "cuPointerGetAttributes",
@@ -727,7 +727,7 @@ TEST_F(deferred_frees, no_failing_driver_call_loses_host_memory) {
         }
 }
 
-TEST_F(deferred_frees, of_threads_that_free_one_block_one_succeeds) {
+TEST_F(deferred_frees, only_one_of_several_threads_succeeds_in_freeing_a_block) {
     for (int round = 0; round < 50; ++round) {
         void *const memory = allocate_host(host_size, host_forms[round % 3].flags);
         std::atomic<int> frees = 0;
@@ -795,7 +795,7 @@ TEST_F(deferred_frees, freed_arrays_and_memory_are_dropped_with_their_context) {
     }
 }
 
-TEST_F(deferred_frees, no_failing_driver_call_leaks_or_destroys_twice) {
+TEST_F(deferred_frees, failing_driver_calls_leak_nothing_and_destroy_nothing_twice) {
     const char *const entries[] = {"cuCtxGetCurrent",   "cuStreamGetCtx", "cuStreamIsCapturing",
                                    "cuCtxGetId",        "cuEventCreate",  "cuThreadExchangeStreamCaptureMode",
                                    "cuEventRecord",     "cuEventQuery",   "cuPointerGetAttributes",

@@ -237,7 +237,7 @@ TEST_F(driver_test, registering_twice_or_unregistering_unknown_memory_is_refused
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemHostRegister(memory.data(), 0, 0));
 }
 
-TEST_F(driver_test, the_driver_tells_its_own_host_memory_from_registered_memory) {
+TEST_F(driver_test, the_driver_distinguishes_its_own_host_memory_from_registered_memory) {
     for (const unsigned flags : {0u, unsigned{CU_MEMHOSTALLOC_PORTABLE}}) {
         void *own = nullptr;
         unsigned told = 0;
@@ -309,7 +309,7 @@ TEST_F(driver_test, pinned_memory_is_host_memory_with_a_device_address) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemHostGetDevicePointer(&device, memory.data(), 7));
 }
 
-TEST_F(driver_test, an_unknown_address_fails_a_single_query_and_gets_empty_answers_from_a_combined_one) {
+TEST_F(driver_test, an_unknown_address_fails_a_single_query_and_has_empty_results_in_a_combined_query) {
     bytes pageable(64);
     const auto address = reinterpret_cast<CUdeviceptr>(pageable.data());
     unsigned type = 77;

@@ -264,7 +264,7 @@ TEST_F(driver_pools_test, a_pool_counts_reserved_and_used_memory) {
     EXPECT_EQ(0u, pool.number(CU_MEMPOOL_ATTR_USED_MEM_HIGH));
 }
 
-TEST_F(driver_pools_test, memory_freed_without_a_stream_is_released_but_counts_as_used_for_good) {
+TEST_F(driver_pools_test, memory_freed_without_a_stream_is_released_but_counts_as_used_forever) {
     test_stream stream;
     test_pool pool;
     const CUdeviceptr address = pool.allocate(mib, stream);

@@ -375,13 +375,13 @@ TEST_F(explanations, an_empty_copy_takes_no_route) {
     EXPECT_EQ(describe(found), "nothing to copy");
 }
 
-TEST_F(explanations, a_bad_copy_is_refused_as_by_the_copy_itself) {
+TEST_F(explanations, a_bad_copy_is_refused_with_the_same_error_as_by_the_copy_itself) {
     ferry_copy_desc copy = {};
     copy.width = 4;
     ferry_explanation found = new_explanation();
     ferry_error_info error = new_error();
-    expect_refusal(ferry_copy_explain(basic.get(), &copy, &found, &error), error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE,
-                   FERRY_FIELD_ADDRESS);
+    expect_refusal(ferry_copy_explain(basic.get(), &copy, &found, &error), error, FERRY_ERROR_ADDRESS,
+                   FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
     found.struct_size = 4;
     copy.width = 0;
     EXPECT_EQ(ferry_copy_explain(basic.get(), &copy, &found, &error), FERRY_ERROR_ABI_MISMATCH);

@@ -160,7 +160,7 @@ TEST_F(external, closed_descriptors_are_refused) {
     }
 }
 
-TEST_F(external, what_is_no_memory_and_no_semaphore_is_refused_and_stays_open) {
+TEST_F(external, handles_that_are_neither_memory_nor_semaphores_are_refused_and_stay_open) {
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
     expect_refusal(FERRY_EXTERNAL_OPAQUE_FD, ends[0], FERRY_ERROR_HANDLE, FERRY_FIELD_OS_HANDLE);
@@ -359,7 +359,7 @@ TEST_F(files, parts_beyond_the_memory_are_refused) {
     close(small.descriptor());
 }
 
-TEST_F(files, arrays_of_several_levels_lie_in_the_memory) {
+TEST_F(files, arrays_of_several_levels_share_the_memory) {
     const file shared(memory_size);
     CUextMemory_st *const memory = import(shared);
     for (const std::uint32_t flags : {0u, FERRY_ARRAY_SURFACE | FERRY_ARRAY_COLOR_ATTACHMENT}) {
@@ -399,7 +399,7 @@ TEST_F(files, arrays_of_several_levels_lie_in_the_memory) {
     ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
 }
 
-TEST_F(files, memory_is_released_behind_its_last_use) {
+TEST_F(files, memory_is_released_after_its_last_use) {
     const file shared(memory_size), semaphore_file(semaphore_size);
     CUextMemory_st *const memory = import(shared);
     const std::uint64_t address = address_of(memory, 0, 0);
@@ -495,7 +495,7 @@ TEST_F(imported_arrays, one_array_ends_and_the_rest_of_the_import_lives) {
     EXPECT_EQ(shared.descriptors(), 0);
 }
 
-TEST_F(imported_arrays, an_array_ends_behind_its_stream_and_is_never_reused) {
+TEST_F(imported_arrays, an_array_is_destroyed_after_the_work_on_its_stream_and_never_reused) {
     const file shared(memory_size), semaphore_file(semaphore_size);
     CUextMemory_st *const memory = import(shared);
     CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
@@ -528,7 +528,7 @@ TEST_F(imported_arrays, an_array_ends_behind_its_stream_and_is_never_reused) {
     ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
 }
 
-TEST_F(imported_arrays, an_import_that_ends_first_takes_arrays_that_were_given_up) {
+TEST_F(imported_arrays, an_import_that_ends_first_destroys_its_abandoned_arrays) {
     for (const bool in_order : {false, true}) {
         SCOPED_TRACE(in_order);
         driver.reset_counts();
@@ -565,7 +565,7 @@ TEST_F(imported_arrays, an_import_that_ends_first_takes_arrays_that_were_given_u
     }
 }
 
-TEST_F(imported_arrays, failures_lose_no_array_and_destroy_none_twice) {
+TEST_F(imported_arrays, failures_leak_no_array_and_destroy_none_twice) {
     const file shared(memory_size);
     CUextMemory_st *const memory = import(shared);
     for (const char *const entry : {"cuEventRecord", "cuStreamIsCapturing"}) {
@@ -607,7 +607,7 @@ TEST_F(imported_arrays, a_capturing_stream_is_refused) {
     ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
 }
 
-TEST_F(imported_arrays, arrays_that_were_given_up_end_with_their_context) {
+TEST_F(imported_arrays, abandoned_arrays_end_with_their_context) {
     for (const bool by_ferry : {true, false}) {
         SCOPED_TRACE(by_ferry);
         const file shared(memory_size);
@@ -726,7 +726,7 @@ TEST_F(imported_arrays, threads_end_arrays_and_imports_at_once) {
     EXPECT_EQ(driver.calls("cuDestroyExternalMemory"), 4 * 40);
 }
 
-TEST_F(counted_files, semaphores_are_released_behind_their_last_use) {
+TEST_F(counted_files, semaphores_are_released_after_their_last_use) {
     const file awaited_file(semaphore_size), signalled_file(semaphore_size);
     CUextSemaphore_st *const awaited = import_semaphore(awaited_file, FERRY_SEMAPHORE_TIMELINE_FD);
     CUextSemaphore_st *const signalled = import_semaphore(signalled_file, FERRY_SEMAPHORE_TIMELINE_FD);
@@ -772,7 +772,7 @@ TEST_F(counted_files, semaphores_are_released_behind_their_last_use) {
     EXPECT_OK(ferry_external_semaphore_release(basic.get(), again)) << "still the caller's";
 }
 
-TEST_F(files, a_context_that_ends_takes_its_imports_with_it) {
+TEST_F(files, imports_end_with_their_context) {
     const file shared(memory_size);
     CUctx_st *made = nullptr;
     ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &made, nullptr));

@@ -185,7 +185,7 @@ TEST_F(fills, a_fill_that_needs_a_kernel_is_one_launch) {
     ASSERT_OK(raw().cuStreamSynchronize(stream));
 }
 
-TEST_F(fills, slices_that_fold_into_rows_are_left_to_the_driver) {
+TEST_F(fills, the_driver_fills_slices_that_fold_into_rows) {
     test_place memory(place_kind::device, {.width = 64, .height = 8, .depth = 6});
     const auto expect_call = [&](const ferry_fill_desc &fill, const char *call) {
         driver.reset_counts();

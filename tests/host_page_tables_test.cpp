@@ -68,7 +68,7 @@ protected:
     CUstream_st *stream_ = nullptr;
 };
 
-TEST_F(host_page_tables, a_large_line_of_pageable_memory_goes_by_the_driver_and_not_through_staging) {
+TEST_F(host_page_tables, the_driver_copies_large_contiguous_pageable_memory_without_staging) {
     std::vector<std::byte> host(16 * MiB);
     for (const bool to_device : {true, false}) {
         const ferry_explanation told = explain(rows(host.data(), host.size(), host.size(), 1, to_device));

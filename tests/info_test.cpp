@@ -122,7 +122,7 @@ TEST(ferry_info_advice, missing_lanes_are_reported_and_an_idle_link_is_not) {
     EXPECT_TRUE(advise(machine).empty()) << "an idle GPU lowers the speed, not the lanes";
 }
 
-TEST(ferry_info_advice, a_device_that_was_not_measured_is_to_be_calibrated) {
+TEST(ferry_info_advice, calibration_is_recommended_for_a_device_that_was_not_measured) {
     machine machine = fast_machine();
     machine.devices[1].info.compute_major = 8;
     expect_words(only_advice(machine), {"Device 1 has no measured profile", "ferry-info --calibrate 1 > gpu.profile"});
@@ -130,7 +130,7 @@ TEST(ferry_info_advice, a_device_that_was_not_measured_is_to_be_calibrated) {
     EXPECT_TRUE(advise(machine).empty());
 }
 
-TEST(ferry_info_advice, an_old_driver_is_named_by_what_it_lacks) {
+TEST(ferry_info_advice, the_features_that_an_old_driver_lacks_are_named) {
     machine machine = fast_machine();
     machine.missing = {"cuMemcpyBatchAsync", "cuMemcpy3DBatchAsync"};
     expect_words(only_advice(machine), {"lacks 2 optional functions, such as cuMemcpyBatchAsync", "newer driver"});
@@ -140,7 +140,7 @@ TEST(ferry_info_advice, an_old_driver_is_named_by_what_it_lacks) {
     expect_words(only_advice(machine), {"does not run ferry's kernels", "newer driver"});
 }
 
-TEST(ferry_info_advice, a_profile_says_where_it_comes_from_and_how_old_it_is) {
+TEST(ferry_info_advice, a_profile_reports_its_origin_and_its_age) {
     device device = hopper(0);
     EXPECT_EQ(profile_source(device), "built in, measured on an H200");
     device.info.pageable_uses_host_page_tables = 1;

@@ -144,7 +144,7 @@ struct log_lines {
     }
 };
 
-TEST_F(instance, an_old_driver_a_broken_driver_and_no_device_have_a_status_each) {
+TEST_F(instance, an_old_driver_a_broken_driver_and_no_device_each_have_their_own_status) {
     struct {
         const char *entry;
         CUresult result;
@@ -187,7 +187,7 @@ TEST_F(instance, an_old_driver_a_broken_driver_and_no_device_have_a_status_each)
     }
 }
 
-TEST_F(instance, allocator_callbacks_serve_the_instance_and_get_everything_back) {
+TEST_F(instance, allocator_callbacks_serve_the_instance_and_all_memory_is_freed) {
     struct counts {
         std::uint64_t given = 0, returned = 0;
         static void *allocate(void *self, std::uint64_t size, std::uint64_t alignment) {
@@ -260,7 +260,7 @@ TEST_F(instance, every_status_has_a_name_and_a_text) {
     }
 }
 
-TEST_F(instance, status_traits_tell_dead_contexts_from_retries) {
+TEST_F(instance, status_traits_distinguish_dead_contexts_from_retries) {
     const auto traits = [](int result) { return ferry_status_traits(FERRY_STATUS_DRIVER_BASE - result); };
     EXPECT_EQ(traits(CUDA_ERROR_ILLEGAL_ADDRESS), FERRY_STATUS_CONTEXT_DEAD);
     EXPECT_EQ(traits(CUDA_ERROR_DEINITIALIZED), FERRY_STATUS_CONTEXT_DEAD);
@@ -697,7 +697,7 @@ TEST_F(memory, write_combined_memory_is_portable_and_frees_of_null_succeed) {
     EXPECT_OK(ferry_array_destroy(basic.get(), nullptr));
 }
 
-TEST_F(memory, exhausted_device_memory_gives_the_drivers_status_and_is_worth_a_retry) {
+TEST_F(memory, exhausted_device_memory_returns_the_drivers_status_and_can_be_retried) {
     std::uint64_t address = 1;
     const std::int32_t status = ferry_device_alloc(basic.get(), 0, std::uint64_t{1} << 50, &address, nullptr);
     EXPECT_EQ(status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
@@ -706,7 +706,7 @@ TEST_F(memory, exhausted_device_memory_gives_the_drivers_status_and_is_worth_a_r
 }
 
 // The software driver on Windows shares nothing. Elsewhere the driver is made to refuse.
-TEST_F(memory, what_the_driver_cannot_share_is_refused_by_name) {
+TEST_F(memory, objects_that_the_driver_cannot_share_are_refused_by_name) {
     fault_driver driver(raw_entry_points());
     const instance_owner counted = open_or_fail(driver.options());
     constexpr std::uint32_t shared = FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING;

@@ -348,7 +348,7 @@ TEST_F(ipc, handles_that_cannot_be_valid_here_are_refused_before_the_driver_open
     EXPECT_EQ(openings(driver), 0);
 }
 
-TEST_F(ipc, nulls_are_refused_and_nothing_to_close_is_a_success) {
+TEST_F(ipc, nulls_are_refused_and_closing_nothing_succeeds) {
     ferry_ipc_handle handle = {};
     std::uint64_t address = 7;
     std::int64_t os_handle = 7;
@@ -722,7 +722,7 @@ FERRY_SECOND_PROCESS(exports_and_lives_until_told) {
     return 0;
 }
 
-TEST_F(ipc_between_processes, the_death_of_an_exporter_during_copies_takes_no_memory_away) {
+TEST_F(ipc_between_processes, imported_memory_stays_valid_if_its_exporter_dies_during_copies) {
     constexpr std::size_t size = 16 << 20;
     second_process other("exports_and_lives_until_told");
     const std::uint64_t address = import_memory(basic.get(), other->receive<ferry_ipc_handle>());
@@ -742,7 +742,7 @@ TEST_F(ipc_between_processes, the_death_of_an_exporter_during_copies_takes_no_me
 }
 
 // A killed process keeps its number until its parent has waited for it.
-TEST(process_identity, a_dead_process_is_gone_and_so_is_an_earlier_one_with_its_number) {
+TEST(process_identity, a_process_that_has_ended_is_recognised_even_if_its_number_is_reused) {
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
     const pid_t child = fork();

@@ -155,7 +155,7 @@ TEST(kernel_layout, a_piece_larger_than_a_record_takes_several_or_none) {
     EXPECT_EQ(short_of_room.work_for(1).units, 0u);
 }
 
-TEST(kernel_layout, empty_pieces_take_no_room) {
+TEST(kernel_layout, empty_pieces_need_no_room) {
     gpu::piece table[1];
     piece_packer packer(table, 1, cut_pieces(3, 1));
     EXPECT_TRUE(packer.add(base, base, 0));

@@ -721,7 +721,7 @@ TEST_F(loading, serves_every_context) {
     EXPECT_OK(raw().cuCtxDestroy(another));
 }
 
-TEST_F(loading, refuses_data_that_is_no_kernel_image) {
+TEST_F(loading, refuses_data_that_is_not_a_kernel_image) {
     CUlibrary library = nullptr;
     for (const char *const image : {"", "garbage",
                                     // CUDA 13.0 parses a long text only when the first kernel is looked up.
@@ -791,7 +791,7 @@ TEST_F(kernels_on, an_invalid_address_breaks_the_context_and_no_other) {
     }
 }
 
-TEST_F(kernels_on, a_broken_context_moves_no_bytes_once_a_call_has_told_of_it) {
+TEST_F(kernels_on, a_broken_context_moves_no_bytes_once_a_call_has_reported_it) {
     if (!on_software_driver()) GTEST_SKIP() << "not on a GPU";
     ASSERT_OK(loaded.load().status);
     const std::uint64_t size = 64 << 20;

@@ -145,7 +145,7 @@ struct own_context {
 };
 
 // Kernels of one context reach neither the memory nor the tables of another context.
-TEST_F(lifetimes, in_another_context_a_prepared_batch_goes_by_the_driver) {
+TEST_F(lifetimes, the_driver_copies_a_prepared_batch_in_another_context) {
     own_context other(ferry.get());
     for (const std::size_t count : {std::size_t{5}, beyond_parameters})
         for (const std::uint32_t flags : {0u, FERRY_BATCH_UPDATABLE}) {
@@ -386,7 +386,7 @@ TEST_F(lifetimes, kernels_that_fail_to_load_in_a_dead_context_still_serve_others
 }
 
 // The library of the kernels is unloaded and their surfaces are destroyed while the kernels have yet to run.
-TEST_F(lifetimes, kernel_copies_in_flight_arrive_when_the_instance_closes) {
+TEST_F(lifetimes, kernel_copies_in_flight_complete_when_the_instance_closes) {
     const test_stream stream;
     const kernel_pieces few(5);
     const device_memory to(1 << 20);
@@ -441,7 +441,7 @@ TEST_F(lifetimes, a_table_that_may_still_be_read_is_not_reused) {
     EXPECT_TRUE(third.have_arrived());
 }
 
-TEST_F(lifetimes, new_addresses_are_set_all_or_none_whatever_fails) {
+TEST_F(lifetimes, either_all_new_addresses_are_set_or_none_whatever_fails) {
     const test_stream stream;
     const char *const entries[] = {"cuCtxGetCurrent",        "cuStreamGetCtx",      "cuStreamIsCapturing",
                                    "cuPointerGetAttributes", "cuMemcpy3DAsync",     "cuEventRecord",
@@ -518,7 +518,7 @@ struct everything {
     device_memory to{1 << 20};
 };
 
-TEST_F(lifetimes, no_capture_is_broken_by_batches_on_other_streams) {
+TEST_F(lifetimes, batches_on_other_streams_do_not_break_captures) {
     const test_stream captured, other;
     const device_memory memory(64);
     everything all;

@@ -143,7 +143,7 @@ std::uint64_t left_in(group_version version, const char *directory, const char *
     });
 }
 
-TEST(memory_groups, the_group_that_leaves_least_counts) {
+TEST(memory_groups, the_group_with_the_least_memory_left_counts) {
     const files v2 = {{"/g/a/b/memory.max", "max\n"},
                       {"/g/a/b/memory.current", "10\n"},
                       {"/g/a/memory.max", "1000\n"},
@@ -190,7 +190,7 @@ std::string text_of(const char *path) {
     return text;
 }
 
-TEST(memory_groups, a_process_is_refused_what_its_group_does_not_leave) {
+TEST(memory_groups, memory_beyond_the_limit_of_the_group_is_refused) {
     constexpr std::uint64_t limit = 64 << 20;
     const std::string groups = text_of("/proc/self/cgroup"), mounts = text_of("/proc/self/mountinfo");
     std::string made;

@@ -243,7 +243,7 @@ TEST_F(multilink, boxes_of_long_rows_are_cut_too) {
                 << y << " " << z;
 }
 
-TEST_F(multilink, copies_keep_their_place_on_the_stream) {
+TEST_F(multilink, copies_are_ordered_with_other_work_on_the_stream) {
     const std::uint64_t size = 8 * megabyte;
     const pinned_memory host(size), back(size);
     const station device(context, size);
@@ -271,7 +271,7 @@ TEST_F(multilink, synchronous_copies_are_complete_on_return) {
 }
 
 // With all hardware queues of the helper held, its kernels cannot start.
-TEST_F(multilink, a_helper_that_does_not_start_delays_nothing_and_may_come_late) {
+TEST_F(multilink, a_helper_that_does_not_start_delays_no_copy_and_may_start_late) {
     if (streams_share_a_queue()) GTEST_SKIP() << "the gates would hold each other's streams";
     constexpr int queues = 40; // more than any driver has by default
     const std::uint64_t size = 6 * megabyte;
@@ -328,7 +328,7 @@ TEST_F(multilink, many_copies_in_flight_are_all_made) {
         EXPECT_TRUE(devices[i].read() == random_bytes(size, i));
 }
 
-TEST_F(multilink, the_explanation_tells_links_and_time_or_the_obstacle) {
+TEST_F(multilink, the_explanation_reports_links_and_time_or_the_obstacle) {
     const std::uint64_t size = 64 * megabyte;
     const pinned_memory host(size);
     const station device(context, size);
@@ -370,7 +370,7 @@ TEST_F(multilink, the_explanation_tells_links_and_time_or_the_obstacle) {
     EXPECT_EQ(obstacle_of(copy), FERRY_OBSTACLE_NO_HELPERS);
 }
 
-TEST_F(multilink, captured_copies_are_the_drivers) {
+TEST_F(multilink, the_driver_makes_captured_copies) {
     const std::uint64_t size = 5 * megabyte;
     const pinned_memory host(size);
     const station device(context, size);
@@ -594,7 +594,7 @@ TEST_F(multilink, relays_on_the_same_stream_do_not_wait_for_late_helpers) {
 }
 
 // Beside a slow link the device's own has to carry more than half.
-TEST_F(multilink, the_engine_takes_the_share_of_its_link_as_it_was_measured) {
+TEST_F(multilink, the_copy_engine_copies_the_measured_share_of_its_link) {
     const std::uint64_t size = 64 * megabyte;
     const pinned_memory host(size);
     const launching_instance noting(launch_noting);
@@ -621,7 +621,7 @@ TEST_F(multilink, the_engine_takes_the_share_of_its_link_as_it_was_measured) {
     EXPECT_TRUE(host.copy() == sent);
 }
 
-TEST_F(multilink, the_maximum_of_sms_counts_on_each_helper_and_is_told) {
+TEST_F(multilink, the_maximum_number_of_sms_applies_to_each_helper_and_is_reported) {
     const std::uint64_t size = 64 * megabyte;
     const pinned_memory host(size);
     const launching_instance noting(launch_noting);
@@ -648,7 +648,7 @@ TEST_F(multilink, the_maximum_of_sms_counts_on_each_helper_and_is_told) {
     }
 }
 
-TEST_F(multilink, the_flag_of_the_instance_counts_for_copies_without_flags) {
+TEST_F(multilink, the_flag_of_the_instance_applies_to_copies_without_flags) {
     ferry_options options = driver.options();
     options.copy_flags = FERRY_COPY_MULTILINK;
     const instance_owner over_links = open_or_fail(options);
@@ -670,7 +670,7 @@ TEST_F(multilink, the_flag_of_the_instance_counts_for_copies_without_flags) {
     }
 }
 
-TEST_F(multilink, later_copies_make_nothing_and_wait_for_nothing) {
+TEST_F(multilink, later_copies_create_nothing_and_do_not_wait) {
     const std::uint64_t size = 33 * megabyte;
     const pinned_memory pinned(size);
     const bytes pageable(size);
@@ -691,7 +691,7 @@ TEST_F(multilink, later_copies_make_nothing_and_wait_for_nothing) {
     }
 }
 
-TEST_F(multilink, frees_in_other_threads_stop_no_copy) {
+TEST_F(multilink, frees_in_other_threads_do_not_block_copies) {
     const std::uint64_t size = 36 * megabyte;
     const pinned_memory pinned(size);
     const bytes sent = random_bytes(size, 23);
@@ -715,7 +715,7 @@ TEST_F(multilink, frees_in_other_threads_stop_no_copy) {
 }
 
 // Kernels end their context where they touch memory that nobody has registered.
-TEST_F(multilink, host_memory_that_is_registered_in_part_is_left_to_the_driver) {
+TEST_F(multilink, the_driver_copies_host_memory_that_is_registered_in_part) {
     const std::uint64_t size = 8 * megabyte;
     const mapped_memory host(size);
     const station device(context, size);
@@ -732,7 +732,7 @@ TEST_F(multilink, host_memory_that_is_registered_in_part_is_left_to_the_driver) 
     ASSERT_OK(ferry_host_unregister(counted.get(), host.data()));
 }
 
-TEST_F(multilink, memory_of_another_context_is_left_to_the_driver) {
+TEST_F(multilink, the_driver_copies_memory_of_another_context) {
     const std::uint64_t size = 8 * megabyte;
     const pinned_memory host(size);
     const test_context other;
@@ -798,7 +798,7 @@ TEST_F(multilink, urgent_copies_use_no_engine) {
     EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 0);
 }
 
-TEST_F(multilink, prepared_copies_are_no_part_of_a_graph) {
+TEST_F(multilink, prepared_copies_do_not_become_part_of_a_graph) {
     const std::uint64_t size = 5 * megabyte;
     const pinned_memory host(size);
     const station device(context, size);
@@ -828,7 +828,7 @@ TEST_F(multilink, prepared_copies_are_no_part_of_a_graph) {
 }
 
 // A kernel of a helper that comes late counts itself out in memory of the owner's context.
-TEST_F(multilink, a_context_may_be_destroyed_with_helpers_that_come_late) {
+TEST_F(multilink, a_context_whose_helpers_start_late_may_be_destroyed) {
     if (streams_share_a_queue()) GTEST_SKIP() << "the gates would hold each other's streams";
     const std::uint64_t size = 6 * megabyte;
     const pinned_memory host(size);
@@ -860,7 +860,7 @@ TEST_F(multilink, a_context_may_be_destroyed_with_helpers_that_come_late) {
         one.wait();
 }
 
-TEST_F(multilink, helpers_can_be_set_anew_after_their_context_has_ended) {
+TEST_F(multilink, helpers_can_be_set_again_after_their_context_has_ended) {
     const std::uint64_t size = 6 * megabyte;
     const pinned_memory host(size);
     const owner_instance fresh = set_in_fresh_context();

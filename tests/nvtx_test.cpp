@@ -29,7 +29,7 @@ std::vector<std::string> told() {
 
 using nvtx_ranges = ferry_test;
 
-TEST_F(nvtx_ranges, surround_every_call_and_tell_its_kind_and_bytes) {
+TEST_F(nvtx_ranges, surround_every_call_and_report_its_kind_and_bytes) {
     setenv("NVTX_INJECTION64_PATH", NVTX_TOOL, 1); // read at the first range
     ferry_options options = options_under_test();
     nvtx::trace(options);

@@ -196,7 +196,7 @@ TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) 
     EXPECT_OK(raw().cuStreamDestroy(blocking));
 }
 
-TEST_F(order, explain_says_that_a_copy_waits_for_its_stream) {
+TEST_F(order, explain_reports_that_a_copy_waits_for_its_stream) {
     test_place host(place_kind::pageable, {.width = 4096}), managed(place_kind::managed, {.width = 4096});
     const ferry_copy_desc copy = describe_copy(host.describe(statement::any), managed.describe(statement::any), 4096);
     ferry_explanation told = {};
@@ -343,7 +343,7 @@ TEST_F(order, a_synchronous_copy_is_complete_when_only_one_of_two_devices_reache
 // The copy is on a stream of device 1. The driver's call names a context of device 0, which therefore decides how the
 // driver copies the memory. What the program is promised follows from the context of the stream: to that context the
 // memory of a pool that only device 0 reaches is pageable.
-TEST_F(order, a_copy_waits_as_its_flags_and_explain_say_when_only_one_of_two_devices_reaches_the_host_pool) {
+TEST_F(order, a_copy_waits_as_its_flags_and_explain_state_when_only_one_of_two_devices_reaches_the_host_pool) {
     if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
     const other_device far;
     for (const int reaching : {0, 1})
@@ -454,7 +454,7 @@ TEST_F(order, copies_are_right_when_only_another_device_reaches_the_host_pool) {
         }
 }
 
-TEST_F(order, a_graph_takes_or_refuses_copies_with_a_host_pool_that_only_one_of_two_devices_reaches) {
+TEST_F(order, a_graph_accepts_or_refuses_copies_with_a_host_pool_that_only_one_of_two_devices_reaches) {
     if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
     constexpr std::uint64_t size = 60'000;
     const host_pool_memory host(counted.get(), 1, size);
@@ -496,7 +496,7 @@ TEST_F(order, a_graph_takes_or_refuses_copies_with_a_host_pool_that_only_one_of_
 }
 
 // The graph reads the source in stream order, because the call is made in a context of the device that reaches the pool.
-TEST_F(order, a_graph_on_another_device_s_stream_takes_copies_with_a_host_pool_that_the_memory_s_device_reaches) {
+TEST_F(order, a_graph_on_another_device_s_stream_accepts_copies_with_a_host_pool_that_the_memory_s_device_reaches) {
     if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
     constexpr std::uint64_t size = 60'000;
     const host_pool_copies copies(counted.get(), 0, size);
@@ -725,7 +725,7 @@ TEST_F(order, a_ticket_names_the_route_that_explain_names_for_memory_registered_
 }
 
 // A box of a batch keeps its own flags. A piece has the flags of the instance.
-TEST_F(order, pageable_copies_of_a_batch_take_the_route_that_they_ask_for) {
+TEST_F(order, pageable_copies_of_a_batch_take_the_route_that_their_flags_request) {
     if (!has_kernels()) GTEST_SKIP() << "this driver stages no copies";
     bytes host(300'000);
     device_memory device(host.size());

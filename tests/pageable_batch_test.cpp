@@ -160,7 +160,7 @@ TEST_F(pageable_batch, boxes_and_rows_share_the_launch) {
     }
 }
 
-TEST_F(pageable_batch, an_explanation_tells_how_many_copies_go_which_way) {
+TEST_F(pageable_batch, an_explanation_reports_how_many_copies_take_each_route) {
     scattered up(place_kind::pageable, place_kind::device, 1500, 900, 1),
         down(place_kind::device, place_kind::pageable, 20, 900, 2),
         within(place_kind::device, place_kind::device, 3000, 900, 3),
@@ -231,7 +231,7 @@ TEST_F(pageable_batch, the_explanation_counts_a_caller_that_helps_with_its_direc
     }
 }
 
-TEST_F(pageable_batch, bytes_that_earlier_work_writes_are_the_ones_that_travel) {
+TEST_F(pageable_batch, the_bytes_that_earlier_work_writes_are_copied) {
     scattered pieces(place_kind::pageable, place_kind::device, 500, 300, 7);
     {
         gate held(stream);
@@ -344,7 +344,7 @@ TEST_F(pageable_batch, without_threads_or_kernels_every_piece_is_copied_by_a_cal
 }
 
 // The staging buffer cannot be had, or the launch fails.
-TEST_F(pageable_batch, a_driver_that_refuses_what_staging_needs_is_told_or_copies_itself) {
+TEST_F(pageable_batch, if_the_driver_refuses_what_staging_needs_the_call_reports_it_or_the_driver_copies) {
     for (const way &one : both_ways)
         for (const char *const call : {"cuMemHostAlloc", "cuMemHostRegister", "cuLaunchKernel", "cuEventRecord"})
             for (int nth = 1; nth <= 2; ++nth) {
@@ -487,7 +487,7 @@ TEST_F(pageable_batch, registered_parts_of_a_mapping_are_found) {
 }
 
 // One batch waits in pages that do not come, and the others go on.
-TEST_F(pageable_batch, pages_that_do_not_come_hold_up_no_other_batch) {
+TEST_F(pageable_batch, pages_that_do_not_arrive_block_no_other_batch) {
     if (!on_software_driver()) GTEST_SKIP() << "the driver itself would touch the pages";
     reopen([](ferry_options &options) {
         options.staging_bytes = 256 << 10;
@@ -528,7 +528,7 @@ TEST_F(pageable_batch, pages_that_do_not_come_hold_up_no_other_batch) {
 }
 
 // All devices share the threads. Those that are stuck in one device's copy hold up no other device.
-TEST_F(pageable_batch, stuck_copies_of_one_device_hold_up_no_other_device) {
+TEST_F(pageable_batch, stuck_copies_of_one_device_block_no_other_device) {
     if (!on_software_driver()) GTEST_SKIP() << "the driver itself would touch the pages";
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     reopen([](ferry_options &options) { options.staging_threads = 2; });

@@ -134,7 +134,7 @@ const scene scenes[] = {
      8},
 };
 
-TEST_F(pageable, boxes_arrive_whole_however_they_go) {
+TEST_F(pageable, boxes_arrive_whole_on_every_route) {
     std::uint64_t seed = 1;
     for (const scene &scene : scenes)
         for (const place_kind kind : {place_kind::device, place_kind::pool})
@@ -295,7 +295,7 @@ TEST_F(pageable, a_forced_copy_that_cannot_be_staged_is_refused_with_its_reason)
         EXPECT_EQ(copy_async(device, at(host), 4096, flags), FERRY_ERROR_FLAGS);
 }
 
-TEST_F(pageable, where_kernels_or_staging_are_left_out_the_driver_copies_and_that_blocks) {
+TEST_F(pageable, without_kernels_or_staging_the_driver_copies_and_the_call_blocks) {
     const bytes host = random_bytes(1 << 20, 1);
     const device_memory device(host.size());
     const auto expect_by_driver = [&](std::int32_t why, std::uint32_t flags) {
@@ -349,7 +349,7 @@ TEST_F(pageable, without_threads_asynchronous_copies_go_by_the_driver_and_the_ca
 
 // ---- Time and order ----------------------------------------------------------------------------------------------
 
-TEST_F(pageable, copies_return_while_their_stream_is_held_and_wait_their_turn) {
+TEST_F(pageable, calls_return_while_their_stream_is_blocked_and_copies_run_in_order) {
     const bytes from = random_bytes(2 << 20, 1);
     bytes to(from.size());
     const device_memory device(from.size());
@@ -406,7 +406,7 @@ TEST_F(pageable, work_before_and_after_a_copy_keeps_its_order_on_every_kind_of_s
         }
 }
 
-TEST_F(pageable, chains_across_streams_pass_on_their_bytes) {
+TEST_F(pageable, chains_of_copies_across_streams_carry_the_bytes) {
     const std::size_t size = 200'000;
     std::deque<test_stream> streams(5);
     std::deque<test_event> events(5);
@@ -447,7 +447,7 @@ TEST_F(pageable, a_synchronous_copy_is_complete_when_it_returns_and_follows_the_
     }
 }
 
-TEST_F(pageable, new_memory_of_the_program_comes_to_lie_in_huge_pages) {
+TEST_F(pageable, new_memory_of_the_program_is_placed_in_huge_pages) {
     if (!can_have_huge_pages()) GTEST_SKIP() << "the system gives no huge pages";
     const std::size_t size = 24 << 20;
     const device_memory device(size);
@@ -1507,7 +1507,7 @@ TEST_F(beside_stuck_copies, other_copies_pass_whoever_waits_for_them) {
             }
 }
 
-TEST_F(beside_stuck_copies, a_job_system_with_one_thread_does_not_hold_up_others) {
+TEST_F(beside_stuck_copies, a_job_system_with_one_thread_does_not_block_others) {
     for (const bool to_device : both_ways)
         for (const bool caller_waits : both_ways) {
             SCOPED_TRACE(testing::Message()
@@ -1790,7 +1790,7 @@ struct expendable_context {
     CUcontext handle = nullptr;
 };
 
-TEST_F(pageable, an_error_status_from_elsewhere_ends_no_copy_in_a_living_context) {
+TEST_F(pageable, an_error_of_other_work_fails_no_copy_in_a_context_that_is_alive) {
     bytes up = random_bytes(2'000'000, 1), down(up.size());
     const device_memory device(up.size());
     const test_stream other;
@@ -1935,7 +1935,7 @@ TEST_F(pageable, a_context_that_dies_leaves_no_copy_waiting) {
 }
 
 // The context dies while a thread is at the memory, which keeps it from leaving.
-TEST_F(beside_stuck_copies, a_ticket_of_a_dead_context_is_done_only_when_no_thread_is_at_the_memory) {
+TEST_F(beside_stuck_copies, a_ticket_of_a_dead_context_is_done_only_when_no_thread_accesses_the_memory) {
     if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     for (const bool to_device : both_ways) {
@@ -2100,7 +2100,7 @@ struct late_call {
     std::function<std::int32_t(ferry_instance *, CUstream, CUevent, std::uint64_t)> run;
 };
 
-TEST_F(pageable, whichever_call_first_meets_a_dead_context_ends_the_copies_there) {
+TEST_F(pageable, the_first_call_that_finds_a_dead_context_ends_the_copies_there) {
     if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     ferry_prepared *prepared = nullptr;
@@ -2220,7 +2220,7 @@ TEST_F(pageable, a_forked_child_is_refused_and_closes_without_harm) {
     ASSERT_OK(raw().cuStreamSynchronize(stream));
 }
 
-TEST_F(pageable, any_failing_driver_call_hangs_nothing_and_the_next_copy_works) {
+TEST_F(pageable, no_failing_driver_call_causes_a_hang_and_the_next_copy_works) {
     const char *const entries[] = {"cuLaunchKernel",     "cuPointerGetAttributes", "cuThreadExchangeStreamCaptureMode",
                                    "cuMemHostRegister",  "cuMemHostAlloc",         "cuCtxGetCurrent",
                                    "cuStreamGetCtx",     "cuStreamIsCapturing",    "cuLibraryLoadData",

@@ -123,7 +123,7 @@ TEST_F(peers, disabling_waits_for_the_copies_in_flight) {
     }
 }
 
-TEST_F(peers, a_probe_never_gives_copies_in_flight_access_that_ends_with_it) {
+TEST_F(peers, no_copy_in_flight_depends_on_the_access_of_a_probe) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1));
@@ -221,7 +221,7 @@ TEST_F(peers, instances_that_enable_at_once_do_not_take_access_from_one_another)
     }
 }
 
-TEST_F(peers, other_answers_of_the_driver_than_yes_or_no_come_back) {
+TEST_F(peers, driver_results_other_than_yes_or_no_are_returned) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     driver.fail("cuDeviceCanAccessPeer", CUDA_ERROR_LAUNCH_FAILED, 1, true);
@@ -230,7 +230,7 @@ TEST_F(peers, other_answers_of_the_driver_than_yes_or_no_come_back) {
     EXPECT_EQ(ask(instance.get(), 0, 1).can_access, 0);
 }
 
-TEST_F(peers, a_driver_without_peer_entry_points_says_so) {
+TEST_F(peers, a_driver_without_peer_entry_points_is_reported) {
     fault_driver driver(raw_entry_points());
     driver.hide("cuDeviceGetP2PAttribute");
     {
@@ -316,7 +316,7 @@ TEST_F(calibrated_pairs, links_are_not_measured_without_kernels) {
     EXPECT_EQ(info.link_from_rate, 0u);
 }
 
-TEST_F(calibrated_pairs, a_caller_of_before_the_rates_gets_what_it_knows) {
+TEST_F(calibrated_pairs, a_caller_whose_struct_has_no_rates_gets_the_fields_that_it_knows) {
     ASSERT_OK(ferry_peer_calibrate(basic.get(), 0, 1, nullptr));
     ferry_peer_info info = {};
     info.struct_size = offsetof(ferry_peer_info, direct_rate);
@@ -325,7 +325,7 @@ TEST_F(calibrated_pairs, a_caller_of_before_the_rates_gets_what_it_knows) {
     expect_no_rates(info);
 }
 
-TEST_F(calibrated_pairs, access_and_the_current_context_stay_and_nothing_is_left) {
+TEST_F(calibrated_pairs, access_and_the_current_context_are_unchanged_and_nothing_leaks) {
     fault_driver driver(raw_entry_points());
     ferry_options options = driver.options();
     options.kernels = FERRY_KERNELS_AT_OPEN; // they stay

@@ -154,7 +154,7 @@ TEST_F(pinned_pools, reuse_a_freed_block) {
     EXPECT_EQ(stats_of(pool).reserved_current, large + (64 << 10));
 }
 
-TEST_F(pinned_pools, refuse_what_is_no_block_or_already_freed) {
+TEST_F(pinned_pools, refuse_addresses_that_are_not_blocks_or_already_freed) {
     auto *const block = static_cast<std::byte *>(allocate(pool, 1000));
     const pool_owner other = new_pool(basic.get());
     void *const foreign = allocate(other, 1000);
@@ -210,7 +210,7 @@ TEST_F(pinned_pools, give_a_block_at_once_to_the_stream_that_freed_it) {
     }
 }
 
-TEST_F(pinned_pools, tell_the_per_thread_streams_of_two_threads_apart) {
+TEST_F(pinned_pools, distinguish_the_per_thread_streams_of_two_threads) {
     void *const block = allocate(pool, large);
     gate held(CU_STREAM_PER_THREAD);
     free(block, CU_STREAM_PER_THREAD);
@@ -458,7 +458,7 @@ TEST_F(pinned_pools, refuse_the_legacy_stream_while_a_stream_that_synchronises_w
     EXPECT_OK(raw().cuStreamDestroy(joined));
 }
 
-TEST_F(pinned_pools, take_blocks_back_from_host_functions) {
+TEST_F(pinned_pools, accept_frees_from_host_functions) {
     struct last_use {
         ferry_pinned_pool *pool;
         void *block;
@@ -522,7 +522,7 @@ std::vector<void *> slow_driver::blocks;
 std::vector<std::thread> slow_driver::threads;
 int slow_driver::calls = 0;
 
-TEST_F(pinned_pools, take_blocks_back_while_other_threads_are_in_the_driver) {
+TEST_F(pinned_pools, accept_frees_while_other_threads_are_in_the_driver) {
     ferry_options options = options_under_test();
     options.driver = FERRY_DRIVER_CUDA;
     options.get_proc = slow_driver::get_proc;
@@ -596,7 +596,7 @@ TEST_F(pinned_pools, refuse_bad_options_and_arguments) {
     EXPECT_EQ(ferry_pinned_pool_create(basic.get(), nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(pinned_pools, of_every_kind_give_memory_that_works) {
+TEST_F(pinned_pools, of_every_kind_allocate_usable_memory) {
     const struct {
         std::uint32_t flags;
         std::int32_t numa, device;
@@ -740,7 +740,7 @@ TEST_F(pinned_pools, survive_any_failing_call_of_the_driver) {
     EXPECT_GE(faults, 20);
 }
 
-TEST_F(pinned_pools, that_cannot_grow_say_so_or_make_a_stream_wait) {
+TEST_F(pinned_pools, that_cannot_grow_report_it_or_make_a_stream_wait) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     const pool_owner faulty = new_pool(instance.get());
@@ -814,7 +814,7 @@ TEST_F(pinned_pools, survive_a_lack_of_host_memory) {
     }
 }
 
-TEST_F(pinned_pools, lose_no_block_to_a_permanent_error) {
+TEST_F(pinned_pools, leak_no_block_after_a_permanent_error) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     const pool_owner faulty = new_pool(instance.get(), large);
@@ -940,7 +940,7 @@ TEST_F(pinned_pools, do_not_call_the_driver_without_a_stream) {
     }
 }
 
-TEST_F(pinned_pools, do_not_take_a_failed_record_as_proof_that_earlier_frees_were_passed) {
+TEST_F(pinned_pools, do_not_treat_a_failed_record_as_proof_that_earlier_frees_were_passed) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     pool_owner small = new_pool(instance.get(), 2 * large);
@@ -1006,7 +1006,7 @@ TEST_F(pinned_pools, query_one_event_for_all_the_blocks_before_it) {
         EXPECT_OK(ferry_pinned_pool_free(counted.get(), blocks[i]));
 }
 
-TEST_F(pinned_pools, do_not_grow_for_a_stream_that_is_held) {
+TEST_F(pinned_pools, do_not_grow_for_a_stream_that_is_blocked) {
     gate held(first);
     std::vector<void *> blocks;
     for (int i = 0; i < 20; ++i)

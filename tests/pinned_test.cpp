@@ -435,7 +435,7 @@ TEST_F(pinned, without_memory_for_the_record_there_is_no_block_and_no_registrati
     memory.left = -1;
 }
 
-TEST_F(pinned, whichever_driver_call_fails_the_status_comes_back_and_nothing_leaks) {
+TEST_F(pinned, whichever_driver_call_fails_its_status_is_returned_and_nothing_leaks) {
     mapped_memory own(4 * page);
     void *kept = nullptr;
     ASSERT_OK(allocate_pinned(counted.get(), page, 0, &kept));
@@ -481,7 +481,7 @@ TEST_F(pinned, whichever_driver_call_fails_the_status_comes_back_and_nothing_lea
 
 // ---- Freeing ---------------------------------------------------------------------------------------------------
 
-TEST_F(pinned, wrong_frees_are_refused_and_harm_nothing) {
+TEST_F(pinned, invalid_frees_are_refused_without_side_effects) {
     EXPECT_OK(ferry_host_free(counted.get(), nullptr));
     EXPECT_EQ(ferry_host_free(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     void *block = nullptr;
@@ -941,7 +941,7 @@ TEST_F(pieces, the_explanation_names_the_number_of_calls_and_what_the_caller_wai
                   "does not block");
 }
 
-TEST_F(pieces, the_status_of_a_later_part_comes_back) {
+TEST_F(pieces, the_status_of_a_later_part_is_returned) {
     patchwork host(one_page.get(), "AAAA");
     device_memory there(4 * page);
     test_stream stream;

@@ -280,7 +280,7 @@ std::vector<obstructed> obstructed_copies() {
     return all;
 }
 
-TEST(plan, copies_that_kernels_cannot_serve_go_by_the_driver_and_forecasts_say_why) {
+TEST(plan, the_driver_makes_copies_that_kernels_cannot_make_and_forecasts_report_why) {
     for (const auto &[expected, copy, facts] : obstructed_copies()) {
         SCOPED_TRACE(text_of(expected));
         const copy_plan plan = plan_copy(copy, facts);
@@ -363,7 +363,7 @@ TEST(plan, copies_between_devices_without_access_are_relayed_where_that_wins) {
 }
 
 // Two pairs of a machine may have links of different kinds.
-TEST(plan, what_was_measured_of_the_pair_counts_more_than_the_profile) {
+TEST(plan, measurements_of_the_pair_override_the_profile) {
     const shape line = shape_of(ends::peer, gapped::none, 0, 64 * MiB),
                 rows = shape_of(ends::peer, gapped::both, 4, 64 * MiB);
     const auto in = [](std::uint64_t rate) { return 64 * MiB * 1000 / rate; };
@@ -390,7 +390,7 @@ TEST(plan, what_was_measured_of_the_pair_counts_more_than_the_profile) {
     }
 }
 
-TEST(plan, only_large_copies_between_devices_are_asked_about_access) {
+TEST(plan, access_is_queried_only_for_large_copies_between_devices) {
     const plan_facts facts = facts_with(&h200_profile());
     EXPECT_TRUE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 2 * MiB), facts));
     EXPECT_FALSE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 2 * MiB - 1), facts));
@@ -403,7 +403,7 @@ TEST(plan, only_large_copies_between_devices_are_asked_about_access) {
     EXPECT_TRUE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 1), forced));
 }
 
-TEST(plan, copies_take_several_links_where_they_may_and_can) {
+TEST(plan, copies_use_several_links_where_allowed_and_possible) {
     const copy_preferences wished = {.over_links = true};
     for (const ends way : {ends::h2d, ends::d2h}) {
         const shape line = shape_of(way, gapped::none, 0, 64 * MiB);
@@ -563,7 +563,7 @@ TEST(staged_plan, late_staging_is_predicted_and_avoided) {
 }
 
 // The caller works on such copies until they are done.
-TEST(staged_plan, late_threads_do_not_count_where_the_caller_helps) {
+TEST(staged_plan, the_delay_of_threads_is_ignored_if_the_caller_copies_too) {
     constexpr std::uint64_t ms = 1'000'000;
     for (const ends way : {ends::h2d, ends::d2h}) {
         const shape middle = pageable_line(way, 16 * MiB);
@@ -613,7 +613,7 @@ TEST(staged_plan, synchronous_copies_take_the_route_that_is_predicted_faster) {
               2 * forecast.staged.predicted_ns);
 }
 
-TEST(staged_plan, what_cannot_be_staged_goes_by_the_driver_or_is_refused_with_its_reason) {
+TEST(staged_plan, copies_that_cannot_be_staged_take_the_driver_route_or_are_refused_with_the_reason) {
     const shape line = pageable_line(ends::h2d, 64 * MiB);
     const auto expect = [](obstacle why, const shape &shape, plan_facts facts) {
         SCOPED_TRACE(text_of(why));
@@ -761,7 +761,7 @@ TEST(plan, every_obstacle_has_a_text_of_its_own) {
 
 // ---- Predictions -----------------------------------------------------------------------------------------------
 
-TEST(plan, predictions_come_near_what_was_measured) {
+TEST(plan, predictions_are_close_to_measurements) {
     struct {
         ends way;
         gapped gap;
@@ -790,7 +790,7 @@ TEST(plan, predictions_come_near_what_was_measured) {
 }
 
 // Measured by ferry-bench --case strided on an H200: both routes where a kernel was measured, with as many blocks.
-TEST(plan, predictions_of_rows_apart_come_near_what_was_measured) {
+TEST(plan, predictions_for_rows_with_gaps_are_close_to_measurements) {
     constexpr auto driver = route_kind::driver, kernel = route_kind::kernel;
     struct {
         ends way;
@@ -1042,7 +1042,7 @@ TEST(batch_plan, small_boxes_of_arrays_take_a_kernel_and_large_ones_if_their_wor
     }
 }
 
-TEST(batch_plan, wishes_apply_to_batches) {
+TEST(batch_plan, preferences_apply_to_batches) {
     batch_facts facts = pieces(copy_direction::device_to_host, 4096, 256);
     facts.preferences.no_kernels = true;
     EXPECT_EQ(plan_batch(facts).route, batch_route::batch_call);

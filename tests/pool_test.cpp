@@ -863,7 +863,7 @@ TEST_F(pools, host_pool_memory_is_usable_at_once_by_the_host_and_by_devices_with
 }
 
 // The driver's own call waits for nothing, and a copy in flight that still uses the access kills its context.
-TEST_F(pools, taking_access_away_waits_for_the_copies_in_flight) {
+TEST_F(pools, revoking_access_waits_for_the_copies_in_flight) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE, 1));
     if (ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE))
@@ -1012,7 +1012,7 @@ TEST_F(pools, a_pair_that_lost_data_before_gets_no_access) {
 
 // ---- Drivers that lack entry points or fail
 
-TEST_F(pools, a_driver_without_the_entry_points_says_so_and_does_everything_else) {
+TEST_F(pools, a_driver_without_the_entry_points_is_reported_and_everything_else_works) {
     const char *const all[] = {
         "cuMemAllocAsync",    "cuMemFreeAsync",         "cuMemAllocFromPoolAsync", "cuMemPoolCreate",
         "cuMemPoolDestroy",   "cuMemPoolSetAttribute",  "cuMemPoolGetAttribute",   "cuMemPoolTrimTo",
@@ -1202,7 +1202,7 @@ TEST_F(pools, without_memory_for_a_record_there_is_no_pool) {
     EXPECT_EQ(memory.live, 0);
 }
 
-TEST_F(pools, whatever_fails_the_status_comes_back_and_nothing_leaks) {
+TEST_F(pools, whatever_fails_its_status_is_returned_and_nothing_leaks) {
     const int far = has_peers() ? 1 : 0;
     CUmemPoolProps props = {};
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;

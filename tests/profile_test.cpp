@@ -342,7 +342,7 @@ TEST_F(profiles_of_pairs, every_calibrated_pair_is_saved_and_loaded) {
     EXPECT_EQ(saved(second.get()), text);
 }
 
-TEST_F(profiles_of_pairs, pairs_of_devices_that_are_not_here_are_passed_over) {
+TEST_F(profiles_of_pairs, pairs_of_absent_devices_are_skipped) {
     const instance_owner ferry = open_or_fail(options_under_test());
     const std::string before = saved(ferry.get()), here = address_of(ferry.get(), 0);
     for (const std::string &peer : {std::string("0000:EE:1E.0"), here})
@@ -353,7 +353,7 @@ TEST_F(profiles_of_pairs, pairs_of_devices_that_are_not_here_are_passed_over) {
     EXPECT_EQ(saved(ferry.get()), before);
 }
 
-TEST_F(profiles_of_pairs, copies_are_relayed_where_the_pair_says_that_the_driver_is_slower) {
+TEST_F(profiles_of_pairs, copies_are_relayed_where_measurements_of_the_pair_show_that_the_driver_is_slower) {
     constexpr std::uint64_t size = 64 << 20;
     const instance_owner ferry = open_or_fail(options_under_test());
     CUcontext there = nullptr;

@@ -160,7 +160,7 @@ TEST(host_access, a_hole_between_mappings_is_found_wherever_it_is) {
     EXPECT_EQ(first_barred({UINT64_MAX - 7, UINT64_MAX}, host_use::write), UINT64_MAX - 7);
 }
 
-TEST(host_access, what_is_barred_ends_with_its_mapping_or_hole) {
+TEST(host_access, a_barred_range_ends_with_its_mapping_or_hole) {
     const mapped_pages pages(9);
     pages.unmap(2);
     pages.close(5);
@@ -306,7 +306,7 @@ TEST(readable, without_file_descriptors_each_address_is_tested_by_itself) {
     EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
 }
 
-TEST(readable, a_page_that_does_not_arrive_holds_up_only_its_own_call) {
+TEST(readable, a_page_that_does_not_arrive_blocks_only_its_own_call) {
     const mapped_pages stuck(600), others(600);
     const auto faults = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC));
     uffdio_api api = {.api = UFFD_API, .features = 0, .ioctls = 0};

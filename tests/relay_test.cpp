@@ -156,7 +156,7 @@ TEST_F(relayed, work_behind_a_copy_comes_last_although_the_driver_refuses_a_call
 }
 
 // The stream's own work before and after: each copy must take what the fill before it wrote, and no later fill.
-TEST_F(relayed, copies_keep_their_place_on_the_stream) {
+TEST_F(relayed, copies_are_ordered_with_other_work_on_the_stream) {
     const std::uint64_t size = 5 * megabyte;
     const station near(context, size), far(there, size), back(context, size);
     for (const station *const caller : {&near, &far}) {
@@ -181,7 +181,7 @@ TEST_F(relayed, copies_keep_their_place_on_the_stream) {
     }
 }
 
-TEST_F(relayed, a_held_stream_holds_its_copy_and_no_other_stream) {
+TEST_F(relayed, a_blocked_stream_blocks_its_copy_and_no_other_stream) {
     if (streams_share_a_queue()) GTEST_SKIP() << "streams of one queue wait for each other";
     const std::uint64_t size = 4 * megabyte;
     const station held(context, size), beside(context, size), far(there, size), other(there, size);
@@ -202,7 +202,7 @@ TEST_F(relayed, a_held_stream_holds_its_copy_and_no_other_stream) {
     EXPECT_TRUE(far.read() == first);
 }
 
-TEST_F(relayed, frees_in_other_threads_stop_no_copy) {
+TEST_F(relayed, frees_in_other_threads_do_not_block_copies) {
     const std::uint64_t size = 12 * megabyte;
     const station near(context, size), far(there, size);
     const bytes sent = random_bytes(size, 3);
@@ -258,7 +258,7 @@ TEST_F(relayed, boxes_of_many_chunks_arrive_whole_and_touch_nothing_else) {
 // served at once.
 constexpr int relays_at_once = 4;
 
-TEST_F(relayed, few_held_streams_are_served_and_the_driver_serves_the_others) {
+TEST_F(relayed, copies_on_a_few_blocked_streams_are_relayed_and_the_driver_makes_the_others) {
     constexpr int count = 7;
     const std::uint64_t size = 3 * megabyte;
     std::deque<station> near, far;
@@ -336,7 +336,7 @@ TEST_F(relayed, the_explanation_names_the_route_its_time_and_the_access) {
     EXPECT_OK(ferry_peer_disable(counted.get(), 0, 1));
 }
 
-TEST_F(relayed, copies_pass_by_a_link_that_loses_data_although_the_program_has_access_over_it) {
+TEST_F(relayed, copies_avoid_a_link_that_loses_data_although_the_program_has_access_over_it) {
     ferry_peer_info pair = {};
     pair.struct_size = sizeof pair;
     ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair));
@@ -358,7 +358,7 @@ TEST_F(relayed, copies_pass_by_a_link_that_loses_data_although_the_program_has_a
     EXPECT_TRUE(far.read() == random_bytes(size, 3)) << "at the latest by the second copy";
 }
 
-TEST_F(relayed, slots_are_released_by_a_trim_and_come_back) {
+TEST_F(relayed, slots_are_released_by_a_trim_and_allocated_again) {
     const std::uint64_t size = 20 * megabyte;
     const station near(context, size), far(there, size);
     for (int round = 0; round < 3; ++round) {
@@ -372,7 +372,7 @@ TEST_F(relayed, slots_are_released_by_a_trim_and_come_back) {
     }
 }
 
-TEST_F(relayed, slots_are_released_in_a_context_that_is_there) {
+TEST_F(relayed, slots_are_released_in_a_context_that_exists) {
     if (device_count() < 3) GTEST_SKIP() << "needs three devices";
     CUcontext last = nullptr;
     ASSERT_OK(ferry_context_retain_primary(basic.get(), 2, &last, nullptr));
@@ -457,7 +457,7 @@ TEST_F(relayed, a_copy_of_a_batch_is_refused_while_all_lanes_are_at_work) {
 
 // ---- Contexts that die
 
-TEST_F(relayed, a_context_that_dies_meanwhile_is_reported_although_the_stream_passes) {
+TEST_F(relayed, a_context_that_dies_meanwhile_is_reported_although_the_stream_completes) {
     if (!on_software_driver()) GTEST_SKIP() << "would break the contexts of later tests";
     if (!has_kernels()) GTEST_SKIP() << "without kernels";
     const std::uint64_t size = 40 * megabyte;

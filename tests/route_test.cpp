@@ -76,7 +76,7 @@ TEST_F(routes, a_kernel_moves_the_bytes_that_the_reference_moves) {
             }
 }
 
-TEST_F(routes, a_demanded_kernel_that_cannot_serve_is_refused_with_the_reason) {
+TEST_F(routes, a_forced_kernel_that_cannot_serve_is_refused_with_the_reason) {
     const grid shape = {.width = 64, .height = 4};
     test_place device(place_kind::device, shape), pinned(place_kind::pinned, shape), other(place_kind::pinned, shape);
     const auto expect = [&](test_place &from, test_place &to, std::int32_t obstacle) {
@@ -108,7 +108,7 @@ TEST_F(routes, a_demanded_kernel_that_cannot_serve_is_refused_with_the_reason) {
     expect(pinned, other, FERRY_OBSTACLE_HOST_TO_HOST);
 }
 
-TEST_F(routes, a_box_that_exceeds_its_allocation_is_left_to_the_driver) {
+TEST_F(routes, the_driver_copies_a_box_that_exceeds_its_allocation) {
     const std::uint64_t size = 1 << 20;
     device_memory memory(size);
     pinned_memory host(size);
@@ -307,7 +307,7 @@ TEST_F(routes, an_explanation_names_the_call_the_multiprocessors_and_both_times)
     EXPECT_GT(by_driver, 0);
 }
 
-TEST_F(routes, an_urgent_line_goes_by_a_kernel_in_the_order_of_its_stream) {
+TEST_F(routes, a_kernel_makes_an_urgent_contiguous_copy_in_stream_order) {
     if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
     const std::uint64_t size = 64 << 10;
     for (const bool to_device : {true, false}) {

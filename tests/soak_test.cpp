@@ -884,7 +884,7 @@ std::uint64_t number_in(const char *variable, std::uint64_t otherwise) {
     return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-TEST_F(soak, copies_that_overlap_in_time_arrive_whole_for_as_long_as_asked) {
+TEST_F(soak, copies_that_overlap_in_time_arrive_whole_for_the_requested_time) {
     const auto until = steady_clock::now() + std::chrono::seconds(number_in("FERRY_SOAK_SECONDS", 3));
     const std::uint64_t first = number_in("FERRY_SOAK_SEED", std::random_device()());
     constexpr std::uint64_t sizes[] = {4096, 64 << 10, 256 << 10, 2 << 20, 0};

@@ -80,7 +80,7 @@ TEST_F(softdriver_test, exactly_the_rows_of_the_list_are_implemented) {
     EXPECT_EQ(nullptr, get_proc(nullptr, 13000));
 }
 
-TEST_F(softdriver_test, a_later_open_may_not_ask_for_another_configuration) {
+TEST_F(softdriver_test, a_later_open_may_not_request_another_configuration) {
     int devices = 0;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&devices));
     const auto same = static_cast<std::uint32_t>(devices);
@@ -111,7 +111,7 @@ TEST(softdriver_lifetime_test, the_last_close_ends_it_and_the_next_open_configur
     EXPECT_EQ(open_result::out_of_memory, open({.devices = 0, .hardware_queues = 0, .device_memory = ~0ull}));
 }
 
-TEST(softdriver_lifetime_test, a_driver_that_is_not_initialised_says_so_before_it_looks_at_arguments) {
+TEST(softdriver_lifetime_test, a_driver_that_is_not_initialised_reports_it_before_it_checks_arguments) {
     const driver_table cu = resolved();
     EXPECT_RESULT(CUDA_ERROR_NOT_INITIALIZED, cu.cuMemcpy2D(nullptr));
     EXPECT_RESULT(CUDA_ERROR_NOT_INITIALIZED, cu.cuMemcpy3DAsync(nullptr, nullptr));
@@ -140,7 +140,7 @@ TEST(softdriver_lifetime_test, closing_finishes_running_work) {
     close();
 }
 
-TEST_F(softdriver_test, a_thread_that_ends_takes_its_streams_and_captures_with_it) {
+TEST_F(softdriver_test, streams_and_captures_of_a_thread_end_with_it) {
     CUcontext context = nullptr;
     CUdeviceptr address = 0;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuCtxGetCurrent(&context));
@@ -347,7 +347,7 @@ TEST(tiled_layout_test, every_byte_has_its_own_place_and_no_row_is_contiguous) {
 
 // Streams share hardware queues. Work that waits in a queue holds up the kernels and device copies of other streams,
 // but not their copies from and to the host (docs/driver.md).
-TEST_F(softdriver_test, a_held_hardware_queue_blocks_other_streams_but_not_their_host_copies) {
+TEST_F(softdriver_test, a_blocked_hardware_queue_blocks_other_streams_but_not_their_host_copies) {
     CUdeviceptr memory = 0;
     void *pinned = nullptr;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, (queues + 1) * 1024));
@@ -382,7 +382,7 @@ TEST_F(softdriver_test, a_held_hardware_queue_blocks_other_streams_but_not_their
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFreeHost(pinned));
 }
 
-TEST_F(softdriver_test, a_free_that_waits_holds_up_every_call_except_queries) {
+TEST_F(softdriver_test, a_free_that_waits_blocks_every_call_except_queries) {
     using namespace std::chrono_literals;
     CUdeviceptr memory = 0;
     CUevent event = nullptr;

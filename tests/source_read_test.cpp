@@ -217,7 +217,7 @@ TEST_F(source_read, is_refused_under_capture_and_captures_nothing) {
     EXPECT_OK(ferry_prepared_destroy(prepared));
 }
 
-TEST_F(source_read, has_no_effect_where_the_driver_s_own_calls_promise_nothing) {
+TEST_F(source_read, has_no_effect_where_the_driver_s_own_calls_guarantee_nothing) {
     const device_memory device(4096);
     bytes to(4096);
     const bytes data = random_bytes(4096, 2);
@@ -292,7 +292,7 @@ TEST_F(source_read, a_destination_that_must_be_written_is_complete_when_the_call
             }
 }
 
-TEST_F(source_read, an_instance_may_ask_for_it_and_batches_of_pieces_wait_too) {
+TEST_F(source_read, an_instance_may_request_it_and_batches_of_pieces_wait_too) {
     constexpr std::uint64_t count = 40, size = 50'000;
     ferry_options options = driver.options();
     options.copy_flags = FERRY_COPY_DESTINATION_WRITTEN;

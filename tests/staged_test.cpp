@@ -375,7 +375,7 @@ TEST_F(staged, an_untouched_destination_is_filled) {
     EXPECT_EQ(std::memcmp(fresh.data(), one.on_device.data(), size), 0);
 }
 
-TEST_F(staged, large_destinations_that_were_never_written_come_to_lie_in_huge_pages) {
+TEST_F(staged, large_destinations_that_were_never_written_are_placed_in_huge_pages) {
     if (!can_have_huge_pages()) GTEST_SKIP() << "the system gives no huge pages";
     constexpr std::uint64_t huge_page = 2 << 20;
     open(staged_options{});
@@ -470,7 +470,7 @@ TEST_F(staged, the_default_streams_take_copies) {
         }
 }
 
-TEST_F(staged, a_waiting_copy_holds_no_slot) {
+TEST_F(staged, a_waiting_copy_reserves_no_slot) {
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     staged_options options = small();
     options.slots = options.first_slots = 1;
@@ -762,7 +762,7 @@ TEST_F(staged, launches_are_short_where_the_device_has_a_watchdog) {
     facts[0].has_watchdog = had_one;
 }
 
-TEST_F(staged, enqueued_work_is_passed_on_where_the_driver_keeps_it_back) {
+TEST_F(staged, enqueued_work_is_submitted_where_the_driver_defers_it) {
     static std::atomic<int> queries = 0;
     static driver_table cu; // the engine uses it until TearDown
     cu = raw();

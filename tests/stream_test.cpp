@@ -185,7 +185,7 @@ TEST_F(streams, of_another_device_can_be_waited_for_whatever_context_is_current)
 }
 
 // A batch, a fill and a prepared launch have no tickets of their own: the stream's ticket reports when all are complete.
-TEST_F(streams, tickets_and_notifications_come_behind_batches_and_fills) {
+TEST_F(streams, tickets_and_notifications_follow_batches_and_fills) {
     constexpr std::uint64_t size = 1 << 20, count = 64, each = size / count;
     CUstream_st *const stream = new_stream();
     test_place pinned(place_kind::pinned, {.width = size}), device(place_kind::device, {.width = size});
@@ -279,7 +279,7 @@ TEST_F(streams, tickets_and_notifications_work_on_default_streams_without_a_cont
     ASSERT_OK(raw().cuCtxSetCurrent(kept));
 }
 
-TEST_F(streams, captures_refuse_tickets_and_notifications_and_go_on) {
+TEST_F(streams, captures_refuse_tickets_and_notifications_and_continue) {
     test_stream stream;
     CUgraph graph = nullptr;
     ferry_ticket *ticket = nullptr;
@@ -333,7 +333,7 @@ TEST_F(streams, refuse_bad_arguments) {
                   FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(streams, a_driver_without_an_entry_point_says_so) {
+TEST_F(streams, a_driver_without_an_entry_point_is_reported) {
     fault_driver driver(raw_entry_points());
     for (const char *const entry : {"cuStreamCreateWithPriority", "cuEventCreate", "cuStreamQuery"})
         driver.hide(entry);

@@ -131,7 +131,7 @@ TEST_F(traces, an_asynchronous_copy_has_another_event_once_its_stream_has_passed
     EXPECT_EQ(events[1].status, 0);
 }
 
-TEST_F(traces, without_phases_all_are_told) {
+TEST_F(traces, all_phases_are_reported_by_default) {
     heard all;
     ferry_options options = options_under_test();
     options.trace = hear;
@@ -200,7 +200,7 @@ TEST_F(traces, without_the_last_phase_a_call_costs_no_driver_event) {
     EXPECT_EQ(events[1].phase, FERRY_PHASE_RETURN);
 }
 
-TEST_F(traces, every_kind_of_call_is_told) {
+TEST_F(traces, every_kind_of_call_is_reported) {
     const ferry_copy_desc copies[] = {line(pinned, there, 100), line(pinned + 512, there + 512, 200)};
     const std::uint64_t to[] = {there, there + 4096}, from[] = {pinned, pinned + 4096}, sizes[] = {16, 32};
     ferry_fill_desc fill = {};
@@ -265,7 +265,7 @@ TEST_F(traces, the_route_is_the_one_that_was_taken) {
     EXPECT_EQ(told.all().back().routes, 1u << FERRY_ROUTE_KERNEL);
 }
 
-TEST_F(traces, what_fails_or_does_nothing_has_one_event) {
+TEST_F(traces, a_call_that_fails_or_does_nothing_has_one_event) {
     ferry_copy_desc copy = line(pinned, there, 64);
     copy.flags = 0x8000u;
     EXPECT_EQ(ferry_copy_async(traced.get(), &copy, stream, nullptr, nullptr), FERRY_ERROR_FLAGS);
@@ -282,7 +282,7 @@ TEST_F(traces, what_fails_or_does_nothing_has_one_event) {
     }
 }
 
-TEST_F(traces, a_copy_in_a_graph_has_one_event_and_the_capture_goes_on) {
+TEST_F(traces, a_copy_in_a_graph_has_one_event_and_the_capture_continues) {
     captured_graph graph(stream);
     ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, stream, nullptr));
     graph.end();
@@ -377,7 +377,7 @@ TEST_F(traces, a_context_that_ends_without_ferry_makes_no_copy_fail) {
         EXPECT_EQ(event.status, 0);
 }
 
-TEST_F(traces, closing_tells_what_has_ended_and_waits_for_nothing) {
+TEST_F(traces, closing_reports_what_has_completed_and_does_not_wait) {
     gate held(stream);
     ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, stream, nullptr));
     const test_stream other;

@@ -119,7 +119,7 @@ struct unusable_memory : ferry_test {
     bytes picture;
 };
 
-TEST_F(unusable_memory, full_checks_refuse_every_way_to_copy_it) {
+TEST_F(unusable_memory, full_checks_refuse_every_copy_of_it) {
     test_stream stream;
     for (const defective &bad : defects)
         for (const std::size_t size : sizes)

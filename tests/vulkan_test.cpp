@@ -336,7 +336,7 @@ int next_descriptor() {
     return next;
 }
 
-TEST_F(vulkan_test, what_cannot_be_imported_is_refused_and_no_descriptor_is_left) {
+TEST_F(vulkan_test, memory_that_cannot_be_imported_is_refused_and_no_descriptor_leaks) {
     const buffer target(*gpu, 65536, true);
     const int before = next_descriptor();
     for (const std::uint64_t beyond : {std::uint64_t{1} << 16, std::uint64_t{1} << 40}) {

@@ -52,7 +52,7 @@ protected:
     }
 };
 
-TEST_F(without_kernels, copies_return_while_their_stream_is_held_and_wait_their_turn) {
+TEST_F(without_kernels, calls_return_while_their_stream_is_blocked_and_copies_run_in_order) {
     const bytes from = random_bytes(3 << 20, 1);
     bytes to(from.size());
     const device_memory device(from.size());
@@ -94,7 +94,7 @@ TEST_F(without_kernels, kernels_and_copies_use_the_same_records_in_turn) {
 }
 
 // The driver's lock is held by a free that waits for all work, also while the copies of another thread are enqueued.
-TEST_F(without_kernels, frees_in_other_threads_stop_no_copy) {
+TEST_F(without_kernels, frees_in_other_threads_do_not_block_copies) {
     std::atomic<bool> is_over = false;
     std::atomic<int> frees = 0;
     std::thread freeing([&] {
@@ -145,7 +145,7 @@ TEST_F(without_kernels, copies_on_32_streams_at_once_arrive) {
 }
 
 // Slots are reserved when a copy is enqueued. Where none is left, the driver copies, or a forced copy is refused.
-TEST_F(without_kernels, copies_without_a_slot_go_another_way) {
+TEST_F(without_kernels, copies_without_a_free_slot_take_another_route) {
     ferry_options options = driver.options();
     options.staging_bytes = 8192; // two slots, one of which kernels need
     counted = open_or_fail(options);
@@ -242,7 +242,7 @@ TEST_F(without_kernels, a_copy_whose_first_part_is_enqueued_succeeds_although_no
     EXPECT_OK(ferry_host_unregister(counted.get(), pages + page));
 }
 
-TEST_F(without_kernels, copies_of_too_many_chunks_are_left_to_the_driver) {
+TEST_F(without_kernels, the_driver_makes_copies_of_too_many_chunks) {
     ferry_options options = driver.options();
     options.staging_bytes = 1 << 20;
     const instance_owner instance = open_or_fail(options);
@@ -400,7 +400,7 @@ protected:
     CUdeviceptr there = 0;
 };
 
-TEST_F(on_a_full_device, asynchronous_copies_arrive_all_the_same) {
+TEST_F(on_a_full_device, asynchronous_copies_arrive) {
     device.fill();
     for (const std::uint32_t flags : {0u, std::uint32_t{FERRY_COPY_BY_STAGING}, std::uint32_t{FERRY_COPY_SOURCE_READ}})
         for (int round = 0; round < 3; ++round) {
@@ -414,7 +414,7 @@ TEST_F(on_a_full_device, asynchronous_copies_arrive_all_the_same) {
     EXPECT_GT(device.launches(), 0);
 }
 
-TEST_F(on_a_full_device, synchronous_copies_and_tickets_arrive_all_the_same) {
+TEST_F(on_a_full_device, synchronous_copies_and_tickets_arrive) {
     device.fill();
     const ferry_copy_desc up = line(there, at(from), from.size(), 0), down = line(at(to), there, to.size(), 0);
     ASSERT_OK(ferry_copy(counted.get(), &up, nullptr));
@@ -428,7 +428,7 @@ TEST_F(on_a_full_device, synchronous_copies_and_tickets_arrive_all_the_same) {
     EXPECT_TRUE(to == from);
 }
 
-TEST_F(on_a_full_device, batches_arrive_all_the_same) {
+TEST_F(on_a_full_device, batches_arrive) {
     device.fill();
     constexpr std::size_t count = 30, size = 100'000;
     std::vector<ferry_copy_desc> copies;
@@ -440,7 +440,7 @@ TEST_F(on_a_full_device, batches_arrive_all_the_same) {
     EXPECT_EQ(std::memcmp(to.data(), from.data(), count * size), 0);
 }
 
-TEST_F(on_a_full_device, copies_go_by_kernels_again_once_there_is_room) {
+TEST_F(on_a_full_device, copies_use_kernels_again_once_there_is_room) {
     device.fill();
     ASSERT_OK(copy_async(there, at(from), from.size(), 0, stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -461,7 +461,7 @@ TEST_F(on_a_full_device, copies_go_by_kernels_again_once_there_is_room) {
 }
 
 // The kernel runs on another stream, and what follows on the program's stream must wait for it.
-TEST_F(on_a_full_device, later_work_waits_for_a_copy_whose_pages_come_late) {
+TEST_F(on_a_full_device, later_work_waits_for_a_copy_whose_pages_arrive_late) {
     stuck_pages stuck(1, from.size(), 3);
     ASSERT_OK(copy_async(there, reinterpret_cast<std::uintptr_t>(stuck.data), from.size(), 0, stream));
     const device_memory behind(from.size());

@@ -69,7 +69,7 @@ constexpr threads_setup setups[] = {
 
 class threads_setups : public testing::TestWithParam<threads_setup> {};
 
-TEST_P(threads_setups, every_interleaving_comes_to_its_end) {
+TEST_P(threads_setups, every_interleaving_terminates) {
     const finding found = explore(threads_model(GetParam(), threads_defect::none));
     EXPECT_FALSE(found) << found.text();
     RecordProperty("states", static_cast<int>(found.states));
