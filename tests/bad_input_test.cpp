@@ -203,7 +203,7 @@ TEST_F(bad_input, error_info_is_filled_up_to_its_size_and_cleared_on_success) {
     error.field = 77;
     EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH);
     EXPECT_EQ(error.side, FERRY_SIDE_SOURCE);
-    EXPECT_EQ(error.field, 77) << "lies past the size that the caller gave";
+    EXPECT_EQ(error.field, 77) << "is past the size that the caller stated";
     error = {};
     error.struct_size = 7;
     error.status = 77;
@@ -285,7 +285,7 @@ TEST_F(bad_input, full_checks_find_wrong_kinds_and_devices) {
     expect_refused(full.get(), copy, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE);
 }
 
-// Arrays of device 0 that ferry made: one of every kind, and a plane of a planar one.
+// Arrays of device 0 that ferry made: one array of each kind, and a plane of a planar array.
 struct made_arrays {
     explicit made_arrays(ferry_instance *instance) : instance(instance) {
         for (const array_kind &kind : array_kinds)
@@ -390,7 +390,7 @@ TEST_F(bad_input, freed_and_foreign_addresses_are_refused_where_the_driver_repor
     ferry_copy_desc copy = good();
     copy.destination.address = freed;
     expect_refused(full.get(), copy, FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
-    // Nothing is mapped in the first page, so neither the driver nor a process can read there.
+    // Nothing is mapped in the first page, so neither the driver nor a process can read it.
     copy = good();
     copy.source.kind = FERRY_KIND_ANY;
     copy.source.address = 64;
@@ -494,7 +494,7 @@ TEST_F(bad_input, structs_of_older_programs_are_accepted_and_of_newer_ones_if_th
     report.device_count = -5;
     EXPECT_OK(ferry_instance_get_report(basic.get(), &report));
     EXPECT_GT(report.driver_version, 0);
-    EXPECT_EQ(report.device_count, -5) << "lies past the size that the caller gave";
+    EXPECT_EQ(report.device_count, -5) << "is past the size that the caller stated";
 }
 
 TEST_F(bad_input, memory_calls_refuse_unknown_flags_and_formats) {

@@ -1,5 +1,5 @@
-// Tests batches and prepared batches against a plain reference (each byte to be copied and no other changes) and
-// against each line of their contract.
+// Tests batches and prepared batches against a plain reference: the right bytes are copied, and no other byte changes.
+// Also tests each line of their contract.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -33,7 +33,7 @@ struct batch : ferry_test {
         EXPECT_OK(raw().cuStreamDestroy(stream));
         ferry_test::TearDown();
     }
-    // Loads the kernels and allocates the tables. Later both would wait for work that a test holds back.
+    // Loads the kernels and allocates the tables. Later, both would wait for work that a test blocks.
     void warm_up(ferry_instance *instance) {
         for (const auto &[from, to] :
              {std::pair{place_kind::pinned, place_kind::device}, {place_kind::device, place_kind::pinned}}) {
@@ -363,7 +363,7 @@ struct end_of_piece {
     int device = 0;
 };
 
-// Two pieces: one that the forced route serves, and one that it does not.
+// Two pieces: the forced route supports only one of them.
 struct half_refused {
     static constexpr std::size_t size = 4096;
     half_refused(const end_of_piece (&served)[2], const end_of_piece (&refused)[2], bool is_refused_first)
@@ -376,7 +376,7 @@ struct half_refused {
             sources[i].fill(1 + i);
             destinations[i].fill(3 + i);
         }
-        pieces.add(0, 0, 0); // an empty piece, so that no index is 0 by chance
+        pieces.add(0, 0, 0); // an empty piece, so that no expected index is 0
         for (int i = 0; i < 2; ++i) {
             const int which = is_refused_first ? 1 - i : i;
             pieces.add(destinations[which].address(), sources[which].address(), size);
@@ -1080,7 +1080,7 @@ TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
     apart.expect_copied();
 }
 
-// Each box takes a call of its own. The test waits for nothing but the batch.
+// Each box needs a call of its own. The test waits only for the batch.
 TEST_F(batch, a_synchronous_batch_that_fails_midway_waits_and_completes_each_other_copy_or_does_not_begin_it) {
     constexpr std::uint64_t size = 1 << 20;
     constexpr int count = 6, refused = 4;
@@ -1188,7 +1188,7 @@ TEST_F(batch, threads_launch_one_prepared_batch_at_once) {
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 4; ++thread)
         threads.emplace_back([&] {
-            const made_current as(context); // one stream for all threads: they write the same memory
+            const made_current as(context); // one stream for all threads, because they write the same memory
             for (int round = 0; round < 10; ++round)
                 ASSERT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(stream));

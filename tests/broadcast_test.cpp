@@ -1,5 +1,5 @@
-// Batches whose copies share their source and go to several devices. On the software driver with four devices, and with
-// links between all of them, between pairs, none, and links that lose bytes.
+// Batches whose copies share their source and have destinations on several devices. On the software driver, the tests
+// run with four devices: with links between all devices, between pairs, without links, and with links that lose bytes.
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -55,7 +55,7 @@ protected:
             for (int peer = 0; peer < device_count(); ++peer)
                 if (device != peer) use(device, peer);
     }
-    // Where access is offered and loses no bytes.
+    // Enables access between all pairs that offer it and lose no bytes.
     void enable_all() {
         for_each_pair([&](int device, int peer) { ferry_peer_enable(counted.get(), device, peer); });
     }
@@ -123,7 +123,7 @@ TEST_F(broadcasts, large_pageable_memory_arrives) {
     expect_on_all(sent);
 }
 
-// So kernels that fill the devices, and may wait for the bytes, are in nobody's way.
+// Kernels that occupy all SMs and wait for the bytes therefore cannot delay the copies.
 TEST_F(broadcasts, pinned_memory_and_memory_of_a_device_arrive_without_any_kernel) {
     const std::uint64_t size = 12 * megabyte;
     const pinned_bytes pinned(size, 37);
@@ -167,7 +167,7 @@ TEST_F(broadcasts, are_ordered_with_other_work_on_the_stream) {
     for (unsigned char value = 1; value <= 6; ++value) {
         source.fill(value, stream);
         ASSERT_OK(broadcast(source.address(), size, stream, 1));
-        source.fill(0xee, stream); // must not reach the copies before it
+        source.fill(0xee, stream); // must not affect the copies before it
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         expect_on_all(bytes(size, std::byte{value}), 1);
     }
@@ -281,7 +281,7 @@ TEST_F(broadcasts, create_nothing_once_warm_and_do_not_wait_or_change_the_contex
             CUcontext after = nullptr;
             ASSERT_OK(raw().cuCtxGetCurrent(&after));
             EXPECT_EQ(after, before);
-            if (round > 0 && source == at(pinned)) { // how pageable memory goes depends on how busy the machine is
+            if (round > 0 && source == at(pinned)) { // the route of pageable memory depends on how busy the machine is
                 for (const char *const call : {"cuEventCreate", "cuStreamCreateWithPriority", "cuStreamSynchronize",
                                                "cuEventSynchronize", "cuCtxSynchronize", "cuLaunchHostFunc"})
                     EXPECT_EQ(driver.calls(call), 0) << call;
@@ -311,7 +311,7 @@ TEST_F(broadcasts, batches_of_large_copies_allocate_nothing_once_warm) {
     const pinned_memory pinned(2 * size);
     on_all_devices(size);
     const std::uint64_t to[] = {stations[0].address(), stations[1].address()}, sizes[] = {size, size};
-    for (const std::uint64_t apart : {size, std::uint64_t{0}}) { // no broadcast, and one
+    for (const std::uint64_t apart : {size, std::uint64_t{0}}) { // without and with a broadcast
         const std::uint64_t from[] = {at(pinned), at(pinned) + apart};
         long warm = 0;
         for (int round = 0; round < 4; ++round) {
@@ -351,7 +351,7 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other_thre
         std::memcpy(pinned.address, sent.data() + parts, parts);
         ASSERT_OK(ferry_copy_pieces(instance.get(), ends, starts, each, 2, 0, nullptr));
         EXPECT_TRUE(stations[0].read() == sent);
-        // One with flags of its own
+        // A copy with flags of its own
         stations[0].write(bytes(size));
         ferry_copy_desc described[2] = {};
         for (std::size_t i = 0; i < 2; ++i) {
@@ -362,7 +362,7 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other_thre
         described[0].flags = 4u << FERRY_COPY_MAX_SMS_SHIFT;
         ASSERT_OK(ferry_copy_batch(instance.get(), described, 2, 0, nullptr));
         EXPECT_TRUE(stations[0].read() == sent);
-        // One that begins in registered memory and goes on into pageable memory
+        // A copy that begins in registered memory and continues in pageable memory
         stations[0].write(bytes(size));
         described[0].source.address = at(begun);
         ASSERT_OK(ferry_copy_batch(instance.get(), described, 2, 0, nullptr));
@@ -447,7 +447,7 @@ TEST_F(broadcasts, are_counted_by_the_explanation) {
         << text;
 }
 
-// With access, the host's links carry the bytes once.
+// With access, the bytes cross the host's links once.
 TEST_F(broadcasts, devices_with_access_forward_the_bytes) {
     ferry_peer_info pair = {};
     pair.struct_size = sizeof pair;
@@ -466,8 +466,8 @@ TEST_F(broadcasts, devices_with_access_forward_the_bytes) {
     EXPECT_GT(driver.calls("cuMemcpy3DPeerAsync"), 2);
 }
 
-// Chunks of it would go by the driver as pinned memory. The driver reads pageable memory in the call, before earlier work
-// on the stream has written it.
+// The driver would copy chunks of such a source as pinned memory. It reads the pageable part in the call, before
+// earlier work on the stream has written it.
 TEST_F(broadcasts, a_source_that_is_registered_in_part_is_not_broadcast) {
     const std::uint64_t size = 8 * megabyte;
     const mapped_memory source(size);
@@ -537,7 +537,8 @@ TEST_F(broadcasts, an_error_of_the_driver_names_a_copy_of_the_broadcast) {
 
 // ---- Contexts that die
 
-// An instance of its own, whose contexts of the first two devices end with this. The second ends during a broadcast.
+// Has an instance of its own. Its contexts of the first two devices end with the test. The second context dies during a
+// broadcast.
 class dying_broadcasts : public broadcasts {
 protected:
     void SetUp() override {
@@ -585,7 +586,7 @@ TEST_F(dying_broadcasts, when_a_synchronous_call_returns_the_other_devices_have_
     if (status == FERRY_SUCCESS && !doomed->is_doomed()) GTEST_SKIP() << "without access no device passes anything on";
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << describe(error);
     EXPECT_EQ(error.index, 1u);
-    // Later calls do without the dead device.
+    // Later calls leave the dead device out.
     pieces = pieces_to_all(at(*host), size);
     stations[0].write(bytes(size));
     EXPECT_OK(pieces.copy(instance.get()));
@@ -652,14 +653,14 @@ TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_broadcast_has_the_status_
     ASSERT_OK(ferry_copy_async(instance.get(), &copy, on, &ticket, nullptr));
     EXPECT_OK(ferry_ticket_wait(ticket)); // of this copy alone
     EXPECT_OK(ferry_ticket_release(ticket));
-    for (const bool is_later : {false, true}) { // a death is reported once to those who ask after it
+    for (const bool is_later : {false, true}) { // a later ticket does not report the death again
         ASSERT_OK(ferry_ticket_create(instance.get(), on, &ticket, nullptr));
         EXPECT_EQ(ferry_ticket_wait(ticket) == FERRY_SUCCESS, is_later);
         EXPECT_OK(ferry_ticket_release(ticket));
     }
     const test_stream other;
     ASSERT_OK(ferry_ticket_create(instance.get(), other, &ticket, nullptr));
-    EXPECT_OK(ferry_ticket_wait(ticket)); // had no part in it
+    EXPECT_OK(ferry_ticket_wait(ticket)); // its stream took no part in the broadcast
     EXPECT_OK(ferry_ticket_release(ticket));
 }
 
@@ -689,7 +690,7 @@ TEST_F(dying_broadcasts, tickets_report_devices_that_forward_nothing_and_context
 enum class launch_fault : std::uint8_t { none, bad_address, late };
 launch_fault fault_of_launches = launch_fault::none;
 int faulty_device = 1;
-std::shared_future<void> late_launches; // that come only then: others fill the device
+std::shared_future<void> late_launches; // kernels start only then, as if other kernels occupied all SMs
 std::atomic<int> launches_of_device_1 = 0;
 
 CUresult CUDAAPI launch_with_fault(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
@@ -711,7 +712,7 @@ CUresult CUDAAPI launch_with_fault(CUfunction function, unsigned x, unsigned y, 
     return raw().cuLaunchKernel(function, x, y, z, bx, by, bz, shared, on, parameters, extra);
 }
 
-// An instance of its own, and pageable memory. Behind a held stream such memory is always staged.
+// Has an instance of its own, and pageable memory. On a blocked stream, such memory is always staged.
 class staged_broadcasts : public broadcasts {
 protected:
     void SetUp() override {
@@ -730,7 +731,8 @@ protected:
         info.struct_size = sizeof info;
         ASSERT_OK(ferry_peer_get_info(instance.get(), 0, 1, &info));
         if (!info.can_access) GTEST_SKIP() << "no access between the first two devices";
-        for (int device = 0; device < device_count(); ++device) { // kernels, which would wait for the held stream
+        for (int device = 0; device < device_count();
+             ++device) { // loads kernels, which would wait for the blocked stream
             const made_current in(contexts[static_cast<std::size_t>(device)]);
             ASSERT_OK(ferry_staging_prepare(instance.get(), device));
         }
@@ -774,7 +776,7 @@ protected:
     const bytes sent = random_bytes(size, 23);
     replaced_call launches{"cuLaunchKernel", reinterpret_cast<void *>(launch_with_fault)};
     CUcontext own[2] = {};
-    CUdeviceptr of_first = 0, of_second = 0; // of_first: in place of the first station
+    CUdeviceptr of_first = 0, of_second = 0; // of_first: replaces the first station
     instance_owner instance;
 };
 
@@ -793,7 +795,7 @@ TEST_F(staged_broadcasts, every_device_gets_the_bytes_whatever_the_alignment) {
     }
 }
 
-// A program's kernel may fill a device and wait for the bytes.
+// A kernel of the program may occupy all SMs of a device and wait for the bytes.
 TEST_F(staged_broadcasts, on_an_idle_stream_full_devices_delay_nothing) {
     const made_current in(own[0]);
     for (const int full : {1, 0}) { // in this order: ferry remembers that the first device was late
@@ -803,7 +805,8 @@ TEST_F(staged_broadcasts, on_an_idle_stream_full_devices_delay_nothing) {
         fault_of_launches = launch_fault::late;
         faulty_device = full;
         const test_stream on(full == 1 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING);
-        // Of two broadcasts the second one finds a stream that the first one keeps busy. A full first device holds it.
+        // The second of two broadcasts is enqueued on a stream that is busy with the first. A full first device blocks
+        // the second broadcast.
         piece_batch all = pieces();
         if (full == 1)
             for (const std::uint64_t to : pieces().to)
@@ -813,7 +816,7 @@ TEST_F(staged_broadcasts, on_an_idle_stream_full_devices_delay_nothing) {
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
         while (raw().cuStreamQuery(on) == CUDA_ERROR_NOT_READY && std::chrono::steady_clock::now() < end)
             std::this_thread::yield();
-        // Where threads are late on a busy machine, the driver makes the first broadcast, and the second one waits.
+        // If threads are late on a busy machine, the driver makes the first broadcast, and the second waits.
         ferry_copy_desc copy = {};
         copy.source.address = at(sent);
         copy.destination.address = stations[0].address();

@@ -222,7 +222,7 @@ template <auto entry> CUresult box_copy(const call_site &site) { return call_wit
 enum class form { bytes, bytes_async, descriptor, descriptor_async };
 
 struct equal_calls {
-    const char *name; // begins with that of CUDA's call
+    const char *name; // begins with the name of CUDA's call
     pairings pairs;
     const picture &what;
     CUresult (*theirs)(const call_site &);

@@ -1,5 +1,5 @@
-// The engine of staged copies on the driver under test: every byte against a plain copy on the CPU, and the order on
-// streams.
+// Tests the engine of staged copies on the driver under test: compares every byte with a plain copy on the CPU, and
+// tests the order on streams.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -61,7 +61,7 @@ struct copy_scene {
 };
 constexpr std::uint64_t guard = 100;
 
-// Both ends of a copy, with the bytes that each must hold in the end.
+// Both ends of a copy, with the bytes that each end must contain after it.
 class copied {
 public:
     copied(const copy_scene &scene, bool to_device, std::uint64_t seed)
@@ -136,7 +136,7 @@ struct staged : driver_test {
         engine->set_up(options);
         return *engine;
     }
-    // The engine's work runs on the program's threads.
+    // Opens an engine whose work runs on threads of the program.
     staging_engine &open_on(program_threads &jobs) {
         staged_options options = small();
         options.submit = program_threads::submit;
@@ -167,7 +167,7 @@ struct staged : driver_test {
             }
     }
 
-    // Line and box, large and small, and a copy in a graph that runs several times.
+    // Tests contiguous copies and a box, and a captured copy that is launched several times.
     void copies_of_every_form_arrive() {
         copy_scenes({linear(10'000), linear(3'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
         const test_stream stream;
@@ -530,7 +530,8 @@ TEST_F(staged, threads_come_with_each_device_and_stay) {
 }
 
 #if defined(__linux__)
-// Two of the processors that this process may run on. They stand for two NUMA nodes, with others that do not exist.
+// Two of the processors that this process may run on. Each represents a NUMA node, together with processors that do not
+// exist.
 struct two_nodes {
     static processor_set node(int number) noexcept {
         const processor_set mine = processors_of_process();
@@ -566,8 +567,8 @@ int node_of_caller() {
     return two_nodes::node(0).has(static_cast<unsigned>(std::countr_zero(mine.words[0]))) ? 0 : 1;
 }
 
-// Long copies at once, to both devices or to the second. Returns the share of pages that threads of the device's own node
-// read.
+// Makes long copies at once, to both devices or to the second. Returns the share of pages that threads of the device's
+// own node read.
 double share_of_own_node(staged &test, CUcontext second, bool to_both) {
     constexpr std::size_t size = std::size_t{4} << 20, page = std::size_t{64} << 10;
     const mapped_memory sources[2] = {mapped_memory(size), mapped_memory(size)};
@@ -576,7 +577,7 @@ double share_of_own_node(staged &test, CUcontext second, bool to_both) {
         for (int device = 0; device < 2; ++device) {
             const std::byte *const begin = sources[device].data();
             if (at < begin || at >= begin + size) continue;
-            // Once one copy is over, the others help.
+            // Threads whose copy is complete help with the others.
             if (++pages[device] < size / page && pages[1 - device] < size / page) {
                 ++counted;
                 own += node_of_caller() == device;
@@ -1047,7 +1048,7 @@ TEST_F(staged, the_job_system_of_the_program_does_the_work) {
     close();
 }
 
-// Makes the driver start its threads, so that few_threads limits only those of the engine.
+// Makes the driver start its threads, so that few_threads limits only the engine's threads.
 void start_threads_of_the_driver() {
     const test_stream warm;
     ASSERT_OK(raw().cuLaunchHostFunc(
@@ -1112,15 +1113,16 @@ TEST_F(staged, copies_arrive_although_submit_runs_work_itself) {
     }
 }
 
-// Only the pool knows both instances.
+// Only the program's pool of threads serves both instances.
 TEST_F(staged, work_of_one_instance_that_runs_in_submit_of_another_gets_a_thread) {
     if (streams_share_a_queue()) GTEST_SKIP() << "the second copy comes only when the first one has ended";
     program_threads jobs(1);
     jobs.is_full = [](int nth) { return nth == 2; };
     ferry_options options = options_under_test();
     options.copy_flags = FERRY_COPY_BY_STAGING;
-    options.staging = FERRY_STAGING_AT_OPEN; // the first copy of the second instance would wait for that of the first
-    options.staging_threads = 1;             // so that a copy asks for one thread
+    options.staging =
+        FERRY_STAGING_AT_OPEN;   // the second instance's first copy would wait for the first instance's copy
+    options.staging_threads = 1; // so that a copy requests one thread
     options.submit = program_threads::submit;
     options.submit_user = &jobs;
     const instance_owner first = open_or_fail(options), second = open_or_fail(options);
@@ -1134,7 +1136,7 @@ TEST_F(staged, work_of_one_instance_that_runs_in_submit_of_another_gets_a_thread
     while (jobs.submitted < 1)
         std::this_thread::yield();
     ASSERT_OK(ferry_copy_bytes_async(second.get(), device + size, source, size, of_second, nullptr));
-    ASSERT_OK(raw().cuStreamSynchronize(of_first)); // its work has run in the second call of submit
+    ASSERT_OK(raw().cuStreamSynchronize(of_first)); // its work ran in the second call of submit
     EXPECT_EQ(jobs.jobs_waiting(), 1);
     jobs.hold(false);
     ASSERT_OK(raw().cuStreamSynchronize(of_second));
@@ -1159,7 +1161,7 @@ TEST_F(staged, a_refused_copy_waits_until_a_thread_can_be_started) {
             while (jobs.asked < before + 3)
                 std::this_thread::yield();
             EXPECT_NE(raw().cuStreamQuery(stream), CUDA_SUCCESS);
-            if (has_threads_later) threads_given = 1; // the program then takes work again, too
+            if (has_threads_later) threads_given = 1; // the program then accepts work again, too
         }
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         one.expect_whole();
@@ -1408,7 +1410,7 @@ TEST_F(staged, pinned_memory_is_released) {
     copy_scenes({linear(1'000'000)});
     while (engine->staging_bytes() < 8 * 16384)
         std::this_thread::yield();
-    while (engine->staging_bytes() != 0) { // possible once the engine knows that its last kernel has ended
+    while (engine->staging_bytes() != 0) { // possible once the engine knows that its last kernel is complete
         engine->trim();
         std::this_thread::yield();
     }

@@ -1,5 +1,5 @@
-// Staged copies without a kernel: copies on the stream take its place, in order with the workers by stream memory
-// operations.
+// Staged copies without a kernel: copy-engine copies replace the kernel. Stream memory operations order them with the
+// workers.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -93,7 +93,7 @@ TEST_F(without_kernels, kernels_and_copies_use_the_same_records_in_turn) {
     }
 }
 
-// The driver's lock is held by a free that waits for all work, also while the copies of another thread are enqueued.
+// A free that waits for all work holds the driver's lock, even while another thread enqueues copies.
 TEST_F(without_kernels, frees_in_other_threads_do_not_block_copies) {
     std::atomic<bool> is_over = false;
     std::atomic<int> frees = 0;
@@ -144,7 +144,7 @@ TEST_F(without_kernels, copies_on_32_streams_at_once_arrive) {
     EXPECT_TRUE(to == from);
 }
 
-// Slots are reserved when a copy is enqueued. Where none is left, the driver copies, or a forced copy is refused.
+// Slots are reserved when a copy is enqueued. If no slot is free, the driver copies, or a forced copy is refused.
 TEST_F(without_kernels, copies_without_a_free_slot_take_another_route) {
     ferry_options options = driver.options();
     options.staging_bytes = 8192; // two slots, one of which kernels need
@@ -168,7 +168,7 @@ TEST_F(without_kernels, copies_without_a_free_slot_take_another_route) {
     EXPECT_TRUE(to == from);
 }
 
-// A batch enqueues the copies before the forced one. The program may make all of them again by other routes.
+// The copies before the forced copy are enqueued. A program can submit the whole batch again without the forced route.
 TEST_F(without_kernels, a_batch_fails_while_no_slot_is_free_for_a_forced_copy_and_can_be_repeated_without_the_flags) {
     ferry_options options = driver.options();
     options.staging_bytes = 8192; // two slots, one of which kernels need
@@ -211,7 +211,7 @@ TEST_F(without_kernels, a_batch_fails_while_no_slot_is_free_for_a_forced_copy_an
     }
 }
 
-// The parts before and behind the registered page need a slot each, and there is one.
+// The parts before and behind the registered page need a slot each, but only one slot is free.
 TEST_F(without_kernels, a_copy_whose_first_part_is_enqueued_succeeds_although_no_slot_is_free) {
     ferry_options options = driver.options();
     options.staging_bytes = 8192;
@@ -315,7 +315,7 @@ TEST_F(without_kernels, any_operation_that_the_driver_refuses_leaves_nothing_wai
 
 // ---- Kernels that do not start
 
-// A driver that runs no kernel of a staged copy while it is full, as a device whose SMs others use.
+// A driver that starts no kernel of a staged copy while it is full, like a device whose SMs are occupied.
 class full_device {
 public:
     explicit full_device(const ferry_options &inner) : inner_(inner) { current_ = this; }
@@ -460,7 +460,7 @@ TEST_F(on_a_full_device, copies_use_kernels_again_once_there_is_room) {
     EXPECT_EQ(device.launches(), before + 2) << "one shows that there is room";
 }
 
-// The kernel runs on another stream, and what follows on the program's stream must wait for it.
+// The kernel runs on another stream. Later work on the program's stream must wait for it.
 TEST_F(on_a_full_device, later_work_waits_for_a_copy_whose_pages_arrive_late) {
     stuck_pages stuck(1, from.size(), 3);
     ASSERT_OK(copy_async(there, reinterpret_cast<std::uintptr_t>(stuck.data), from.size(), 0, stream));
