@@ -17,8 +17,7 @@ constexpr std::uint64_t patience_ns = 100'000'000;
 void staging_engine::set_up(const staged_options &options) noexcept {
     options_ = options;
     options_.threads = std::min(options.threads, std::uint32_t{max_threads});
-    watchdog_traits_ = options.traits;
-    watchdog_traits_.name = "ferry-watchdog";
+    threads_.set_up();
     options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);
     options_.slots = std::clamp(options.slots, 1U, staging_buffers::max_slots);
     // If the program's threads do the work, no thread of the engine adds other lots.
@@ -77,7 +76,7 @@ void staging_engine::close() noexcept {
     for (std::atomic<device_buffers *> &one : buffers_)
         if (device_buffers *const of = one.load(std::memory_order_relaxed)) of->adding.join();
 
-    is_draining_ = true;
+    threads_.drain();
     std::uint64_t changed = clock_ns();
     for (staging_scheduler::outlook before = {}, now = scheduler_.look_ahead(); now.pending || now.leaving;
          before = now, now = scheduler_.look_ahead()) {
@@ -90,20 +89,7 @@ void staging_engine::close() noexcept {
         lose_dead();
     }
     graphs_.close();
-    is_closing_ = true;
-    scheduler_.wake_all();
-    watchdog_.join();
-    asking_.join();
-    {
-        const std::lock_guard lock(substitute_mutex_);
-        for (resident_thread &one : threads_)
-            one.thread.join();
-        for (spare_thread &one : spares_)
-            one.thread.join();
-        thread_count_ = spare_count_ = 0;
-    }
-    while (visitors_ != 0)
-        rest_for(20'000);
+    threads_.close();
 
     for (std::atomic<device_buffers *> &one : buffers_) {
         device_buffers *const of = one.load(std::memory_order_relaxed);
@@ -123,7 +109,7 @@ void staging_engine::close() noexcept {
 staging_engine::~staging_engine() {
     // In a forked child, the scheduler may count threads as asleep that do not exist there. Its destructor would wait
     // for them.
-    if (thread_count_ == 0 && !watchdog_.is_started()) scheduler_.~staging_scheduler();
+    if (threads_.have_ended()) scheduler_.~staging_scheduler();
     for (const launch_page &page : pages_) {
         std::destroy_n(page.launches, page.count);
         memory_.deallocate(page.launches, page.count * sizeof(staging_launch));

@@ -9,6 +9,7 @@
 #include "device/kernels.h"
 #include "device/tracked_contexts.h"
 #include "memory/pinned.h"
+#include "staging/engine_threads.h"
 #include "staging/graph_launches.h"
 #include "staging/scheduler.h"
 #include "staging/side_streams.h"
@@ -139,7 +140,7 @@ public:
     std::uint32_t wanted_threads() const noexcept {
         return options_.threads ? options_.threads : default_threads(options_.processors, 1);
     }
-    std::uint32_t thread_count() const noexcept { return thread_count_; }
+    std::uint32_t thread_count() const noexcept { return threads_.count(); }
     std::uint64_t slot_size() const noexcept { return options_.slot_size; } // smaller if less memory can be pinned
     staging_scheduler::load in_flight() noexcept { return scheduler_.in_flight(); }
     // Whether a kernel would start immediately in the current `context` of the device. prepare() must have been called
@@ -175,18 +176,6 @@ private:
         std::uint32_t count;
     };
 
-    struct resident_thread {
-        worker_thread thread;
-        staging_engine *engine = nullptr;
-        int home = any_node;
-    };
-    // A worker in addition to the residents, or instead of a stuck resident.
-    struct spare_thread {
-        worker_thread thread;
-        staging_engine *engine = nullptr;
-        std::atomic<bool> has_begun = false, has_left = false;
-    };
-
     // ---- Memory (engine_buffers.cpp)
     error enter_device(int device, context_scope &scope) noexcept;
     error provide(int device, bool needs_threads) noexcept;
@@ -200,6 +189,9 @@ private:
     void add_other_slots(device_buffers &of) noexcept;
     error add_launches(int device) noexcept;
     error free_lot(device_buffers &of, std::uint32_t lot) noexcept;
+    std::uint32_t threads_for_all_devices() const noexcept;
+    bool find_home(device_buffers &of, std::uint32_t threads) const noexcept;
+    error start_threads(device_buffers &of) noexcept;
 
     // ---- Copies (engine_enqueue.cpp)
     // Returns whether a host function announces each run immediately before the kernel. A host function runs once for
@@ -229,31 +221,6 @@ private:
                         bool &is_announced_there) noexcept;
     void announce(staging_launch &launch) noexcept;
 
-    // ---- Threads (engine_threads.cpp)
-    bool has_threads() const noexcept { return options_.submit || thread_count_ != 0; }
-    std::uint32_t threads_for_all_devices() const noexcept;
-    bool find_home(device_buffers &of, std::uint32_t threads) const noexcept;
-    bool start_resident(int home, const thread_traits &traits) noexcept;
-    error start_threads(device_buffers &of) noexcept;
-    static void work(void *resident) noexcept;
-    static void run_watchdog(void *engine) noexcept;
-    void start_to_ask() noexcept;
-    void start_spare() noexcept;
-    static void run_spare(void *spare) noexcept;
-    void join_spares_that_left() noexcept;
-    void evacuate_slots() noexcept;
-    // The result of a request for visitors, which are threads of the program.
-    enum class visitors {
-        granted,
-        refused,
-        ran_at_once, // inside `submit`, where they must not serve. Other requested visitors may have run there too
-    };
-    visitors request_visitors(std::uint32_t count) noexcept;
-    static constexpr std::uint64_t between_tries_ns = 1'000'000; // between attempts to get a thread
-    void replace_visitor() noexcept;
-    bool start_substitute() noexcept;
-    static void visit(void *engine) noexcept;
-
     const driver_table &cu_;
     device_contexts &contexts_;
     kernel_set &kernels_;
@@ -271,21 +238,10 @@ private:
     std::mutex mutex_; // guards the set-up; workers never wait for it
     std::atomic<device_buffers *> buffers_[device_contexts::max_devices] = {};
     growing<launch_page> pages_;
-    std::mutex substitute_mutex_; // guards threads_ if the program's threads do the work; unlocked during driver calls
-    resident_thread threads_[max_threads];
-    std::atomic<std::uint32_t> thread_count_ = 0;
-    std::uint32_t threads_wanted_ = 0; // when the threads were started
-    thread_traits watchdog_traits_;
-    worker_thread watchdog_; // starts and joins the spares and `asking_`
-    worker_thread asking_;   // queries whether contexts have died
-    std::atomic<bool> has_asked_ = false;
-    spare_thread spares_[max_threads];
-    std::uint32_t spare_count_ = 0;
     std::atomic<std::uint64_t> staging_bytes_ = 0;
     std::atomic<std::uint64_t> next_measurement_ns_ = 0; // of the threads' delay
-    std::atomic<bool> is_draining_ = false;              // the closing thread serves all remaining copies
-    std::atomic<bool> is_closing_ = false;
-    std::atomic<std::uint32_t> visitors_ = 0; // requested threads that have not returned yet
+    engine_threads threads_{scheduler_, options_, memory_,
+                            [](void *engine) { static_cast<staging_engine *>(engine)->lose_dead(); }, this};
 };
 
 } // namespace ferry

@@ -114,7 +114,7 @@ void staging_engine::add_other_slots(device_buffers &of) noexcept {
     bool has_all = true;
     for (std::uint32_t lot = 0; lot <= of.links; ++lot)
         has_all &= of.buffers.memory[lot] || !slots_of_lot(of.buffers, lot).count;
-    if (has_all || is_closing_) return;
+    if (has_all || threads_.is_closing()) return;
     const auto add = [](void *given) {
         device_buffers &buffers = *static_cast<device_buffers *>(given);
         {
@@ -211,6 +211,45 @@ error staging_engine::trim() noexcept {
         of->wants_more = true;
     }
     return first_failed;
+}
+
+// ---- Threads for the devices that have buffers
+
+std::uint32_t staging_engine::threads_for_all_devices() const noexcept {
+    if (options_.threads) return options_.threads;
+    std::uint32_t devices = 0;
+    for (const std::atomic<device_buffers *> &one : buffers_)
+        devices += one.load(std::memory_order_relaxed) != nullptr;
+    return default_threads(options_.processors, devices);
+}
+
+// Whether the threads that are started for a device run on the processors of its NUMA node, where each thread then
+// fills slots in local memory. Like the threads for the whole process, they leave half of the processors to the
+// program.
+bool staging_engine::find_home(device_buffers &of, std::uint32_t threads) const noexcept {
+    const int node = devices_[of.device].info.numa_node;
+    if (!options_.processors_of_node || options_.threads || !is_home(node)) return false;
+    if (!of.traits.processors) { // otherwise threads may already read it
+        of.processors = options_.processors_of_node(node);
+        if (options_.traits.processors) of.processors.keep(*options_.traits.processors);
+        of.traits = options_.traits;
+        of.traits.processors = &of.processors;
+    }
+    const std::uint32_t processors = of.processors.count();
+    return processors >= 2 * threads && processors < options_.processors; // otherwise all processors are on that node
+}
+
+error staging_engine::start_threads(device_buffers &of) noexcept {
+    const int node = devices_[of.device].info.numa_node;
+    const std::uint32_t wanted = threads_for_all_devices();
+    if (!threads_.has_enough(wanted)) {
+        const bool have_home = find_home(of, wanted - std::min(threads_.count(), wanted));
+        threads_.start(wanted, have_home ? node : any_node, have_home ? of.traits : options_.traits);
+    }
+    if (threads_.have_home(node)) of.buffers.home = node;
+    if (!threads_.can_serve()) return no_memory;
+    threads_.start_watchdog();
+    return {};
 }
 
 } // namespace ferry

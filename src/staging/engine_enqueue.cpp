@@ -107,7 +107,7 @@ error staging_engine::track_helpers(const staged_copy &copy,
 error staging_engine::retain_buffers(const staged_copy &copy, device_buffers *&of) noexcept {
     const bool needs_threads = !copy.caller_helps;
     of = buffers_[copy.device].load(std::memory_order_acquire);
-    while (!of || (needs_threads && !has_threads()) || !scheduler_.retain_lots(of->buffers)) {
+    while (!of || (needs_threads && !threads_.can_serve()) || !scheduler_.retain_lots(of->buffers)) {
         if (error failed = provide(copy.device, needs_threads)) return failed;
         of = buffers_[copy.device].load(std::memory_order_acquire);
     }
@@ -285,12 +285,7 @@ void staging_engine::announce(staging_launch &launch) noexcept {
     scheduler_.expect(launch);
     if (!options_.submit) return;
     const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted_threads(), chunks));
-    const visitors answer = request_visitors(asked);
-    if (answer == visitors::granted || (answer == visitors::refused && caller_helps)) return;
-    // The kernel runs after this host function, so this thread cannot serve it. If neither the program nor the system
-    // provides a thread, the stream stays blocked until one of them does.
-    while (!start_substitute() && !is_draining_ && request_visitors(1) != visitors::granted)
-        rest_for(between_tries_ns);
+    threads_.request_visitors(asked, caller_helps);
 }
 
 // Launches an empty kernel on an internal stream, and waits a limited time until it has started. Meanwhile,

@@ -1,65 +1,70 @@
-// The engine's threads: workers, spares, the watchdog, and the program's threads that replace workers.
-#include <algorithm>
+#include "staging/engine_threads.h"
+
 #include <new>
 
 #include "staging/engine.h"
+#include "system/sleep.h"
 
 namespace ferry {
 
-std::uint32_t staging_engine::threads_for_all_devices() const noexcept {
-    if (options_.threads) return options_.threads;
-    std::uint32_t devices = 0;
-    for (const std::atomic<device_buffers *> &one : buffers_)
-        devices += one.load(std::memory_order_relaxed) != nullptr;
-    return default_threads(options_.processors, devices);
+void engine_threads::set_up() noexcept {
+    watchdog_traits_ = options_.traits;
+    watchdog_traits_.name = "ferry-watchdog";
 }
 
-// Whether the threads that are started for a device run on the processors of its NUMA node, where each thread then
-// fills slots in local memory. Like the threads for the whole process, they leave half of the processors to the
-// program.
-bool staging_engine::find_home(device_buffers &of, std::uint32_t threads) const noexcept {
-    const int node = devices_[of.device].info.numa_node;
-    if (!options_.processors_of_node || options_.threads || !is_home(node)) return false;
-    if (!of.traits.processors) { // otherwise threads may already read it
-        of.processors = options_.processors_of_node(node);
-        if (options_.traits.processors) of.processors.keep(*options_.traits.processors);
-        of.traits = options_.traits;
-        of.traits.processors = &of.processors;
+bool engine_threads::has_enough(std::uint32_t wanted) const noexcept {
+    return options_.submit || (count_ != 0 && wanted <= wanted_);
+}
+
+void engine_threads::start(std::uint32_t wanted, int home, const thread_traits &traits) noexcept {
+    while (count_ < wanted && start_resident(home, traits)) {
     }
-    const std::uint32_t processors = of.processors.count();
-    return processors >= 2 * threads && processors < options_.processors; // otherwise all processors are on that node
+    wanted_ = wanted;
 }
 
-bool staging_engine::start_resident(int home, const thread_traits &traits) noexcept {
-    resident_thread &next = threads_[thread_count_];
-    next.engine = this;
+bool engine_threads::have_home(int node) const noexcept {
+    if (!is_home(node)) return false;
+    for (std::uint32_t i = 0; i < count_; ++i)
+        if (residents_[i].home == node) return true;
+    return false;
+}
+
+// If the watchdog does not start, a copy that is blocked in page faults may delay other copies.
+void engine_threads::start_watchdog() noexcept {
+    if (!watchdog_.is_started()) static_cast<void>(watchdog_.start(run_watchdog, this, watchdog_traits_));
+}
+
+bool engine_threads::can_serve() const noexcept { return options_.submit || count_ != 0; }
+
+void engine_threads::close() noexcept {
+    is_closing_ = true;
+    scheduler_.wake_all();
+    watchdog_.join();
+    querying_.join();
+    {
+        const std::lock_guard lock(substitute_mutex_);
+        for (resident_thread &one : residents_)
+            one.thread.join();
+        for (spare_thread &one : spares_)
+            one.thread.join();
+        count_ = spare_count_ = 0;
+    }
+    while (visitors_ != 0)
+        rest_for(20'000);
+}
+
+bool engine_threads::start_resident(int home, const thread_traits &traits) noexcept {
+    resident_thread &next = residents_[count_];
+    next.all = this;
     next.home = home;
     if (!next.thread.start(work, &next, traits)) return false;
-    ++thread_count_;
+    ++count_;
     return true;
 }
 
-error staging_engine::start_threads(device_buffers &of) noexcept {
-    const std::uint32_t wanted = threads_for_all_devices();
-    if ((thread_count_ == 0 || wanted > threads_wanted_) && !options_.submit) { // otherwise there are enough threads
-        const bool have_home = find_home(of, wanted - std::min<std::uint32_t>(thread_count_, wanted));
-        const int home = have_home ? devices_[of.device].info.numa_node : any_node;
-        while (thread_count_ < wanted && start_resident(home, have_home ? of.traits : options_.traits)) {
-        }
-        threads_wanted_ = wanted;
-    }
-    const int node = devices_[of.device].info.numa_node;
-    for (std::uint32_t i = 0; i < thread_count_; ++i)
-        if (is_home(node) && threads_[i].home == node) of.buffers.home = node;
-    if (thread_count_ == 0 && !options_.submit) return no_memory;
-    // If the watchdog does not start, a copy that is blocked in page faults may delay other copies.
-    if (!watchdog_.is_started()) static_cast<void>(watchdog_.start(run_watchdog, this, watchdog_traits_));
-    return {};
-}
-
-void staging_engine::work(void *resident) noexcept {
+void engine_threads::work(void *resident) noexcept {
     const auto &mine = *static_cast<const resident_thread *>(resident);
-    staging_engine &self = *mine.engine;
+    engine_threads &self = *mine.all;
     self.scheduler_.serve_until(staging_scheduler::server::resident, mine.home,
                                 [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
 }
@@ -67,34 +72,34 @@ void staging_engine::work(void *resident) noexcept {
 // ---- The watchdog and the spares
 
 // The watchdog. Makes no driver call and accesses no program memory, so nothing can block it.
-void staging_engine::run_watchdog(void *engine) noexcept {
-    auto &self = *static_cast<staging_engine *>(engine);
+void engine_threads::run_watchdog(void *all) noexcept {
+    auto &self = *static_cast<engine_threads *>(all);
     while (!self.is_closing_) {
         self.join_spares_that_left();
         // If the program's threads do the work, the program decides how many there are.
-        const std::uint32_t enough = self.options_.submit ? 1 : self.thread_count_.load();
+        const std::uint32_t enough = self.options_.submit ? 1 : self.count_.load();
         if (self.scheduler_.inspect(clock_ns(), enough)) self.start_spare();
-        if (self.scheduler_.is_helper_late()) self.start_to_ask();
+        if (self.scheduler_.is_helper_late()) self.start_to_query();
         self.evacuate_slots();
         self.scheduler_.wait_to_inspect(self.spare_count_ != 0, self.is_closing_);
     }
 }
 
 // Queries on a separate thread whether contexts have died, because a driver call may wait for a lock of the driver.
-void staging_engine::start_to_ask() noexcept {
-    if (asking_.is_started() && !has_asked_.load(std::memory_order_acquire)) return;
-    asking_.join();
-    has_asked_ = false;
-    const auto ask = [](void *engine) {
-        auto &self = *static_cast<staging_engine *>(engine);
-        self.lose_dead();
-        self.has_asked_.store(true, std::memory_order_release);
+void engine_threads::start_to_query() noexcept {
+    if (querying_.is_started() && !has_queried_.load(std::memory_order_acquire)) return;
+    querying_.join();
+    has_queried_ = false;
+    const auto query = [](void *all) {
+        auto &self = *static_cast<engine_threads *>(all);
+        self.query_contexts_(self.user_);
+        self.has_queried_.store(true, std::memory_order_release);
     };
-    static_cast<void>(asking_.start(ask, this, watchdog_traits_));
+    static_cast<void>(querying_.start(query, this, watchdog_traits_));
 }
 
-void staging_engine::start_spare() noexcept {
-    if (thread_count_ + spare_count_ >= max_threads) return;
+void engine_threads::start_spare() noexcept {
+    if (count_ + spare_count_ >= max_threads) return;
     spare_thread *unused = nullptr;
     for (spare_thread &one : spares_) {
         if (!one.thread.is_started())
@@ -103,21 +108,21 @@ void staging_engine::start_spare() noexcept {
             return; // the system has not run the thread yet
     }
     if (!unused) return;
-    unused->engine = this;
+    unused->all = this;
     unused->has_begun = unused->has_left = false;
     spare_count_ += unused->thread.start(run_spare, unused, options_.traits);
 }
 
-void staging_engine::run_spare(void *spare) noexcept {
+void engine_threads::run_spare(void *spare) noexcept {
     auto &mine = *static_cast<spare_thread *>(spare);
-    staging_engine &self = *mine.engine;
+    engine_threads &self = *mine.all;
     mine.has_begun = true;
     self.scheduler_.serve_until(staging_scheduler::server::spare, any_node,
                                 [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
     mine.has_left.store(true, std::memory_order_release);
 }
 
-void staging_engine::join_spares_that_left() noexcept {
+void engine_threads::join_spares_that_left() noexcept {
     for (spare_thread &one : spares_) {
         if (spare_count_ == 0) return;
         if (!one.thread.is_started() || !one.has_left.load(std::memory_order_acquire)) continue;
@@ -127,7 +132,7 @@ void staging_engine::join_spares_that_left() noexcept {
 }
 
 // Moves bytes that blocks have copied for stuck workers out of slots that other copies wait for.
-void staging_engine::evacuate_slots() noexcept {
+void engine_threads::evacuate_slots() noexcept {
     while (const staging_buffers *const buffers = scheduler_.starved_buffers()) {
         const std::uint64_t room = buffers->slot_size + slot_margin;
         void *const place = memory_.allocate(sizeof(staged_parcel) + room, alignof(staged_parcel));
@@ -147,15 +152,15 @@ namespace {
 // any engine. Such work must not wait for launches, because their kernels may be after the host function that makes the
 // call. So it returns at once, and its engine provides another thread.
 struct submit_call {
-    const staging_engine *const engine;
+    const engine_threads *const of;
     submit_call *const outer;
-    bool has_run_work = false; // work of that engine
+    bool has_run_work = false; // work of these threads
 };
 thread_local submit_call *innermost_submit = nullptr; // on this thread
 
 } // namespace
 
-staging_engine::visitors staging_engine::request_visitors(std::uint32_t count) noexcept {
+engine_threads::visitors engine_threads::submit(std::uint32_t count) noexcept {
     for (std::uint32_t i = 0; i < count; ++i) {
         submit_call call = {this, innermost_submit};
         innermost_submit = &call;
@@ -169,11 +174,20 @@ staging_engine::visitors staging_engine::request_visitors(std::uint32_t count) n
     return visitors::granted;
 }
 
+void engine_threads::request_visitors(std::uint32_t count, bool caller_helps) noexcept {
+    const visitors answer = submit(count);
+    if (answer == visitors::granted || (answer == visitors::refused && caller_helps)) return;
+    // The kernel runs after this host function, so this thread cannot serve it. If neither the program nor the system
+    // provides a thread, the stream stays blocked until one of them does.
+    while (!start_substitute() && !is_draining_ && submit(1) != visitors::granted)
+        rest_for(between_tries_ns);
+}
+
 // Replaces work that runs inside `submit`. If the innermost call belongs to this engine, that call provides the thread
 // itself.
-void staging_engine::replace_visitor() noexcept {
+void engine_threads::replace_visitor() noexcept {
     for (submit_call *call = innermost_submit; call; call = call->outer)
-        if (call->engine == this) {
+        if (call->of == this) {
             call->has_run_work = true;
             return;
         }
@@ -182,13 +196,13 @@ void staging_engine::replace_visitor() noexcept {
 }
 
 // Starts a thread of the engine if the program provides none. The thread is not stopped later.
-bool staging_engine::start_substitute() noexcept {
+bool engine_threads::start_substitute() noexcept {
     const std::lock_guard lock(substitute_mutex_);
-    return thread_count_ != 0 || start_resident(any_node, options_.traits);
+    return count_ != 0 || start_resident(any_node, options_.traits);
 }
 
-void staging_engine::visit(void *engine) noexcept {
-    auto &self = *static_cast<staging_engine *>(engine);
+void engine_threads::visit(void *all) noexcept {
+    auto &self = *static_cast<engine_threads *>(all);
     if (!innermost_submit)
         self.scheduler_.serve_until(staging_scheduler::server::visitor, any_node, []() noexcept { return false; });
     else
