@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 COVERED = ["CONTRIBUTING.md", "bindings", "docs", "examples", "packaging", "src", "tests", "tools"]
 NOT_YET = ["docs/adding-a-route.md", "packaging/check_release.py", "src/batch", "src/links", "src/meson.build", "src/plan",
            "src/routes", "src/softdriver", "src/submit", "tests/abi/foreign.py", "tests/abi/layers.py",
-           "tests/cpp_rejections.py", "tests/meson.build", "tests/software-libcuda", "tests/tools/bench.py"]
+           "tests/meson.build", "tests/software-libcuda"]
 # Files that contain the phrases themselves. Generated files are skipped too.
 NOT_PROSE = ["tools/prose.py", "tests/tools/prose.py"]
 GENERATED = re.compile(r"do not edit", re.IGNORECASE)
@@ -51,7 +51,7 @@ PHRASES = [
 PATTERN = re.compile("|".join(rf"(\b(?:{phrase})(?!\w))".replace(" ", r"\s+") for phrase, _ in PHRASES))
 
 # (file, phrase, why it is right there). A line that no file needs is an error.
-ALLOWED = []
+ALLOWED = [("tests/cpp_rejections.py", "tell", "the text of an assertion in ferry.hpp")]
 
 # Code becomes this character: no phrase continues across it.
 CODE = "\0"

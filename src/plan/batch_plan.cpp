@@ -36,7 +36,7 @@ batch_prediction predict(const batch_facts &facts) noexcept {
     const auto kernel_ns = [&](std::uint64_t width, double size) noexcept {
         row_profile rows;
         rows.width = std::max<std::uint64_t>(width, 1);
-        rows.source_pitch = rows.destination_pitch = UINT64_MAX; // each piece lies somewhere else
+        rows.source_pitch = rows.destination_pitch = UINT64_MAX; // each piece is at another place
         rows.access = access;
         return size / static_cast<double>(rows.width) * kernel_row_ns(of_direction, facts.direction, rows, blocks);
     };
