@@ -11,8 +11,10 @@
 #include "base/hash.h"
 #include "plan/batch_plan.h"
 #include "plan/pageable_pieces.h"
-#include "plan/plan.h"
 #include "plan/profile_text.h"
+#include "routes/multilink.h"
+#include "routes/ranking.h"
+#include "routes/relayed.h"
 
 namespace ferry::test {
 namespace {
@@ -82,10 +84,10 @@ shape rows_apart(ends way, std::uint64_t width, std::uint64_t rows, std::uint64_
 // Facts under which a kernel can serve both ends.
 plan_facts facts_with(const device_profile *profile, const copy_preferences &preferences = {}) {
     plan_facts facts;
-    facts.context_device = 0;
-    facts.form = copy_form::asynchronous;
-    facts.kernels = facts.source_reach = facts.destination_reach = obstacle::none;
-    facts.preferences = preferences;
+    facts.call.context_device = 0;
+    facts.call.form = copy_form::asynchronous;
+    facts.kernels.why_not = facts.kernels.source_reach = facts.kernels.destination_reach = obstacle::none;
+    facts.call.preferences = preferences;
     facts.profile = profile;
     return facts;
 }
@@ -194,7 +196,8 @@ TEST(plan, alignment_and_distance_of_rows_matter) {
 
     const auto kernel_ns = [&](std::uint64_t pitch) {
         const auto facts = facts_with(&h200_profile());
-        return predict_copy(shape_of(ends::h2d, gapped::source, 4, 8 * MiB, pitch), facts).kernel.predicted_ns;
+        return predict_copy(shape_of(ends::h2d, gapped::source, 4, 8 * MiB, pitch), facts)[route_kind::kernel]
+            .predicted_ns;
     };
     EXPECT_GT(kernel_ns(16), kernel_ns(8) * 3 / 2) << "the gaps are transferred too, up to the size of a request";
     EXPECT_EQ(kernel_ns(128), kernel_ns(4096));
@@ -208,7 +211,7 @@ TEST(plan, separate_slices_without_gaps_inside_count_as_rows) {
     const auto facts = facts_with(&h200_profile());
     const copy_forecast as_volume = predict_copy(volume, facts),
                         as_rows = predict_copy(shape_of(ends::d2d, gapped::source, KiB, 64 * MiB), facts);
-    EXPECT_EQ(as_volume.driver.predicted_ns, as_rows.driver.predicted_ns);
+    EXPECT_EQ(as_volume[route_kind::driver].predicted_ns, as_rows[route_kind::driver].predicted_ns);
 }
 
 // A copy out of a 3D array of `side`^3 texels of 4 bytes, to an address this many bytes past a line of device memory.
@@ -245,7 +248,7 @@ TEST(plan, without_the_facts_no_kernel_is_chosen) {
     const shape shape = shape_of(ends::d2d, gapped::source, 4, 8 * MiB);
     EXPECT_EQ(plan_copy(shape, {}).route, route_kind::driver);
     EXPECT_EQ(plan_copy(shape, facts_with(nullptr)).route, route_kind::driver);
-    EXPECT_EQ(predict_copy(shape, facts_with(nullptr)).kernel.why_not, obstacle::not_measured);
+    EXPECT_EQ(predict_copy(shape, facts_with(nullptr))[route_kind::kernel].why_not, obstacle::not_measured);
 }
 
 struct obstructed {
@@ -263,12 +266,12 @@ std::vector<obstructed> obstructed_copies() {
         change(one.copy, one.facts);
         all.push_back(one);
     };
-    add(obstacle::not_loaded, [](shape &, plan_facts &facts) { facts.kernels = obstacle::not_loaded; });
-    add(obstacle::pageable, [](shape &, plan_facts &facts) { facts.source_reach = obstacle::pageable; });
-    add(obstacle::not_known, [](shape &, plan_facts &facts) { facts.source_reach = obstacle::not_known; });
+    add(obstacle::not_loaded, [](shape &, plan_facts &facts) { facts.kernels.why_not = obstacle::not_loaded; });
+    add(obstacle::pageable, [](shape &, plan_facts &facts) { facts.kernels.source_reach = obstacle::pageable; });
+    add(obstacle::not_known, [](shape &, plan_facts &facts) { facts.kernels.source_reach = obstacle::not_known; });
     add(obstacle::no_peer_access,
-        [](shape &, plan_facts &facts) { facts.destination_reach = obstacle::no_peer_access; });
-    add(obstacle::forbidden, [](shape &, plan_facts &facts) { facts.preferences.no_kernels = true; });
+        [](shape &, plan_facts &facts) { facts.kernels.destination_reach = obstacle::no_peer_access; });
+    add(obstacle::forbidden, [](shape &, plan_facts &facts) { facts.call.preferences.no_kernels = true; });
     add(obstacle::host_to_host, [](shape &copy, plan_facts &) {
         copy.destination.kind = memory_kind::pinned;
         copy.destination.device = -1;
@@ -286,16 +289,16 @@ TEST(plan, the_driver_makes_copies_that_kernels_cannot_make_and_forecasts_report
         const copy_plan plan = plan_copy(copy, facts);
         EXPECT_EQ(plan.route, route_kind::driver);
         EXPECT_EQ(plan.refused, obstacle::none);
-        EXPECT_EQ(predict_copy(copy, facts).kernel.why_not, expected);
-        EXPECT_EQ(predict_copy(copy, facts).kernel.predicted_ns, 0u);
-        EXPECT_EQ(predict_copy(copy, facts).driver.why_not, obstacle::none);
+        EXPECT_EQ(predict_copy(copy, facts)[route_kind::kernel].why_not, expected);
+        EXPECT_EQ(predict_copy(copy, facts)[route_kind::kernel].predicted_ns, 0u);
+        EXPECT_EQ(predict_copy(copy, facts)[route_kind::driver].why_not, obstacle::none);
     }
 }
 
 TEST(plan, a_forced_route_that_cannot_serve_is_refused_with_its_reason) {
     for (auto [expected, copy, facts] : obstructed_copies()) {
         SCOPED_TRACE(text_of(expected));
-        facts.preferences.forced = route_kind::kernel;
+        facts.call.preferences.forced = route_kind::kernel;
         const copy_plan plan = plan_copy(copy, facts);
         EXPECT_EQ(plan.route, route_kind::none);
         EXPECT_EQ(plan.refused, expected);
@@ -314,20 +317,20 @@ TEST(plan, a_forced_route_is_taken_whatever_is_predicted) {
     }
     // Managed memory too: kernels can access it, but how fast is unknown.
     plan_facts managed = facts_with(&h200_profile());
-    managed.source_reach = obstacle::managed;
+    managed.kernels.source_reach = obstacle::managed;
     EXPECT_EQ(plan_copy(narrow, managed).route, route_kind::driver);
-    EXPECT_EQ(predict_copy(narrow, managed).kernel.why_not, obstacle::managed);
-    managed.preferences.forced = route_kind::kernel;
+    EXPECT_EQ(predict_copy(narrow, managed)[route_kind::kernel].why_not, obstacle::managed);
+    managed.call.preferences.forced = route_kind::kernel;
     EXPECT_EQ(plan_copy(narrow, managed).route, route_kind::kernel);
-    EXPECT_EQ(predict_copy(narrow, managed).kernel.why_not, obstacle::none);
+    EXPECT_EQ(predict_copy(narrow, managed)[route_kind::kernel].why_not, obstacle::none);
 }
 
 // ---- Several devices ---------------------------------------------------------------------------------------------
 
 plan_facts without_access(const device_profile &profile, const copy_preferences &preferences = {}) {
     plan_facts facts = facts_with(&profile, preferences);
-    facts.relay = obstacle::none;
-    facts.source_reach = facts.destination_reach = obstacle::no_peer_access;
+    facts.links.relay = obstacle::none;
+    facts.kernels.source_reach = facts.kernels.destination_reach = obstacle::no_peer_access;
     return facts;
 }
 
@@ -346,18 +349,18 @@ TEST(plan, copies_between_devices_without_access_are_relayed_where_that_wins) {
 
     const shape line = shape_of(ends::peer, gapped::none, 0, 64 * MiB);
     const copy_forecast forecast = predict_copy(line, far);
-    EXPECT_GT(forecast.relayed.predicted_ns, 0u);
-    EXPECT_LT(forecast.relayed.predicted_ns, forecast.driver.predicted_ns);
+    EXPECT_GT(forecast[route_kind::relayed].predicted_ns, 0u);
+    EXPECT_LT(forecast[route_kind::relayed].predicted_ns, forecast[route_kind::driver].predicted_ns);
     for (const obstacle why : {obstacle::direct_access, obstacle::not_between_devices, obstacle::no_entry_point}) {
         plan_facts facts = facts_with(&h200_profile());
-        facts.relay = why;
+        facts.links.relay = why;
         EXPECT_EQ(route(line, facts), route_kind::driver);
-        EXPECT_EQ(predict_copy(line, facts).relayed.why_not, why);
-        facts.preferences.forced = route_kind::relayed;
+        EXPECT_EQ(predict_copy(line, facts)[route_kind::relayed].why_not, why);
+        facts.call.preferences.forced = route_kind::relayed;
         EXPECT_EQ(route(line, facts), why == obstacle::direct_access ? route_kind::relayed : route_kind::none);
     }
     plan_facts synchronous = far;
-    synchronous.form = copy_form::synchronous;
+    synchronous.call.form = copy_form::synchronous;
     EXPECT_TRUE(plan_copy(line, synchronous).synchronise_after);
     EXPECT_EQ(route(line, without_access(h200_profile(), {.forced = route_kind::driver})), route_kind::driver);
 }
@@ -369,38 +372,40 @@ TEST(plan, measurements_of_the_pair_override_the_profile) {
     const auto in = [](std::uint64_t rate) { return 64 * MiB * 1000 / rate; };
     plan_facts far = without_access(unknown_profile());
     EXPECT_EQ(plan_copy(line, far).route, route_kind::driver);
-    far.pair = {.bounce_rate = 10'000, .relay_rate = 40'000, .relay_fixed_ns = 100'000};
+    far.links.pair = {.bounce_rate = 10'000, .relay_rate = 40'000, .relay_fixed_ns = 100'000};
     EXPECT_EQ(plan_copy(line, far).route, route_kind::relayed);
-    EXPECT_EQ(predict_copy(line, far).relayed.predicted_ns, 100'000 + in(40'000));
-    EXPECT_GE(predict_copy(line, far).driver.predicted_ns, in(10'000));
-    far.pair.bounce_rate = 50'000;
+    EXPECT_EQ(predict_copy(line, far)[route_kind::relayed].predicted_ns, 100'000 + in(40'000));
+    EXPECT_GE(predict_copy(line, far)[route_kind::driver].predicted_ns, in(10'000));
+    far.links.pair.bounce_rate = 50'000;
     EXPECT_EQ(plan_copy(line, far).route, route_kind::driver);
 
     plan_facts near = facts_with(&h200_profile());
-    near.relay = obstacle::direct_access;
+    near.links.relay = obstacle::direct_access;
     EXPECT_EQ(plan_copy(rows, near).route, route_kind::kernel);
     const copy_forecast built_in = predict_copy(line, near);
-    near.pair = {.direct_rate = 700'000, .direct_fixed_ns = 900};
-    EXPECT_EQ(predict_copy(line, near).driver.predicted_ns, 900 + in(700'000)) << "a faster link than the profile's";
-    EXPECT_LT(predict_copy(line, near).driver.predicted_ns, built_in.driver.predicted_ns);
-    near.pair.direct_rate = 20'000;
+    near.links.pair = {.direct_rate = 700'000, .direct_fixed_ns = 900};
+    EXPECT_EQ(predict_copy(line, near)[route_kind::driver].predicted_ns, 900 + in(700'000))
+        << "a faster link than the profile's";
+    EXPECT_LT(predict_copy(line, near)[route_kind::driver].predicted_ns, built_in[route_kind::driver].predicted_ns);
+    near.links.pair.direct_rate = 20'000;
     for (const shape &each : {line, rows}) {
-        EXPECT_GE(predict_copy(each, near).driver.predicted_ns, in(20'000));
-        EXPECT_GE(predict_copy(each, near).kernel.predicted_ns, in(20'000)) << "no kernel is faster than the link";
+        EXPECT_GE(predict_copy(each, near)[route_kind::driver].predicted_ns, in(20'000));
+        EXPECT_GE(predict_copy(each, near)[route_kind::kernel].predicted_ns, in(20'000))
+            << "no kernel is faster than the link";
     }
 }
 
 TEST(plan, access_is_queried_only_for_large_copies_between_devices) {
     const plan_facts facts = facts_with(&h200_profile());
-    EXPECT_TRUE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 2 * MiB), facts));
-    EXPECT_FALSE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 2 * MiB - 1), facts));
-    EXPECT_FALSE(may_be_relayed(shape_of(ends::d2d, gapped::none, 0, 64 * MiB), facts));
-    EXPECT_FALSE(may_be_relayed(shape_of(ends::h2d, gapped::none, 0, 64 * MiB), facts));
+    EXPECT_TRUE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 2 * MiB), facts.call));
+    EXPECT_FALSE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 2 * MiB - 1), facts.call));
+    EXPECT_FALSE(may_be_relayed(shape_of(ends::d2d, gapped::none, 0, 64 * MiB), facts.call));
+    EXPECT_FALSE(may_be_relayed(shape_of(ends::h2d, gapped::none, 0, 64 * MiB), facts.call));
     plan_facts forced = facts, urgent = facts;
-    forced.preferences.forced = route_kind::relayed;
-    urgent.preferences.is_urgent = true;
-    EXPECT_FALSE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 64 * MiB), urgent));
-    EXPECT_TRUE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 1), forced));
+    forced.call.preferences.forced = route_kind::relayed;
+    urgent.call.preferences.is_urgent = true;
+    EXPECT_FALSE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 64 * MiB), urgent.call));
+    EXPECT_TRUE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 1), forced.call));
 }
 
 TEST(plan, copies_use_several_links_where_allowed_and_possible) {
@@ -408,25 +413,27 @@ TEST(plan, copies_use_several_links_where_allowed_and_possible) {
     for (const ends way : {ends::h2d, ends::d2h}) {
         const shape line = shape_of(way, gapped::none, 0, 64 * MiB);
         plan_facts facts = facts_with(&h200_profile(), wished);
-        EXPECT_TRUE(may_take_links(line, facts));
+        EXPECT_TRUE(may_take_links(line, facts.call));
         EXPECT_EQ(plan_copy(line, facts).route, route_kind::driver) << "not found to be possible";
-        facts.multilink = obstacle::none;
-        facts.links = 4;
-        facts.own_share = 0.25;
+        facts.links.multilink = obstacle::none;
+        facts.links.count = 4;
+        facts.links.own_share = 0.25;
         EXPECT_EQ(plan_copy(line, facts).route, route_kind::multilink);
         EXPECT_EQ(plan_copy(line, facts).blocks, way == ends::h2d ? 24 : 16);
-        EXPECT_LT(predict_copy(line, facts).multilink.predicted_ns, predict_copy(line, facts).driver.predicted_ns / 2);
+        EXPECT_LT(predict_copy(line, facts)[route_kind::multilink].predicted_ns,
+                  predict_copy(line, facts)[route_kind::driver].predicted_ns / 2);
         plan_facts beside_slow = facts;
-        beside_slow.own_share = 0.5;
-        EXPECT_GT(predict_copy(line, beside_slow).multilink.predicted_ns,
-                  predict_copy(line, facts).multilink.predicted_ns * 18 / 10);
-        facts.preferences.max_blocks = 3;
+        beside_slow.links.own_share = 0.5;
+        EXPECT_GT(predict_copy(line, beside_slow)[route_kind::multilink].predicted_ns,
+                  predict_copy(line, facts)[route_kind::multilink].predicted_ns * 18 / 10);
+        facts.call.preferences.max_blocks = 3;
         EXPECT_EQ(plan_copy(line, facts).blocks, 3);
-        facts.preferences.forced = route_kind::driver;
+        facts.call.preferences.forced = route_kind::driver;
         EXPECT_EQ(plan_copy(line, facts).route, route_kind::driver);
     }
-    EXPECT_FALSE(may_take_links(shape_of(ends::h2d, gapped::none, 0, 64 * MiB), facts_with(&h200_profile())));
-    EXPECT_FALSE(may_take_links(shape_of(ends::d2d, gapped::none, 0, 64 * MiB), facts_with(&h200_profile(), wished)));
+    EXPECT_FALSE(may_take_links(shape_of(ends::h2d, gapped::none, 0, 64 * MiB), facts_with(&h200_profile()).call));
+    EXPECT_FALSE(
+        may_take_links(shape_of(ends::d2d, gapped::none, 0, 64 * MiB), facts_with(&h200_profile(), wished).call));
 }
 
 // ---- Pageable memory --------------------------------------------------------------------------------------------
@@ -436,11 +443,11 @@ shape pageable_line(ends way, std::uint64_t bytes) {
     (way == ends::h2d ? line.source : line.destination).kind = memory_kind::pageable;
     return line;
 }
-plan_facts staging_facts(copy_form form, const copy_preferences &preferences = {}) {
+plan_facts facts_to_stage(copy_form form, const copy_preferences &preferences = {}) {
     plan_facts facts = facts_with(&h200_profile(), preferences);
-    facts.form = form;
-    facts.staging = facts.staged_reach = obstacle::none;
-    facts.staging_threads = 8;
+    facts.call.form = form;
+    facts.staging.why_not = facts.staging.reach = obstacle::none;
+    facts.staging.threads = 8;
     return facts;
 }
 constexpr copy_form on_a_stream = copy_form::asynchronous, at_once = copy_form::synchronous;
@@ -450,8 +457,8 @@ TEST(staged_plan, on_an_idle_stream_pageable_memory_takes_the_route_that_is_pred
         for (const std::uint64_t bytes : {std::uint64_t{1}, 512 * KiB, 2 * MiB, 1024 * MiB})
             for (const bool is_idle : {false, true})
                 for (const bool is_known : {false, true}) {
-                    plan_facts facts = staging_facts(on_a_stream);
-                    facts.is_stream_idle = is_idle;
+                    plan_facts facts = facts_to_stage(on_a_stream);
+                    facts.call.is_stream_idle = is_idle;
                     if (!is_known) facts.profile = nullptr;
                     const bool is_by_driver = is_idle && is_known && bytes <= 512 * KiB;
                     const copy_plan plan = plan_copy(pageable_line(way, bytes), facts);
@@ -472,13 +479,13 @@ TEST(staged_plan, on_the_software_driver_pageable_memory_is_staged_only_behind_o
                         copy = shape_of(way, way == ends::h2d ? gapped::source : gapped::destination, width, bytes);
                         (way == ends::h2d ? copy.source : copy.destination).kind = memory_kind::pageable;
                     }
-                    plan_facts facts = staging_facts(at_once);
+                    plan_facts facts = facts_to_stage(at_once);
                     facts.profile = &built_in_profile(software_device());
-                    facts.staging_threads = threads;
+                    facts.staging.threads = threads;
                     EXPECT_EQ(plan_copy(copy, facts).route, route_kind::driver);
-                    facts.form = on_a_stream;
+                    facts.call.form = on_a_stream;
                     EXPECT_EQ(plan_copy(copy, facts).route, route_kind::staged);
-                    facts.is_stream_idle = true;
+                    facts.call.is_stream_idle = true;
                     EXPECT_EQ(plan_copy(copy, facts).route, route_kind::driver);
                     EXPECT_EQ(plan_copy(copy, facts).reason, FERRY_REASON_PREDICTED);
                 }
@@ -489,48 +496,48 @@ TEST(staged_plan, on_a_gpu_large_copies_on_an_idle_stream_are_staged_however_few
         for (const ends way : {ends::h2d, ends::d2h})
             for (const std::uint64_t bytes : {MiB + 1, 2 * MiB, 16 * MiB, 1024 * MiB})
                 for (const std::uint16_t threads : {1, 2, 8, 64}) {
-                    plan_facts facts = staging_facts(on_a_stream);
+                    plan_facts facts = facts_to_stage(on_a_stream);
                     facts.profile = profile;
-                    facts.is_stream_idle = true;
-                    facts.staging_threads = threads;
+                    facts.call.is_stream_idle = true;
+                    facts.staging.threads = threads;
                     EXPECT_EQ(plan_copy(pageable_line(way, bytes), facts).route, route_kind::staged)
                         << bytes << " bytes, " << threads << " threads";
                 }
 }
 
 TEST(staged_plan, beside_copies_of_its_batch_only_a_source_read_in_the_call_goes_by_the_driver) {
-    plan_facts facts = staging_facts(on_a_stream);
-    facts.is_source_final = true;
+    plan_facts facts = facts_to_stage(on_a_stream);
+    facts.call.is_source_final = true;
     EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 4 * KiB), facts).route, route_kind::driver);
     EXPECT_FALSE(plan_copy(pageable_line(ends::h2d, 4 * KiB), facts).wait_before);
     EXPECT_EQ(plan_copy(pageable_line(ends::d2h, 4 * KiB), facts).route, route_kind::staged);
 }
 
 TEST(staged_plan, a_source_that_must_have_been_read_is_buffered_behind_other_work_up_to_1_mib) {
-    plan_facts reading = staging_facts(on_a_stream);
-    reading.preferences.source_read = true;
+    plan_facts reading = facts_to_stage(on_a_stream);
+    reading.call.preferences.source_read = true;
     for (const std::uint64_t size : {std::uint64_t{1}, 4 * KiB})
         EXPECT_EQ(plan_copy(pageable_line(ends::h2d, size), reading).route, route_kind::driver) << size;
     shape rows = pageable_line(ends::h2d, 64);
     rows.height = 2;
     EXPECT_EQ(plan_copy(rows, reading).route, route_kind::buffered);
     shape elsewhere = pageable_line(ends::h2d, 64);
-    elsewhere.destination.device = reading.context_device + 1;
+    elsewhere.destination.device = reading.call.context_device + 1;
     EXPECT_EQ(plan_copy(elsewhere, reading).route, route_kind::buffered);
     for (const std::uint64_t size : {4 * KiB + 1, 64 * KiB, MiB, MiB + 1, 16 * MiB}) {
         const shape there = pageable_line(ends::h2d, size), back = pageable_line(ends::d2h, size);
-        plan_facts facts = staging_facts(on_a_stream);
-        facts.preferences.source_read = true;
+        plan_facts facts = facts_to_stage(on_a_stream);
+        facts.call.preferences.source_read = true;
         const copy_plan behind = plan_copy(there, facts);
         EXPECT_EQ(behind.route, size <= MiB ? route_kind::buffered : route_kind::staged) << size;
         EXPECT_EQ(behind.wait_in_the_call, size > MiB) << size;
-        EXPECT_FALSE(plan_for_driver(there, facts).wait_before); // the driver's call may read it early
+        EXPECT_FALSE(plan_for_driver(there, facts.call).wait_before); // the driver's call may read it early
         EXPECT_FALSE(plan_copy(back, facts).wait_in_the_call);
-        facts.is_stream_idle = true;
+        facts.call.is_stream_idle = true;
         const copy_plan alone = plan_copy(there, facts);
         EXPECT_EQ(alone.route, size <= MiB ? route_kind::driver : route_kind::staged) << size;
         EXPECT_EQ(alone.wait_in_the_call, alone.route == route_kind::staged) << size;
-        facts.form = copy_form::synchronous;
+        facts.call.form = copy_form::synchronous;
         EXPECT_FALSE(plan_copy(there, facts).wait_in_the_call);
     }
 }
@@ -539,26 +546,26 @@ TEST(staged_plan, late_staging_is_predicted_and_avoided) {
     constexpr std::uint64_t ms = 1'000'000;
     for (const ends way : {ends::h2d, ends::d2h}) {
         const shape middle = pageable_line(way, 16 * MiB), large = pageable_line(way, 1024 * MiB);
-        plan_facts facts = staging_facts(on_a_stream);
-        facts.is_stream_idle = true;
-        const std::uint64_t alone = predict_copy(middle, facts).staged.predicted_ns;
+        plan_facts facts = facts_to_stage(on_a_stream);
+        facts.call.is_stream_idle = true;
+        const std::uint64_t alone = predict_copy(middle, facts)[route_kind::staged].predicted_ns;
         EXPECT_EQ(plan_copy(middle, facts).route, route_kind::staged);
-        for (const auto member : {&plan_facts::thread_delay_ns, &plan_facts::start_delay_ns}) {
+        for (const auto member : {&staging_facts::thread_delay_ns, &staging_facts::start_delay_ns}) {
             plan_facts late = facts;
-            late.*member = 8 * ms;
-            EXPECT_EQ(predict_copy(middle, late).staged.predicted_ns, alone + 8 * ms);
+            late.staging.*member = 8 * ms;
+            EXPECT_EQ(predict_copy(middle, late)[route_kind::staged].predicted_ns, alone + 8 * ms);
             EXPECT_EQ(plan_copy(middle, late).route, route_kind::driver);
             EXPECT_EQ(plan_copy(large, late).route, route_kind::staged);
         }
         // Behind other work the driver would make the caller wait for that work.
-        facts.is_stream_idle = false;
-        facts.start_delay_ns = facts.thread_delay_ns = 8 * ms;
+        facts.call.is_stream_idle = false;
+        facts.staging.start_delay_ns = facts.staging.thread_delay_ns = 8 * ms;
         EXPECT_EQ(plan_copy(middle, facts).route, route_kind::staged);
         // The caller of a synchronous copy does not wait for the threads.
-        plan_facts helped = staging_facts(at_once);
-        helped.thread_delay_ns = 8 * ms;
+        plan_facts helped = facts_to_stage(at_once);
+        helped.staging.thread_delay_ns = 8 * ms;
         EXPECT_EQ(plan_copy(middle, helped).route, route_kind::staged);
-        EXPECT_EQ(staging_delay(middle, helped, false), 0u);
+        EXPECT_EQ(predict_copy(middle, helped)[route_kind::staged].delay_ns, 0u);
     }
 }
 
@@ -567,32 +574,33 @@ TEST(staged_plan, the_delay_of_threads_is_ignored_if_the_caller_copies_too) {
     constexpr std::uint64_t ms = 1'000'000;
     for (const ends way : {ends::h2d, ends::d2h}) {
         const shape middle = pageable_line(way, 16 * MiB);
-        plan_facts facts = staging_facts(on_a_stream);
-        facts.is_stream_idle = true;
-        facts.thread_delay_ns = 8 * ms;
+        plan_facts facts = facts_to_stage(on_a_stream);
+        facts.call.is_stream_idle = true;
+        facts.staging.thread_delay_ns = 8 * ms;
         EXPECT_EQ(plan_copy(middle, facts).route, route_kind::driver);
-        (way == ends::h2d ? facts.preferences.source_read : facts.preferences.written) = true;
+        (way == ends::h2d ? facts.call.preferences.source_read : facts.call.preferences.written) = true;
         EXPECT_EQ(plan_copy(middle, facts).route, route_kind::staged);
         EXPECT_TRUE(plan_copy(middle, facts).wait_in_the_call);
-        EXPECT_EQ(staging_delay(middle, facts, false), 0u);
-        facts.start_delay_ns = 8 * ms;
+        EXPECT_EQ(predict_copy(middle, facts)[route_kind::staged].delay_ns, 0u);
+        facts.staging.start_delay_ns = 8 * ms;
         EXPECT_EQ(plan_copy(middle, facts).route, route_kind::driver) << "the caller cannot start the kernel";
         // Each flag is about its own end.
         const shape other = pageable_line(way == ends::h2d ? ends::d2h : ends::h2d, 16 * MiB);
-        facts.start_delay_ns = 0;
+        facts.staging.start_delay_ns = 0;
         EXPECT_EQ(plan_copy(other, facts).route, route_kind::driver);
-        EXPECT_FALSE(plan_for_staging(other, facts).wait_in_the_call);
+        facts.call.preferences.forced = route_kind::staged;
+        EXPECT_FALSE(plan_copy(other, facts).wait_in_the_call);
     }
 }
 
 TEST(staged_plan, urgent_copies_are_staged_unless_the_driver_sends_them_with_its_commands) {
     for (const copy_form form : {at_once, on_a_stream}) {
-        plan_facts facts = staging_facts(form, {.is_urgent = true});
-        facts.is_stream_idle = true;
+        plan_facts facts = facts_to_stage(form, {.is_urgent = true});
+        facts.call.is_stream_idle = true;
         EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 64 * KiB), facts).route, route_kind::driver);
         EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 64 * KiB + 1), facts).route, route_kind::staged);
         EXPECT_EQ(plan_copy(pageable_line(ends::d2h, 64), facts).route, route_kind::staged);
-        facts.is_stream_idle = false; // the driver would read the source too early
+        facts.call.is_stream_idle = false; // the driver would read the source too early
         EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 64), facts).route,
                   form == at_once ? route_kind::driver : route_kind::staged);
     }
@@ -600,39 +608,39 @@ TEST(staged_plan, urgent_copies_are_staged_unless_the_driver_sends_them_with_its
 
 TEST(staged_plan, synchronous_copies_take_the_route_that_is_predicted_faster) {
     for (const ends way : {ends::h2d, ends::d2h}) {
-        EXPECT_EQ(plan_copy(pageable_line(way, 32 * KiB), staging_facts(at_once)).route, route_kind::driver);
-        const copy_plan large = plan_copy(pageable_line(way, 64 * MiB), staging_facts(at_once));
+        EXPECT_EQ(plan_copy(pageable_line(way, 32 * KiB), facts_to_stage(at_once)).route, route_kind::driver);
+        const copy_plan large = plan_copy(pageable_line(way, 64 * MiB), facts_to_stage(at_once));
         EXPECT_EQ(large.route, route_kind::staged);
         EXPECT_TRUE(large.synchronise_after);
     }
-    const copy_forecast forecast = predict_copy(pageable_line(ends::h2d, 1024 * MiB), staging_facts(at_once));
-    EXPECT_GT(forecast.driver.predicted_ns, 3 * forecast.staged.predicted_ns);
-    plan_facts few = staging_facts(at_once);
-    few.staging_threads = 1;
-    EXPECT_GT(predict_copy(pageable_line(ends::h2d, 1024 * MiB), few).staged.predicted_ns,
-              2 * forecast.staged.predicted_ns);
+    const copy_forecast forecast = predict_copy(pageable_line(ends::h2d, 1024 * MiB), facts_to_stage(at_once));
+    EXPECT_GT(forecast[route_kind::driver].predicted_ns, 3 * forecast[route_kind::staged].predicted_ns);
+    plan_facts few = facts_to_stage(at_once);
+    few.staging.threads = 1;
+    EXPECT_GT(predict_copy(pageable_line(ends::h2d, 1024 * MiB), few)[route_kind::staged].predicted_ns,
+              2 * forecast[route_kind::staged].predicted_ns);
 }
 
 TEST(staged_plan, copies_that_cannot_be_staged_take_the_driver_route_or_are_refused_with_the_reason) {
     const shape line = pageable_line(ends::h2d, 64 * MiB);
     const auto expect = [](obstacle why, const shape &shape, plan_facts facts) {
         SCOPED_TRACE(text_of(why));
-        EXPECT_EQ(predict_copy(shape, facts).staged.why_not, why);
+        EXPECT_EQ(predict_copy(shape, facts)[route_kind::staged].why_not, why);
         EXPECT_EQ(plan_copy(shape, facts).route, route_kind::driver);
-        facts.preferences.forced = route_kind::staged;
+        facts.call.preferences.forced = route_kind::staged;
         EXPECT_EQ(plan_copy(shape, facts).refused, why);
     };
     const auto with = [&](auto change) {
-        plan_facts facts = staging_facts(on_a_stream);
+        plan_facts facts = facts_to_stage(on_a_stream);
         change(facts);
         return facts;
     };
-    expect(obstacle::forbidden, line, with([](plan_facts &facts) { facts.preferences.no_kernels = true; }));
-    expect(obstacle::not_loaded, line, with([](plan_facts &facts) { facts.kernels = obstacle::not_loaded; }));
-    expect(obstacle::no_staging, line, with([](plan_facts &facts) { facts.staging = obstacle::no_staging; }));
-    expect(obstacle::beyond, line, with([](plan_facts &facts) { facts.staged_reach = obstacle::beyond; }));
-    expect(obstacle::other_device, line, with([](plan_facts &facts) { facts.context_device = 1; }));
-    const plan_facts facts = staging_facts(on_a_stream);
+    expect(obstacle::forbidden, line, with([](plan_facts &facts) { facts.call.preferences.no_kernels = true; }));
+    expect(obstacle::not_loaded, line, with([](plan_facts &facts) { facts.kernels.why_not = obstacle::not_loaded; }));
+    expect(obstacle::no_staging, line, with([](plan_facts &facts) { facts.staging.why_not = obstacle::no_staging; }));
+    expect(obstacle::beyond, line, with([](plan_facts &facts) { facts.staging.reach = obstacle::beyond; }));
+    expect(obstacle::other_device, line, with([](plan_facts &facts) { facts.call.context_device = 1; }));
+    const plan_facts facts = facts_to_stage(on_a_stream);
     shape other = line;
     other.destination.kind = memory_kind::managed;
     expect(obstacle::managed, other, facts);
@@ -644,21 +652,21 @@ TEST(staged_plan, copies_that_cannot_be_staged_take_the_driver_route_or_are_refu
 }
 
 TEST(staged_plan, a_device_that_uses_the_hosts_page_tables_copies_pageable_memory_itself) {
-    plan_facts facts = staging_facts(on_a_stream);
-    facts.reaches_pageable = true;
+    plan_facts facts = facts_to_stage(on_a_stream);
+    facts.kernels.reaches_pageable = true;
     for (const ends way : {ends::h2d, ends::d2h}) {
         const shape large = pageable_line(way, 1024 * MiB);
         EXPECT_EQ(plan_copy(large, facts).route, route_kind::driver);
-        EXPECT_EQ(predict_copy(large, facts).staged.why_not, obstacle::direct);
-        EXPECT_LT(predict_copy(large, facts).driver.predicted_ns,
-                  predict_copy(large, staging_facts(on_a_stream)).driver.predicted_ns)
+        EXPECT_EQ(predict_copy(large, facts)[route_kind::staged].why_not, obstacle::direct);
+        EXPECT_LT(predict_copy(large, facts)[route_kind::driver].predicted_ns,
+                  predict_copy(large, facts_to_stage(on_a_stream))[route_kind::driver].predicted_ns)
             << "the driver does not copy through a buffer of its own";
         shape narrow = shape_of(way, gapped::both, 8, 4 * MiB);
         (way == ends::h2d ? narrow.source : narrow.destination).kind = memory_kind::pageable;
         plan_facts forced = facts;
-        forced.preferences.forced = route_kind::kernel;
+        forced.call.preferences.forced = route_kind::kernel;
         EXPECT_EQ(plan_copy(narrow, forced).route, route_kind::kernel);
-        forced.reaches_pageable = false;
+        forced.kernels.reaches_pageable = false;
         EXPECT_EQ(plan_copy(narrow, forced).refused, obstacle::pageable);
     }
 }
@@ -675,19 +683,19 @@ TEST(staged_plan, threads_fill_slots_for_one_block_each_and_empty_slots_of_two) 
     };
     for (const line &row : table) {
         SCOPED_TRACE(testing::Message() << row.threads << " threads, " << row.most << " blocks at most");
-        plan_facts facts = staging_facts(row.form);
-        facts.staging_threads = row.threads;
-        facts.preferences.max_blocks = row.most;
-        facts.preferences.forced = route_kind::staged;
+        plan_facts facts = facts_to_stage(row.form);
+        facts.staging.threads = row.threads;
+        facts.call.preferences.max_blocks = row.most;
+        facts.call.preferences.forced = route_kind::staged;
         EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 64 * MiB), facts).blocks, row.to_device);
         EXPECT_EQ(plan_copy(pageable_line(ends::d2h, 64 * MiB), facts).blocks, row.to_host);
-        facts.preferences.forced = route_kind::none;
-        EXPECT_EQ(predict_copy(pageable_line(ends::h2d, 64 * MiB), facts).staged.blocks, row.to_device);
+        facts.call.preferences.forced = route_kind::none;
+        EXPECT_EQ(predict_copy(pageable_line(ends::h2d, 64 * MiB), facts)[route_kind::staged].blocks, row.to_device);
     }
 }
 
 TEST(staged_plan, narrow_rows_scattered_into_pinned_memory_are_staged) {
-    const plan_facts facts = staging_facts(on_a_stream);
+    const plan_facts facts = facts_to_stage(on_a_stream);
     EXPECT_EQ(plan_copy(shape_of(ends::d2h, gapped::destination, 4, 64 * MiB), facts).route, route_kind::staged);
     EXPECT_NE(plan_copy(shape_of(ends::d2h, gapped::destination, 256, 64 * MiB), facts).route, route_kind::staged);
     EXPECT_NE(plan_copy(shape_of(ends::d2h, gapped::source, 4, 64 * MiB), facts).route, route_kind::staged);
@@ -702,7 +710,7 @@ TEST(plan, urgent_copies_take_a_kernel_where_one_serves) {
                   route_kind::kernel);
     for (auto [expected, copy, facts] : obstructed_copies()) {
         SCOPED_TRACE(text_of(expected));
-        facts.preferences.is_urgent = true;
+        facts.call.preferences.is_urgent = true;
         EXPECT_EQ(plan_copy(copy, facts).route, route_kind::driver);
         EXPECT_EQ(plan_copy(copy, facts).refused, obstacle::none);
     }
@@ -744,9 +752,9 @@ TEST(plan, synchronous_copies_wait_for_kernels_and_kernels_name_no_contexts) {
     plan_facts facts = facts_with(&h200_profile());
     EXPECT_FALSE(plan_copy(shape, facts).synchronise_after);
     EXPECT_FALSE(plan_copy(shape, facts).names_contexts);
-    facts.form = copy_form::synchronous;
+    facts.call.form = copy_form::synchronous;
     EXPECT_TRUE(plan_copy(shape, facts).synchronise_after);
-    facts.preferences.forced = route_kind::driver;
+    facts.call.preferences.forced = route_kind::driver;
     EXPECT_TRUE(plan_copy(shape, facts).names_contexts);
 }
 
@@ -782,9 +790,11 @@ TEST(plan, predictions_are_close_to_measurements) {
         SCOPED_TRACE(testing::Message() << "width " << row.width << " bytes " << row.bytes);
         const copy_forecast forecast =
             predict_copy(shape_of(row.way, row.gap, row.width, row.bytes), facts_with(&h200_profile()));
-        EXPECT_NEAR(static_cast<double>(forecast.driver.predicted_ns) / 1000, row.driver_us, row.driver_us * 0.15);
+        EXPECT_NEAR(static_cast<double>(forecast[route_kind::driver].predicted_ns) / 1000, row.driver_us,
+                    row.driver_us * 0.15);
         if (row.kernel_us > 0) {
-            EXPECT_NEAR(static_cast<double>(forecast.kernel.predicted_ns) / 1000, row.kernel_us, row.kernel_us * 0.15);
+            EXPECT_NEAR(static_cast<double>(forecast[route_kind::kernel].predicted_ns) / 1000, row.kernel_us,
+                        row.kernel_us * 0.15);
         }
     }
 }
@@ -847,9 +857,11 @@ TEST(plan, predictions_for_rows_with_gaps_are_close_to_measurements) {
                                         << " B, pitches " << row.source << ", " << row.destination);
         const shape shape = rows_apart(row.way, row.width, row.rows, row.source, row.destination);
         const copy_forecast forecast = predict_copy(shape, facts_with(&h200_profile(), {.max_blocks = row.blocks}));
-        EXPECT_NEAR(static_cast<double>(forecast.driver.predicted_ns) / 1000, row.driver_us, row.driver_us * 0.25);
+        EXPECT_NEAR(static_cast<double>(forecast[route_kind::driver].predicted_ns) / 1000, row.driver_us,
+                    row.driver_us * 0.25);
         if (row.kernel_us > 0) {
-            EXPECT_NEAR(static_cast<double>(forecast.kernel.predicted_ns) / 1000, row.kernel_us, row.kernel_us * 0.25);
+            EXPECT_NEAR(static_cast<double>(forecast[route_kind::kernel].predicted_ns) / 1000, row.kernel_us,
+                        row.kernel_us * 0.25);
         }
         EXPECT_EQ(route_of(shape, h200_profile()), row.route);
     }
@@ -859,7 +871,7 @@ TEST(plan, parts_of_words_are_separate_writes_to_the_host) {
     // 65536 rows of 17 B, in 8-byte words with parts at both ends, took 423 us: three writes of 2 ns each per row.
     const auto facts = facts_with(&h200_profile());
     const auto kernel_ns = [&](std::uint64_t width, std::uint64_t source) {
-        return predict_copy(rows_apart(ends::d2h, width, 65536, source, 0), facts).kernel.predicted_ns;
+        return predict_copy(rows_apart(ends::d2h, width, 65536, source, 0), facts)[route_kind::kernel].predicted_ns;
     };
     EXPECT_NEAR(static_cast<double>(kernel_ns(1001, 1009)), static_cast<double>(kernel_ns(1000, 1008)) + 65536 * 6.0,
                 65536.0);
@@ -879,15 +891,17 @@ TEST(plan, more_rows_never_take_less_time_and_more_multiprocessors_never_take_mo
                         const copy_forecast forecast = predict_copy(shape, facts_with(profile));
                         // Within a device the driver has a faster method for many rows than for somewhat fewer.
                         if (way != ends::d2d || rows != 65536) {
-                            ASSERT_GE(forecast.driver.predicted_ns, before.driver.predicted_ns);
+                            ASSERT_GE(forecast[route_kind::driver].predicted_ns,
+                                      before[route_kind::driver].predicted_ns);
                         }
-                        ASSERT_GE(forecast.kernel.predicted_ns + 1, before.kernel.predicted_ns);
+                        ASSERT_GE(forecast[route_kind::kernel].predicted_ns + 1,
+                                  before[route_kind::kernel].predicted_ns);
                         before = forecast;
                         std::uint64_t slower = UINT64_MAX;
                         for (const std::uint16_t most : {1, 4, 32, 2000}) {
                             const auto limited = predict_copy(shape, facts_with(profile, {.max_blocks = most}));
-                            ASSERT_LE(limited.kernel.predicted_ns, slower);
-                            slower = limited.kernel.predicted_ns;
+                            ASSERT_LE(limited[route_kind::kernel].predicted_ns, slower);
+                            slower = limited[route_kind::kernel].predicted_ns;
                         }
                     }
                 }
@@ -908,12 +922,12 @@ TEST(plan, the_plan_follows_the_forecast) {
                                             {.max_blocks = static_cast<std::uint16_t>(random() % 3 * 16)});
         const copy_forecast forecast = predict_copy(shape, facts);
         const copy_plan plan = plan_copy(shape, facts);
-        const auto driver = static_cast<double>(forecast.driver.predicted_ns),
-                   kernel = static_cast<double>(forecast.kernel.predicted_ns);
+        const auto driver = static_cast<double>(forecast[route_kind::driver].predicted_ns),
+                   kernel = static_cast<double>(forecast[route_kind::kernel].predicted_ns);
         if (plan.route == route_kind::kernel) {
             ++kernels;
             EXPECT_LT(kernel * 1.04, driver);
-            EXPECT_EQ(plan.blocks, forecast.kernel.blocks);
+            EXPECT_EQ(plan.blocks, forecast[route_kind::kernel].blocks);
         } else {
             EXPECT_GT(kernel * 1.06, driver);
         }

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/obstacle.h"
+#include "base/route_kind.h"
 
 namespace ferry {
 
@@ -45,12 +46,6 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
     const char *const waits[] = {"does not block", "blocks until the source has been read",
                                  is_fill ? "blocks until the fill is complete" : "blocks until the copy is complete"};
     const bool is_known = explanation.blocks >= 0 && explanation.blocks <= FERRY_BLOCKS_UNTIL_DONE;
-    const char *const route = explanation.route == FERRY_ROUTE_KERNEL      ? "kernel"
-                              : explanation.route == FERRY_ROUTE_STAGED    ? "staged"
-                              : explanation.route == FERRY_ROUTE_BUFFERED  ? "buffered"
-                              : explanation.route == FERRY_ROUTE_RELAYED   ? "relayed"
-                              : explanation.route == FERRY_ROUTE_MULTILINK ? "multilink"
-                                                                           : "driver";
     char how[96] = "", calls[32] = "", times[160] = "";
     if (explanation.route == FERRY_ROUTE_STAGED && explanation.max_sms == 0)
         std::snprintf(how, sizeof how, " on %" PRIu32 " threads", explanation.threads);
@@ -122,7 +117,8 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
             : std::snprintf(
                   buffer, size,
                   "%s route: %s%s%s%s%s, %s%s%s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s%s%s%s%s%s",
-                  route, waits_before ? "cuStreamSynchronize and " : "", explanation.driver_call, how, calls,
+                  name_of_route(explanation.route), waits_before ? "cuStreamSynchronize and " : "",
+                  explanation.driver_call, how, calls,
                   explanation.synchronises && !waits_before ? " and cuStreamSynchronize" : "",
                   is_fill ? "" : name_of(explanation.source_memory, explanation.source_device).text,
                   is_fill ? "" : " to ", name_of(explanation.destination_memory, explanation.destination_device).text,

@@ -6,8 +6,8 @@
 #include "device/capture_mode.h"
 #include "device/stream_order.h"
 #include "exec/driver_copy.h"
+#include "routes/devices_at_work.h"
 #include "submit/note_error.h"
-#include "submit/several_devices.h"
 
 namespace ferry {
 

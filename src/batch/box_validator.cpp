@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "plan/pageable_pieces.h"
-#include "submit/copy_steps.h"
+#include "routes/ends.h"
+#include "submit/choice.h"
+#include "submit/look_up.h"
 
 namespace ferry {
 
@@ -101,19 +103,19 @@ piece_group box_validator::group_of_pageable(const batch_box &box) const noexcep
 error box_validator::add_own(std::uint32_t flags, batch_box &box) noexcept {
     box.route = batch_route::own;
     box.group = piece_group::apart;
-    plan_facts facts = {.context_device = request_.context_device, .form = copy_form::asynchronous};
-    box.preferences = facts.preferences = preferences_of(flags);
-    if (leaves_device(box.shape, facts.context_device))
-        if (error failed = look_up_pool_ends(instance_, facts.context_device, box.shape)) return failed;
-    if (error failed = look_at_stream(instance_, box.shape, stream_, facts)) return failed;
-    kernel_views views;
+    call_facts call = {.context_device = request_.context_device, .form = copy_form::asynchronous};
+    box.preferences = call.preferences = preferences_of(flags);
+    if (leaves_device(box.shape, call.context_device))
+        if (error failed = look_up_pool_ends(instance_, call.context_device, box.shape)) return failed;
+    if (error failed = look_at_stream(instance_, box.shape, stream_, call)) return failed;
+    copy_step step = {box.shape, call, {}, {}};
     resolved_ends ends;
     know_ends(request_, box.shape, {box.to, box.from}, ends);
-    if (error failed = choose(instance_, box.shape, ends, request_.context.wanted, facts, views, box.plan))
-        return failed;
+    if (error failed = choose(instance_, ends, request_.context.wanted, step)) return failed;
+    box.plan = step.plan;
     box.to = static_cast<std::uint32_t>(request_.own_views.size());
     last_of_array_ = nullptr;
-    return request_.own_views.append(views) && keep_box() ? ok : no_memory;
+    return request_.own_views.append(step.views) && keep_box() ? ok : no_memory;
 }
 
 error box_validator::resolve(const ferry_place &place, const shape_end &end, host_use use, const extent &extent,

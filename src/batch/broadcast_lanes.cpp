@@ -1,26 +1,28 @@
 #include "batch/broadcast_lanes.h"
 
+#include "submit/choice.h"
+#include "submit/run_step.h"
+
 namespace ferry {
 
 error with_planned_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device,
-                        const copy_site &site, bool is_idle, function_ref<error(const planned_copy &)> use) noexcept {
+                        const copy_site &site, bool is_idle, function_ref<error(const copy_step &)> use) noexcept {
     const shape line = {from, to, to.row_pitch, 1, 1};
-    plan_facts facts = {.context_device = device, .form = copy_form::asynchronous};
-    facts.preferences = preferences_of(instance.copy_flags);
-    if (error failed = look_at_stream(instance, line, site.stream, facts)) return failed;
-    facts.is_stream_idle |= is_idle;
+    call_facts call = {.context_device = device, .form = copy_form::asynchronous};
+    call.preferences = preferences_of(instance.copy_flags);
+    if (error failed = look_at_stream(instance, line, site.stream, call)) return failed;
+    call.is_stream_idle |= is_idle;
+    copy_step step = {line, call, plan_for_driver(line, call), {}};
     resolved_ends ends;
-    kernel_views views;
-    copy_plan plan = plan_for_driver(line, facts);
     if (is_pageable(line) || leaves_device(line, device))
-        if (error failed = choose(instance, line, ends, site.context, facts, views, plan)) return failed;
-    return use(planned_copy{line, facts, plan, views});
+        if (error failed = choose(instance, ends, site.context, step)) return failed;
+    return use(step);
 }
 
 error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device, const copy_site &site,
                 bool is_idle) noexcept {
     return with_planned_line(instance, to, from, device, site, is_idle,
-                             [&](const planned_copy &copy) noexcept { return run_planned(instance, copy, site); });
+                             [&](const copy_step &step) noexcept { return run_step(instance, step, site); });
 }
 
 namespace {

@@ -4,14 +4,15 @@
 #include <optional>
 
 #include "batch/broadcast_targets.h"
-#include "submit/copy_steps.h"
+#include "routes/route.h"
+#include "submit/instance.h"
 
 namespace ferry {
 
 // Plans a line in the current context `site.context` of `device`, by whichever route is best there, and calls `use`.
 // `is_idle`: the caller's stream is idle, so the lane will be idle soon.
 error with_planned_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device,
-                        const copy_site &site, bool is_idle, function_ref<error(const planned_copy &)> use) noexcept;
+                        const copy_site &site, bool is_idle, function_ref<error(const copy_step &)> use) noexcept;
 error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device, const copy_site &site,
                 bool is_idle) noexcept;
 

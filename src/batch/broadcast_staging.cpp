@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "submit/staging_setup.h"
+#include "routes/staged.h"
 
 namespace ferry {
 
@@ -71,14 +71,14 @@ error enqueue_staged(ferry_instance &instance, const launch_site &site, const br
     context_scope scope(instance.cu);
     if (error failed = scope.enter(own.context())) return failed;
     const copy_site at = {own.context(), own.stream};
-    const auto run = [&](const planned_copy &copy) noexcept -> error {
+    const auto run = [&](const copy_step &step) noexcept -> error {
         staged_targets found = {};
-        if (copy.plan.route != route_kind::staged || copy.plan.by_copies || !are_ready(instance, to, of, count) ||
+        if (step.plan.route != route_kind::staged || step.plan.by_copies || !are_ready(instance, to, of, count) ||
             !find_helpers(instance, to, lanes, of, count, was_idle, found))
             return {};
         for (unsigned i = 1; i < count; ++i)
             own.reach(to[of[i]].member->device);
-        const error failed = run_staged_broadcast(instance, copy, at, found, was_idle);
+        const error failed = run_staged_broadcast(instance, step, at, found, was_idle);
         is_made = !lacks_memory(failed);
         if (!is_made && failed.status != FERRY_ERROR_LIMIT) is_idle = false; // a part may have been enqueued
         return is_made ? failed : ok;

@@ -5,8 +5,8 @@
 #include "device/stream_order.h"
 #include "plan/pageable_pieces.h"
 #include "plan/staged_chunks.h"
-#include "submit/copy_steps.h"
-#include "submit/staging_setup.h"
+#include "routes/staged.h"
+#include "submit/choice.h"
 #include "system/host_access.h"
 #include "system/readable.h"
 
@@ -75,15 +75,15 @@ bool may_threads_touch(const ferry_instance &instance, const pageable_copies &of
 
 // Whether the program's earlier work on the stream is complete.
 error look_at_stream(const batch_submission &of, const pageable_copies &copies, bool &is_idle) noexcept {
-    plan_facts facts = {
+    call_facts call = {
         .context_device = of.request.context_device, .form = of.form, .is_captured = of.site.is_captured};
     shape any = {};
     any.source.kind = copies.to_device ? memory_kind::pageable : memory_kind::device;
     any.destination.kind = copies.to_device ? memory_kind::device : memory_kind::pageable;
     any.width = copies.bytes;
     any.height = any.depth = 1;
-    const error failed = look_at_stream(of.instance, any, of.site.stream, facts);
-    is_idle = facts.is_stream_idle;
+    const error failed = look_at_stream(of.instance, any, of.site.stream, call);
+    is_idle = call.is_stream_idle;
     return failed;
 }
 

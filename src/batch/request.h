@@ -8,7 +8,7 @@
 #include "copy/batch.h"
 #include "device/contexts.h"
 #include "exec/driver_batch.h"
-#include "exec/kernel_copy.h"
+#include "exec/kernel_view.h"
 #include "memory/known_arrays.h"
 #include "plan/batch_groups.h"
 #include "plan/kernel_pieces.h"

@@ -4,6 +4,7 @@
 
 #include "batch/pageable.h"
 #include "batch/request.h"
+#include "routes/ranking.h"
 #include "submit/instance.h"
 
 namespace ferry {
@@ -81,6 +82,15 @@ obstacle why_apart(const batch_request &request, const batch_piece &piece) noexc
     return from.is_reached && to.is_reached ? obstacle::read_only : obstacle::no_peer_access;
 }
 
+// The plan of a single copy between memory that kernels reach.
+copy_plan plan_alone(const batch_site &site, const shape &shape) noexcept {
+    plan_facts facts = {.profile = site.profile};
+    facts.call = {.context_device = site.context_device, .form = copy_form::asynchronous};
+    facts.call.preferences = site.preferences;
+    facts.kernels = {.why_not = site.kernels, .source_reach = obstacle::none, .destination_reach = obstacle::none};
+    return plan_copy(shape, facts);
+}
+
 } // namespace
 
 error choose_batch_routes(ferry_instance &instance, const batch_input &input, bool takes_batch_calls,
@@ -109,8 +119,11 @@ error choose_batch_routes(ferry_instance &instance, const batch_input &input, bo
             if (!request.lines.append(request.pieces.begin(group), request.pieces.facts(group).count)) return no_memory;
     if (request.arrays.size())
         if (error failed = look_up_array_views(instance, request)) return failed;
+    const auto takes_kernel = [&](const shape &shape) noexcept {
+        return plan_alone(site, shape).route == route_kind::kernel;
+    };
     plan_with_kernels(instance, request.context.wanted, site,
-                      [&]() noexcept { return plan_boxes(site, request.boxes, request.box_launches); });
+                      [&]() noexcept { return plan_boxes(site, request.boxes, request.box_launches, takes_kernel); });
     find_surfaces(instance, request);
     plan_pageable(instance, request);
     return plan_box_calls(instance, takes_batch_calls, request);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "batch/steps.h"
-#include "submit/copy_steps.h"
+#include "routes/route.h"
 
 namespace ferry {
 
@@ -17,22 +17,22 @@ public:
     explicit single_calls(const batch_submission &of) noexcept : of_(of) {}
 
     // Checks whether ferry or a graph refuses the copy. Enqueues nothing.
-    error check(single_call one) noexcept;
-    error run(single_call one) noexcept;
+    error check(const single_call &one) noexcept;
+    error run(const single_call &one) noexcept;
 
     // The same for a box with flags of its own, by the plan that it has already.
     error check_own(const batch_box &box) noexcept;
     error run_own(const batch_box &box) noexcept;
 
 private:
-    plan_facts facts() const noexcept {
+    call_facts facts() const noexcept {
         return {.context_device = of_.request.context_device, .form = of_.form, .is_captured = of_.site.is_captured};
     }
     copy_site site() const noexcept { return {of_.site.context, of_.site.stream}; }
-    error plan(single_call &one, plan_facts &facts, kernel_views &views, copy_plan &plan) noexcept;
-    error choose_for_pageable(const single_call &one, plan_facts &facts, kernel_views &views, copy_plan &plan) noexcept;
-    error run_planned_call(const planned_copy &call) noexcept;
-    error run_helped(const planned_copy &part) noexcept;
+    error plan(const single_call &one, copy_step &step) noexcept;
+    error choose_for_pageable(const single_call &one, copy_step &step) noexcept;
+    error run(const copy_step &step) noexcept;
+    error run_helped(const copy_step &part) noexcept;
 
     const batch_submission &of_;
     bool is_earlier_work_done_ = false; // the program's on the stream, not the batch's own

@@ -2,7 +2,7 @@
 // of the request.
 #include "batch/box_validator.h"
 #include "batch/line_validator.h"
-#include "submit/copy_steps.h"
+#include "submit/look_up.h"
 
 namespace ferry {
 

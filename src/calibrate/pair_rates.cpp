@@ -7,7 +7,7 @@
 #include "device/capture_mode.h"
 #include "exec/driver_copy.h"
 #include "exec/kernel_launch.h"
-#include "links/relay.h"
+#include "routes/relayed.h"
 
 namespace ferry {
 

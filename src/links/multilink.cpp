@@ -9,8 +9,8 @@
 #include "device/context_status.h"
 #include "driver/result.h"
 #include "exec/driver_copy.h"
-#include "exec/kernel_copy.h"
 #include "exec/kernel_launch.h"
+#include "exec/kernel_view.h"
 
 namespace ferry {
 

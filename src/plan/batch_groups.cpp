@@ -51,12 +51,11 @@ bool are_alike(const batch_box &one, const batch_box &other) noexcept {
 // Plans boxes by themselves, and remembers the last result for each width of words.
 class boxes_alone {
 public:
-    explicit boxes_alone(const plan_facts &facts) noexcept : facts_(facts) {}
+    explicit boxes_alone(function_ref<bool(const shape &)> takes_kernel) noexcept : takes_kernel_(takes_kernel) {}
 
     bool take_kernel(const batch_box &box) noexcept {
         known &last = last_[std::countr_zero(access_of(words_of(box.shape)))];
-        if (!last.box || !are_alike(box, *last.box))
-            last = {&box, plan_copy(box.shape, facts_).route == route_kind::kernel};
+        if (!last.box || !are_alike(box, *last.box)) last = {&box, takes_kernel_(box.shape)};
         return last.takes_kernel;
     }
 
@@ -65,7 +64,7 @@ private:
         const batch_box *box = nullptr;
         bool takes_kernel = false;
     };
-    const plan_facts &facts_;
+    function_ref<bool(const shape &)> takes_kernel_;
     known last_[access_classes];
 };
 
@@ -113,15 +112,10 @@ bool plan_pieces(const batch_site &site, const grouped_pieces &pieces, batch_pla
     return takes_kernels;
 }
 
-bool plan_boxes(const batch_site &site, growing<batch_box> &boxes,
-                box_launch (&launches)[box_sources][piece_groups]) noexcept {
-    plan_facts facts = {.context_device = site.context_device, .form = copy_form::asynchronous};
-    facts.kernels = site.kernels;
-    facts.source_reach = facts.destination_reach = obstacle::none;
-    facts.preferences = site.preferences;
-    facts.profile = site.profile;
+bool plan_boxes(const batch_site &site, growing<batch_box> &boxes, box_launch (&launches)[box_sources][piece_groups],
+                function_ref<bool(const shape &)> takes_kernel_alone) noexcept {
     box_sum taken[box_sources][piece_groups], left[box_sources][piece_groups];
-    boxes_alone alone(facts);
+    boxes_alone alone(takes_kernel_alone);
     for (batch_box &box : boxes) {
         if (box.route == batch_route::own) continue;
         box.route = batch_route::calls;

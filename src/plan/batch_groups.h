@@ -2,6 +2,7 @@
 // plan.h.
 #pragma once
 
+#include "base/function_ref.h"
 #include "copy/batch.h"
 #include "plan/batch_plan.h"
 
@@ -51,7 +52,8 @@ bool plan_pieces(const batch_site &site, const grouped_pieces &pieces, batch_pla
 // Chooses the boxes that kernels copy, and the number of blocks. The other boxes are left to calls. A box that a kernel
 // copies faster by itself goes with the others of its source and group that do. Of the remaining boxes of a source and
 // group, kernels copy all or none. True where kernels copy any.
-bool plan_boxes(const batch_site &site, growing<batch_box> &boxes,
-                box_launch (&launches)[box_sources][piece_groups]) noexcept;
+// `takes_kernel_alone` says whether a single copy of this shape would take a kernel.
+bool plan_boxes(const batch_site &site, growing<batch_box> &boxes, box_launch (&launches)[box_sources][piece_groups],
+                function_ref<bool(const shape &)> takes_kernel_alone) noexcept;
 
 } // namespace ferry

@@ -34,7 +34,7 @@ bool are_pieces_staged(const pageable_facts &facts) noexcept {
     if (facts.is_captured) // a graph copies at each launch
         return !is_asynchronous || !facts.preferences.is_awaited(to_device);
     if (facts.preferences.forced == route_kind::staged) return true;
-    if (is_read_early && !facts.is_stream_idle && facts.bytes <= largest_buffered) return false;
+    if (is_read_early && !facts.is_stream_idle && facts.bytes <= max_small_copy) return false;
     if (is_asynchronous && !facts.is_stream_idle && !is_read_early) return true;
     if (!facts.profile) return is_asynchronous;
     if (is_asynchronous && facts.delay_ns == 0 && is_worth_staging(facts.bytes, (*facts.profile)[facts.direction]))

@@ -14,8 +14,6 @@ namespace ferry {
 // Any thread may call anything. Of two streams that are used at one time, one may be forgotten.
 class recent_copies {
 public:
-    static constexpr std::uint64_t largest = std::uint64_t{1} << 20; // bytes
-
     void note(CUstream stream) noexcept {
         noted_ns_.store(clock_ns(), std::memory_order_relaxed);
         stream_.store(stream, std::memory_order_relaxed);

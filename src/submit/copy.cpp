@@ -2,6 +2,7 @@
 
 #include "submit/copy_pipeline.h"
 #include "submit/note_error.h"
+#include "submit/run_step.h"
 
 namespace ferry {
 
@@ -9,7 +10,7 @@ namespace ferry {
 [[gnu::flatten]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
                                 CUstream stream) noexcept {
     const auto run = [&](const prepared_copy &prepared) noexcept {
-        return run_planned(instance, prepared.planned(), prepared.site(stream));
+        return run_step(instance, prepared.step, prepared.site(stream));
     };
     const error result = prepare_copy(instance, copy, form, stream, purpose::run, run);
     if (result) note_error(instance, result);

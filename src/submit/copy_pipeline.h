@@ -3,22 +3,20 @@
 // callers.
 #pragma once
 
-#include "submit/copy_steps.h"
+#include "routes/ends.h"
+#include "submit/choice.h"
+#include "submit/look_up.h"
 #include "submit/staging_setup.h"
 
 namespace ferry {
 
 // One copy, ready to be submitted.
 struct prepared_copy {
-    ferry::shape shape;
+    copy_step step;
     resolved_ends ends;
-    plan_facts facts;
-    copy_plan plan;
     context_choice choice;
-    kernel_views views; // set where the plan's route has a kernel
 
     copy_site site(CUstream stream) const noexcept { return {choice.wanted, stream}; }
-    planned_copy planned() const noexcept { return {shape, facts, plan, views}; }
 };
 
 // A named stream has its own context. For the default streams, the context is the thread's current one. A thread
@@ -68,7 +66,7 @@ template <class Submit>
 [[gnu::always_inline]] inline error prepare_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
                                                  CUstream stream, purpose why, Submit submit) noexcept {
     prepared_copy prepared;
-    shape &shape = prepared.shape;
+    auto &[shape, call, plan, views] = prepared.step;
     if (error failed = validate_fields(copy, instance.limits, shape)) return failed;
     if (shape.empty()) return {};
 
@@ -84,18 +82,16 @@ template <class Submit>
         return failed;
     if (error failed = validate_bounds(prepared.ends, instance.limits, shape)) return failed;
 
-    prepared.facts = {.form = form};
-    if (error failed = instance.contexts.device_of_current(choice.wanted, prepared.facts.context_device)) return failed;
-    if (needs_no_choice(shape, {}) && !flags && !leaves_device(shape, prepared.facts.context_device)) {
-        prepared.plan = plan_for_driver(shape, prepared.facts);
+    call = {.form = form};
+    if (error failed = instance.contexts.device_of_current(choice.wanted, call.context_device)) return failed;
+    if (needs_no_choice(shape, {}) && !flags && !leaves_device(shape, call.context_device)) {
+        plan = plan_for_driver(shape, call);
     } else {
-        if (leaves_device(shape, prepared.facts.context_device))
-            if (error failed = look_up_pool_ends(instance, prepared.facts.context_device, shape)) return failed;
-        prepared.facts.preferences = preferences_of(flags);
-        if (error failed = look_at_stream(instance, shape, stream, prepared.facts)) return failed;
-        if (error failed =
-                choose(instance, shape, prepared.ends, choice.wanted, prepared.facts, prepared.views, prepared.plan))
-            return failed;
+        if (leaves_device(shape, call.context_device))
+            if (error failed = look_up_pool_ends(instance, call.context_device, shape)) return failed;
+        call.preferences = preferences_of(flags);
+        if (error failed = look_at_stream(instance, shape, stream, call)) return failed;
+        if (error failed = choose(instance, prepared.ends, choice.wanted, prepared.step)) return failed;
     }
     return submit(prepared);
 }

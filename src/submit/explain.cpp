@@ -1,11 +1,13 @@
-// Explains a copy through the same pipeline that runs it.
+// Explains a copy: prints the steps that run_step would run.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
-#include "exec/driver_parts.h"
+#include "routes/driver.h"
+#include "routes/ranking.h"
 #include "submit/copy.h"
 #include "submit/copy_pipeline.h"
-#include "submit/several_devices.h"
+#include "submit/run_step.h"
 
 namespace ferry {
 
@@ -23,122 +25,118 @@ static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
               static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED &&
               static_cast<int>(obstacle::direct) == FERRY_OBSTACLE_DIRECT &&
               static_cast<int>(obstacle::captured) == FERRY_OBSTACLE_CAPTURED);
+static_assert(static_cast<int>(blocking::no) == FERRY_BLOCKS_NO &&
+              static_cast<int>(blocking::until_staged) == FERRY_BLOCKS_UNTIL_STAGED &&
+              static_cast<int>(blocking::until_done) == FERRY_BLOCKS_UNTIL_DONE);
 
-// Predicts the time of each route. In `shape` the kinds of memory are those that the driver reports.
-error forecast(ferry_instance &instance, const shape &shape, const prepared_copy &prepared, resolved_ends &ends,
-               ferry_explanation &found) noexcept {
-    plan_facts all = prepared.facts;
-    kernel_views seen;
-    begin_choice(instance, shape, prepared.choice.wanted, all);
-    if (error failed = look_up_views(instance, shape, ends, prepared.choice.wanted, all, seen)) return failed;
-    if (error failed = look_at_access(instance, shape, all)) return failed;
-    if (error failed = look_at_links(instance, shape, prepared.choice.wanted, all)) return failed;
-    if (is_pageable(prepared.shape)) all.staging = prepared.facts.staging; // choose has tried to stage
-    const copy_forecast expected = predict_copy(shape, all);
-    found.driver_ns = expected.driver.predicted_ns;
-    found.kernel_ns = expected.kernel.predicted_ns;
-    found.kernel_obstacle = static_cast<std::int32_t>(expected.kernel.why_not);
-    found.staged_ns = expected.staged.predicted_ns;
-    found.staged_obstacle = static_cast<std::int32_t>(expected.staged.why_not);
-    found.relay_ns = expected.relayed.predicted_ns;
-    found.multilink_ns = expected.multilink.predicted_ns;
-    found.multilink_obstacle = static_cast<std::int32_t>(expected.multilink.why_not);
-    found.relay_obstacle = static_cast<std::int32_t>(expected.relayed.why_not);
-    if (found.staged_ns)
-        found.staging_delay_ns =
-            staging_delay(shape, all, is_pageable(shape) && plan_for_staging(shape, all).by_copies);
+// What the driver reports of the ends, whatever the caller stated.
+struct reported_ends {
+    ferry::shape shape; // whose kinds of host memory are those that the driver reports
+    memory_kind source, destination;
+};
+
+error look_up_kinds(ferry_instance &instance, const copy_step &step, resolved_ends &ends,
+                    reported_ends &known) noexcept {
+    const shape &stated = step.shape;
+    known = {stated, stated.source.kind, stated.destination.kind};
+    if (error failed = know_kind(instance.cu, stated.source, ends.source, known.source)) return failed;
+    if (error failed = know_kind(instance.cu, stated.destination, ends.destination, known.destination)) return failed;
+    memory_kind &source = known.shape.source.kind, &destination = known.shape.destination.kind;
+    if (is_host(source)) source = known.source;
+    if (is_host(destination)) destination = known.destination;
+    if (!leaves_device(known.shape, step.call.context_device)) return {};
+    if (error failed = look_up_pool_ends(instance, step.call.context_device, known.shape)) return failed;
+    if (is_host(source)) known.source = source;
+    if (is_host(destination)) known.destination = destination;
     return {};
+}
+
+// Predicts the time of each route.
+error print_forecasts(ferry_instance &instance, const shape &known, const prepared_copy &prepared, resolved_ends &ends,
+                      ferry_explanation &found) noexcept {
+    const CUcontext context = prepared.choice.wanted;
+    plan_facts facts = facts_of(instance, known, context, prepared.step.call);
+    kernel_views seen;
+    if (error failed = look_up_views(instance, known, ends, context, facts, seen)) return failed;
+    if (error failed = look_up_for_routes(instance, known, context, facts)) return failed;
+    if (is_pageable(prepared.step.shape)) facts.staging.why_not = prepared.step.plan.why_not_staged;
+    const copy_forecast expected = predict_copy(known, facts);
+    for (const route *const each : all_routes) {
+        const route_forecast &forecast = expected[each->kind];
+        if (each->ns) found.*each->ns = forecast.predicted_ns;
+        if (each->obstacle_field) found.*each->obstacle_field = static_cast<std::int32_t>(forecast.why_not);
+        found.staging_delay_ns += forecast.delay_ns;
+    }
+    return {};
+}
+
+// How long the call blocks. `source` and `destination` are the kinds of memory that the driver reports.
+blocking blocking_of(const copy_step &step, memory_kind source, memory_kind destination) noexcept {
+    if (step.call.form == copy_form::synchronous) return blocking::until_done;
+    if (step.plan.route == route_kind::driver)
+        return step.plan.wait_in_the_call ? blocking::until_done : blocking_of(source, destination, step.call.form);
+    if (!step.plan.wait_in_the_call) return blocking::no;
+    return step.shape.destination.kind == memory_kind::pageable ? blocking::until_done : blocking::until_staged;
+}
+
+// Adds one step to the explanation. Of several steps, it names the route with the highest number.
+void print_step(const ferry_instance &instance, const copy_step &step, memory_kind source, memory_kind destination,
+                ferry_explanation &found) noexcept {
+    const copy_plan &plan = step.plan;
+    const route &by = *find_route(plan.route);
+    const bool by_driver = plan.route == route_kind::driver;
+    found.blocks = std::max(found.blocks, static_cast<std::int32_t>(blocking_of(step, source, destination)));
+    found.synchronises |= plan.synchronise_after || plan.wait_before || (by_driver && plan.wait_in_the_call);
+    const char *const name = by.call_name(step);
+    const bool is_first = static_cast<std::int32_t>(plan.route) >= found.route;
+    if (is_first) {
+        found.route = static_cast<std::int32_t>(plan.route);
+        found.reason = plan.reason;
+    }
+    if (name == launch_call || (is_first && std::strcmp(found.driver_call, launch_call) != 0)) // a launch comes first
+        std::snprintf(found.driver_call, sizeof found.driver_call, "%s", name);
+    if (by.explain) by.explain(instance, step, found);
+    ++found.calls;
+}
+
+void print_ends(const ferry_instance &instance, const copy_step &step, const reported_ends &known,
+                ferry_explanation &found) noexcept {
+    const int device = step.call.context_device;
+    found.context_device = device;
+    const bool is_pair_measured = rates_between(instance, known.shape, device) != pair_rates{};
+    found.profile = is_pair_measured ? FERRY_PROFILE_MEASURED
+                                     : origin_of(instance.profiles.of(device), instance.devices[device].info);
+    found.source_memory = public_kind(known.source);
+    found.source_device = device_of(step.shape.source, known.source, device);
+    found.destination_memory = public_kind(known.destination);
+    found.destination_device = device_of(step.shape.destination, known.destination, device);
+    found.width = step.shape.width;
+    found.height = step.shape.height;
+    found.depth = step.shape.depth;
 }
 
 } // namespace
 
 error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
                    ferry_explanation &found) noexcept {
-    static_assert(static_cast<int>(blocking::no) == FERRY_BLOCKS_NO &&
-                  static_cast<int>(blocking::until_staged) == FERRY_BLOCKS_UNTIL_STAGED &&
-                  static_cast<int>(blocking::until_done) == FERRY_BLOCKS_UNTIL_DONE);
     found = {};
     found.context_device = found.source_device = found.destination_device = -1;
     const auto explain = [&](const prepared_copy &prepared) noexcept -> error {
-        const auto &[shape, ends, facts, plan, choice, views] = prepared;
-        resolved_ends known_ends = ends;
-        memory_kind source = shape.source.kind, destination = shape.destination.kind;
-        if (error failed = know_kind(instance.cu, shape.source, known_ends.source, source)) return failed;
-        if (error failed = know_kind(instance.cu, shape.destination, known_ends.destination, destination))
-            return failed;
-        ferry::shape known = shape;
-        if (is_host(known.source.kind)) known.source.kind = source;
-        if (is_host(known.destination.kind)) known.destination.kind = destination;
-        if (leaves_device(known, facts.context_device)) {
-            if (error failed = look_up_pool_ends(instance, facts.context_device, known)) return failed;
-            if (is_host(known.source.kind)) source = known.source.kind;
-            if (is_host(known.destination.kind)) destination = known.destination.kind;
-        }
-        const bool is_synchronous = form == copy_form::synchronous;
-        bool by_kernel = false;
-        const auto add_call = [&](memory_kind source, memory_kind destination, const planned_copy &call) noexcept {
-            const copy_plan &plan = call.plan;
-            const bool by_driver = plan.route == route_kind::driver;
-            const blocking waits = is_synchronous                       ? blocking::until_done
-                                   : by_driver && plan.wait_in_the_call ? blocking::until_done
-                                   : by_driver                          ? blocking_of(source, destination, form)
-                                   : !plan.wait_in_the_call             ? blocking::no
-                                   : call.shape.destination.kind == memory_kind::pageable ? blocking::until_done
-                                                                                          : blocking::until_staged;
-            const bool is_staged = plan.route == route_kind::staged;
-            found.blocks = std::max(found.blocks, static_cast<std::int32_t>(waits));
-            found.synchronises |= plan.synchronise_after || plan.wait_before || (by_driver && plan.wait_in_the_call);
-            if (static_cast<std::int32_t>(plan.route) >= found.route) {
-                found.route = static_cast<std::int32_t>(plan.route);
-                found.reason = plan.reason;
-            }
-            if (!plan.by_copies)
-                found.max_sms =
-                    std::max(found.max_sms, is_staged ? blocks_on_each_link(plan.blocks, plan.links) : plan.blocks);
-            const bool helps = is_synchronous || plan.wait_in_the_call;
-            if (plan.route == route_kind::multilink) {
-                const link_shares shares = share_links(call.shape, call.facts.links, call.facts.own_share, plan.blocks,
-                                                       call.facts.helper_blocks, !call.facts.preferences.is_urgent);
-                found.links = std::max<std::uint32_t>(found.links, call.facts.links);
-                found.helper_sms = std::max(found.helper_sms, shares.of_helper);
-                found.engine_bytes += shares.by_engine;
-            }
-            if (is_staged && plan.links > 1) {
-                found.links = std::max<std::uint32_t>(found.links, plan.links);
-                found.helper_sms = found.max_sms;
-            }
-            by_kernel |= plan.route == route_kind::kernel || plan.route == route_kind::multilink ||
-                         (is_staged && !plan.by_copies);
-            if (is_staged) found.threads = instance.staging_threads + (helps ? 1u : 0u);
-            ++found.calls;
-        };
-        if (error failed = forecast(instance, known, prepared, known_ends, found)) return failed;
+        const copy_step &whole = prepared.step;
+        resolved_ends ends = prepared.ends;
+        reported_ends known;
+        if (error failed = look_up_kinds(instance, whole, ends, known)) return failed;
+        if (error failed = print_forecasts(instance, known.shape, prepared, ends, found)) return failed;
         const copy_site site = prepared.site(stream);
-        const auto add = [&](const planned_copy &call) noexcept -> error {
-            if (&call.shape == &prepared.shape)
-                add_call(source, destination, call);
+        const auto print = [&](const copy_step &step) noexcept {
+            if (&step == &whole)
+                print_step(instance, step, known.source, known.destination, found);
             else
-                add_call(call.shape.source.kind, call.shape.destination.kind, call);
-            return check_capture(instance, call, site);
+                print_step(instance, step, step.shape.source.kind, step.shape.destination.kind, found);
+            return check_capture(instance, step, site);
         };
-        if (error failed = for_each_planned_call(instance, prepared.planned(), site, add)) return failed;
-        std::snprintf(found.driver_call, sizeof found.driver_call, "%s",
-                      by_kernel ? "cuLaunchKernel"
-                      : found.route == FERRY_ROUTE_STAGED || found.route == FERRY_ROUTE_RELAYED
-                          ? "cuMemcpy3DAsync"
-                          : driver_call_name(plan, form));
-        found.context_device = facts.context_device;
-        const bool is_pair_measured = rates_between(instance, known, facts.context_device) != pair_rates{};
-        found.profile = is_pair_measured ? FERRY_PROFILE_MEASURED
-                                         : origin_of(instance.profiles.of(facts.context_device),
-                                                     instance.devices[facts.context_device].info);
-        found.source_memory = public_kind(source);
-        found.source_device = device_of(shape.source, source, facts.context_device);
-        found.destination_memory = public_kind(destination);
-        found.destination_device = device_of(shape.destination, destination, facts.context_device);
-        found.width = shape.width;
-        found.height = shape.height;
-        found.depth = shape.depth;
+        if (error failed = for_each_step(instance, whole, site, print)) return failed;
+        print_ends(instance, whole, known, found);
         return {};
     };
     return prepare_copy(instance, copy, form, stream, purpose::explain, explain);

@@ -8,10 +8,11 @@
 #include "exec/driver_copy.h"
 #include "exec/driver_fill.h"
 #include "exec/driver_parts.h"
-#include "exec/kernel_copy.h"
 #include "exec/kernel_fill.h"
+#include "exec/kernel_view.h"
 #include "plan/fill_plan.h"
-#include "submit/copy_steps.h"
+#include "routes/ends.h"
+#include "submit/instance.h"
 
 namespace ferry {
 

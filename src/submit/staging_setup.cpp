@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "driver/result.h"
+#include "routes/staged.h"
 
 namespace ferry {
 
@@ -53,20 +54,6 @@ void set_up_staging(ferry_instance &instance, const ferry_options &options) noex
         options.staging != FERRY_STAGING_NONE && options.kernels != FERRY_KERNELS_NONE && instance.kernels.may_serve();
 }
 
-namespace {
-
-error make_ready(ferry_instance &instance, int device) noexcept {
-    std::atomic<bool> &is_ready = instance.is_staging_ready[device];
-    if (is_ready.load(std::memory_order_acquire)) return {};
-    if (error failed = instance.staging.prepare(device)) return failed;
-    is_ready.store(true, std::memory_order_release);
-    return {};
-}
-
-} // namespace
-
-bool is_ready_to_stage(ferry_instance &instance, int device) noexcept { return !make_ready(instance, device); }
-
 error prepare_staging(ferry_instance &instance, int device) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     if (error failed = check_device(instance, device)) return failed;
@@ -76,7 +63,7 @@ error prepare_staging(ferry_instance &instance, int device) noexcept {
     context_scope scope(instance.cu);
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (error failed = instance.kernels.load_into(choice.wanted)) return failed;
-    if (error failed = make_ready(instance, device)) return failed;
+    if (error failed = make_ready_to_stage(instance, device)) return failed;
     instance.staging.finish_preparing(device, choice.wanted);
     return {};
 }

@@ -13,11 +13,7 @@ inline bool may_stage(const ferry_instance &instance, std::uint32_t flags) noexc
     return instance.stages && !(flags & FERRY_COPY_BY_DRIVER);
 }
 
-// Provides what an asynchronous staged copy on the device needs, and returns false if that fails. Any context of the
-// device must be current.
-bool is_ready_to_stage(ferry_instance &instance, int device) noexcept;
-
-// As is_ready_to_stage, and also loads the kernels: into the current context if it is on the device, else into the
+// As make_ready_to_stage, and also loads the kernels: into the current context if it is on the device, else into the
 // context that ferry uses for the device.
 error prepare_staging(ferry_instance &instance, int device) noexcept;
 

@@ -7,9 +7,11 @@
 
 #include "device/capture_mode.h"
 #include "driver/result.h"
+#include "routes/devices_at_work.h"
+#include "routes/relayed.h"
 #include "submit/copy_pipeline.h"
 #include "submit/note_error.h"
-#include "submit/several_devices.h"
+#include "submit/run_step.h"
 
 namespace ferry {
 
@@ -75,21 +77,15 @@ error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) 
     if (error failed = refuse_captured(instance.cu, stream)) return failed;
     route_kind taken = route_kind::none;
     const copy_site site = {prepared.choice.wanted, stream, &taken};
-    const shape &shape = prepared.shape;
+    const shape &shape = prepared.step.shape;
     ticket.total = shape.bytes();
-    ticket.is_staged = prepared.plan.route == route_kind::staged && !is_in_parts(instance, shape);
+    const bool is_watched = prepared.step.plan.route == route_kind::staged && !is_in_parts(instance, shape);
     if (error failed = make_event(ticket)) return failed;
-    staged_progress *const progress = ticket.is_staged ? &ticket.progress : nullptr;
-    error failed = run_planned(instance, prepared.planned(), site, progress);
-    if (progress && failed.status == FERRY_ERROR_LIMIT && prepared.facts.preferences.forced == route_kind::none) {
-        ticket.is_staged = false; // nothing has been enqueued
-        failed = run_planned(instance, {shape, prepared.facts, plan_for_driver(shape, prepared.facts), prepared.views},
-                             site);
-    }
-    if (failed) return failed;
+    if (error failed = run_step(instance, prepared.step, site, is_watched ? &ticket.progress : nullptr)) return failed;
+    ticket.is_staged = is_watched && taken == route_kind::staged;
     ticket.route = static_cast<std::int32_t>(taken);
     if (ticket.route == FERRY_ROUTE_RELAYED) // other copies have no part of the stream's earlier work
-        note_others(ticket, devices_of_relay(shape, prepared.facts.context_device));
+        note_others(ticket, devices_of_relay(shape, prepared.step.call.context_device));
     return to_error(instance.cu.cuEventRecord(ticket.passed, stream));
 }
 

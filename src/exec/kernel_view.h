@@ -1,9 +1,10 @@
-// Copies by a kernel of the current context: checks that the kernel reaches both ends, and launches it.
+// The ends of a copy as kernels of the current context see them: whether they reach each end, and at which address.
 #pragma once
 
-#include "exec/kernel_launch.h"
+#include "base/obstacle.h"
+#include "copy/shape.h"
 #include "memory/surfaces.h"
-#include "plan/plan.h"
+#include "plan/kernel_arrays.h"
 
 namespace ferry {
 
@@ -29,10 +30,5 @@ struct kernel_views {
 
 // Returns the box of a copy out of an array.
 kernel_array_box array_box_of(const shape &shape, const kernel_views &views) noexcept;
-
-// Launches the kernel. The plan's route must be the kernel route, kernels must reach both ends, and the destination
-// must be linear.
-[[gnu::noinline]] error run_kernel_copy(const driver_table &cu, kernel_set &kernels, const shape &shape,
-                                        const copy_plan &plan, const kernel_views &views, CUstream stream) noexcept;
 
 } // namespace ferry

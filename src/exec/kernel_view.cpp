@@ -1,6 +1,4 @@
-#include "exec/kernel_copy.h"
-
-#include "exec/driver_copy.h"
+#include "exec/kernel_view.h"
 
 namespace ferry {
 
@@ -46,17 +44,6 @@ kernel_array_box array_box_of(const shape &shape, const kernel_views &views) noe
             .width = shape.width,
             .height = shape.height,
             .depth = shape.depth};
-}
-
-error run_kernel_copy(const driver_table &cu, kernel_set &kernels, const shape &shape, const copy_plan &plan,
-                      const kernel_views &views, CUstream stream) noexcept {
-    const auto launch = [&]() noexcept {
-        if (shape.source.array) return launch_array(cu, kernels, array_box_of(shape, views), plan.blocks, stream);
-        const kernel_box box = box_of(shape, views.destination.address, views.source.address);
-        return launch_strided(cu, kernels, box, plan.blocks, stream);
-    };
-    if (error failed = launch()) return failed;
-    return plan.synchronise_after ? wait_for_legacy_stream(cu) : ok;
 }
 
 } // namespace ferry

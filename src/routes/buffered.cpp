@@ -1,0 +1,65 @@
+// The calling thread reads a small pageable source into pinned memory, from which the driver copies it. The call waits
+// for nothing, and the program may write the source as soon as the call returns.
+#include <cstring>
+
+#include "routes/driver.h"
+#include "routes/ends.h"
+
+namespace ferry {
+
+namespace {
+
+obstacle why_not_buffered(const copy_question &copy) noexcept {
+    const call_facts &call = copy.facts.call;
+    if (!is_read_early(copy.shape, call) || call.is_stream_idle) return obstacle::not_pageable;
+    return copy.shape.bytes() <= max_small_copy ? obstacle::none : obstacle::no_route;
+}
+
+void pack_rows(const shape &shape, std::byte *packed) noexcept {
+    const shape_end &source = shape.source;
+    for (std::uint64_t z = 0; z < shape.depth; ++z)
+        for (std::uint64_t y = 0; y < shape.height; ++y, packed += shape.width) {
+            const std::uint64_t row = source.span.first + (z * source.slice_height + y) * source.row_pitch;
+            std::memcpy(packed, reinterpret_cast<const void *>(row), shape.width);
+        }
+}
+
+// The block is free again once the stream has passed the copy.
+error run_buffered(machine &machine, const copy_step &step, const copy_site &site, staged_progress *) noexcept {
+    const std::uint64_t bytes = step.shape.bytes();
+    void *block = nullptr;
+    if (error failed = machine.read_buffers.allocate(bytes, block)) return failed;
+    pack_rows(step.shape, static_cast<std::byte *>(block));
+    shape packed = step.shape;
+    const auto first = reinterpret_cast<std::uintptr_t>(block);
+    packed.source = {memory_kind::pinned,        -1,           nullptr,      0, 0, 0,
+                     {first, first + bytes - 1}, packed.width, packed.height};
+    const error failed = copy_by_driver(machine, packed, step.call, plan_for_driver(packed, step.call), site);
+    if (failed)
+        static_cast<void>(machine.read_buffers.free(block));
+    else // if the driver refuses the event behind the copy, the block stays taken: the copy may be in flight
+        static_cast<void>(machine.read_buffers.free_on(site.stream, block));
+    return failed;
+}
+
+} // namespace
+
+const route buffered_route = {
+    .kind = route_kind::buffered,
+    .why_not = why_not_buffered,
+    .predict = nullptr,
+    .run = run_buffered,
+    .may_fall_back = true,
+    .prefer =
+        [](const copy_question &) noexcept {
+            return preference{true, FERRY_REASON_SOURCE_READ};
+        },
+    // The driver refuses unreadable memory.
+    .prepare =
+        [](machine &machine, const shape &shape, plan_facts &) noexcept {
+            return is_readable(machine, shape.source.span) ? obstacle::none : obstacle::pageable;
+        },
+    .call_name = [](const copy_step &step) noexcept { return driver_call_name(step.plan, step.call.form); },
+};
+
+} // namespace ferry

@@ -1,0 +1,49 @@
+// Compares the routes of a copy. Pure: equal shapes and facts give equal results, and no driver call is made.
+#pragma once
+
+#include <iterator>
+
+#include "routes/route.h"
+
+namespace ferry {
+
+// The routes that may serve, the preferred one first. The driver route is the last, and always there unless the caller
+// forces another route. If a forced route cannot serve, the list is empty and `refused` says why.
+struct ranked_route {
+    const route *by;
+    std::uint8_t reason;
+};
+struct ranked_routes {
+    ranked_route all[std::size(all_routes)];
+    int count = 0;
+    obstacle refused = obstacle::none;
+
+    ranked_routes &add(const route &by, std::uint8_t reason) noexcept {
+        all[count++] = {&by, reason};
+        return *this;
+    }
+};
+[[gnu::noinline]] ranked_routes rank_routes(const copy_question &copy) noexcept;
+
+// The plan of a route that can serve.
+copy_plan plan_by(const ranked_route &route, const copy_question &copy) noexcept;
+
+// The plan of a copy whose facts are all known.
+copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept;
+
+// The forecast for each route, for callers that ask why a route was chosen.
+struct route_forecast {
+    obstacle why_not = obstacle::none;
+    std::uint16_t blocks = 0;
+    std::uint64_t predicted_ns = 0; // from the call until the copy is complete; 0: not known
+    std::uint64_t delay_ns = 0;     // the part of this time by which recent copies were late
+};
+struct copy_forecast {
+    route_forecast all[std::size(all_routes) + 1]; // by route_kind
+
+    route_forecast &operator[](route_kind route) noexcept { return all[static_cast<int>(route)]; }
+    const route_forecast &operator[](route_kind route) const noexcept { return all[static_cast<int>(route)]; }
+};
+copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,144 @@
+// A route is one way to move a copy. Each route has a file of its own in this folder and a line in FERRY_ROUTES
+// (base/route_kind.h). The file defines how the route is chosen and how it runs.
+#pragma once
+
+#include <optional>
+
+#include "exec/kernel_view.h"
+#include "plan/facts.h"
+#include "plan/predict.h"
+#include "routes/machine.h"
+
+namespace ferry {
+
+// A copy, or a part of one, whose route is chosen. It is executed or explained, and contains all that either needs.
+struct copy_step {
+    ferry::shape shape;
+    call_facts call;
+    copy_plan plan;
+    kernel_views views; // set where the route has a kernel
+};
+
+// Where a step is enqueued. The stream's context is current. Unless `taken` is null, run_step stores there which route
+// the copy took. If several parts took different routes, it stores the highest number.
+struct copy_site {
+    CUcontext context;
+    CUstream stream;
+    route_kind *taken = nullptr;
+};
+
+inline bool is_obstacle(obstacle why) noexcept { return why != obstacle::none; }
+
+// Whether an error says that a resource is used up. Another route may serve.
+inline bool lacks_memory(const error &failed) noexcept {
+    return failed.status == FERRY_ERROR_OUT_OF_MEMORY || failed.status == to_status(CUDA_ERROR_OUT_OF_MEMORY) ||
+           failed.status == FERRY_ERROR_LIMIT;
+}
+
+struct prediction {
+    double ns; // from the call until the copy is complete; 0: not known
+    std::uint16_t blocks;
+    bool by_copies;         // of the staged route
+    std::uint64_t delay_ns; // the part of `ns` by which recent copies were late
+};
+
+struct route;
+
+// A copy whose route is to be chosen. Keeps what several rules compute.
+class copy_question {
+public:
+    copy_question(const ferry::shape &shape, const plan_facts &facts) noexcept : shape(shape), facts(facts) {}
+    copy_question(const copy_question &) = delete;
+    copy_question &operator=(const copy_question &) = delete;
+
+    const ferry::shape &shape;
+    const plan_facts &facts;
+
+    // Why the time of the routes cannot be predicted.
+    obstacle why_not_predicted() const noexcept;
+    // What follows requires a profile.
+    struct speeds {
+        copy_direction direction;
+        const direction_profile *profile; // of the direction
+        row_profile rows;
+    };
+    const speeds &rates() const noexcept;
+    const prediction &predicted(const route &by) const noexcept;
+    // Whether the route is predicted to be faster than the driver by kernel_margin.
+    bool is_faster(const route &by) const noexcept;
+
+private:
+    mutable std::optional<speeds> rates_;
+    mutable prediction predicted_[8]; // by route_kind
+    mutable std::uint16_t known_ = 0; // bit k: the prediction of route_kind k
+};
+
+// How a route that can serve a copy compares with the driver route, if the route has a rule of its own.
+struct preference {
+    bool is_taken = false;
+    std::uint8_t reason = FERRY_REASON_NONE;
+};
+
+struct route {
+    route_kind kind;
+    // Why the route cannot serve the copy, as far as the facts tell. Pure.
+    obstacle (*why_not)(const copy_question &) noexcept;
+    // How long the copy takes. Pure. Null: that is not predicted.
+    prediction (*predict)(const copy_question &) noexcept;
+    // Enqueues the step. Unless `progress` is null, reports the progress of the copy there.
+    error (*run)(machine &, const copy_step &, const copy_site &, staged_progress *progress) noexcept;
+
+    // All that follows has a default.
+
+    // FERRY_COPY_* flags can force the route.
+    bool may_be_forced = false;
+    // The driver route can serve if `run` fails because memory, slots or streams are used up.
+    bool may_fall_back = false;
+    // No other route is considered if this one is taken.
+    bool is_final = false;
+    // The kernels are loaded, and the ends are looked up for them, before the route is taken. `why_not` decides again.
+    bool needs_views = false;
+    // Queries facts that only this route needs, before any route is chosen.
+    error (*look_up)(machine &, const ferry::shape &, CUcontext, plan_facts &) noexcept = nullptr;
+    // Whether the route is taken if it can serve. Pure. Null: if it is predicted to be faster than the driver.
+    preference (*prefer)(const copy_question &) noexcept = nullptr;
+    // Sets the parameters of a plan, which has the route and `synchronise_after`. Pure.
+    void (*plan)(const copy_question &, copy_plan &) noexcept = nullptr;
+    // Provides what the route needs, after it has been ranked first. Returns and notes what rules it out.
+    obstacle (*prepare)(machine &, const ferry::shape &, plan_facts &) noexcept = nullptr;
+
+    // The explanation of a copy: the driver's call that the step makes, the route's own fields, and the members that
+    // have the predicted time and the obstacle.
+    const char *(*call_name)(const copy_step &) noexcept;
+    void (*explain)(const machine &, const copy_step &, ferry_explanation &) noexcept = nullptr;
+    std::uint64_t ferry_explanation::*ns = nullptr;
+    std::int32_t ferry_explanation::*obstacle_field = nullptr;
+};
+
+#define FERRY_ROUTE(name, number) extern const route name##_route;
+FERRY_ROUTES(FERRY_ROUTE)
+#undef FERRY_ROUTE
+
+// In the order of preference.
+constexpr const route *all_routes[] = {
+#define FERRY_ROUTE(name, number) &name##_route,
+    FERRY_ROUTES(FERRY_ROUTE)
+#undef FERRY_ROUTE
+};
+
+// Null for `none`, and for what is not a route.
+inline const route *find_route(route_kind kind) noexcept {
+    switch (kind) {
+#define FERRY_ROUTE(name, number)                                                                                      \
+    case route_kind::name:                                                                                             \
+        return &name##_route;
+        FERRY_ROUTES(FERRY_ROUTE)
+#undef FERRY_ROUTE
+    default:
+        return nullptr;
+    }
+}
+
+inline constexpr char launch_call[] = "cuLaunchKernel";
+
+} // namespace ferry

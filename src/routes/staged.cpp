@@ -1,0 +1,368 @@
+// Copies of pageable memory, and of narrow rows that are scattered into pinned memory: host threads move the bytes at the
+// host's end, and a kernel or copies on the stream move them at the device's end, through slots of a staging buffer.
+#include "routes/staged.h"
+
+#include <algorithm>
+
+#include "device/stream_order.h"
+#include "exec/driver_copy.h"
+#include "plan/staged_chunks.h"
+#include "routes/ends.h"
+
+namespace ferry {
+
+namespace {
+
+const shape_end &host_end(const shape &shape) noexcept {
+    return is_host(shape.source.kind) ? shape.source : shape.destination;
+}
+const shape_end &device_end(const shape &shape) noexcept {
+    return is_host(shape.source.kind) ? shape.destination : shape.source;
+}
+
+// Whether staging can do without a kernel.
+bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
+    const std::uint64_t max_bytes = most_copies * facts.staging.slot_size;
+    if (!facts.staging.has_stream_waits || !is_pageable(shape) || facts.call.is_captured || shape.bytes() > max_bytes)
+        return false;
+    staged_box box = {};
+    box.width = shape.width;
+    box.height = shape.height;
+    box.depth = shape.depth;
+    box.to_device = is_host(shape.source.kind);
+    box.by_copies = true;
+    return ferry::staging(box, facts.staging.slot_size).chunk_count() <= most_copies; // rows may not fill their slots
+}
+
+// Whether staging has to do without a kernel.
+bool needs_copies(const plan_facts &facts) noexcept {
+    return facts.call.preferences.no_kernels || is_obstacle(facts.kernels.why_not) || is_obstacle(facts.staging.reach);
+}
+
+// Whether the destination is rows of pinned memory with gaps, which threads write faster than the link can scatter
+// them.
+bool scatters_rows(const shape &shape) noexcept {
+    const shape_end &to = shape.destination;
+    return is_pinned(to.kind) && !to.array && shape.height > 1 && to.row_pitch != shape.width;
+}
+
+// Pinned memory is staged only for the sake of scattered rows.
+obstacle why_not_staged(const copy_question &copy) noexcept {
+    const auto &[call, profile, kernels, staging, links] = copy.facts;
+    const shape &shape = copy.shape;
+    if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
+    if (has_far_end(shape)) return obstacle::other_device;
+    if (!is_pageable(shape) && !scatters_rows(shape)) return obstacle::not_pageable;
+    if (is_pageable(shape) && kernels.reaches_pageable) return obstacle::direct;
+    const bool needs_kernel = !can_stage_by_copies(shape, copy.facts);
+    if (needs_kernel && call.preferences.no_kernels) return obstacle::forbidden;
+    if (is_obstacle(kernels.why_not) && (needs_kernel || is_obstacle(staging.why_not))) return kernels.why_not;
+    if (is_obstacle(staging.why_not)) return staging.why_not;
+    const shape_end &end = device_end(shape);
+    if (is_elsewhere(end, call.context_device)) return obstacle::other_device;
+    if (end.kind == memory_kind::managed) return obstacle::managed;
+    return needs_kernel ? staging.reach : obstacle::none;
+}
+
+// How much later than predicted otherwise a staged copy would be. A caller that helps does the work of threads that are
+// late.
+std::uint64_t staging_delay(const copy_question &copy, bool by_copies) noexcept {
+    const staging_facts &staging = copy.facts.staging;
+    return (by_copies ? 0 : staging.start_delay_ns) +
+           (caller_helps(copy.shape, copy.facts.call) ? 0 : staging.thread_delay_ns);
+}
+
+std::uint32_t threads_at(const copy_question &copy) noexcept {
+    return copy.facts.staging.threads + caller_helps(copy.shape, copy.facts.call);
+}
+
+std::uint16_t staged_blocks(const copy_question &copy) noexcept {
+    const std::uint32_t blocks = blocks_for_threads(threads_at(copy), is_host(copy.shape.source.kind)),
+                        max_blocks = copy.facts.call.preferences.max_blocks;
+    return static_cast<std::uint16_t>(max_blocks ? std::min(max_blocks, blocks) : blocks);
+}
+
+// A staged copy takes as long as the link, or as the threads at the host's rows, whichever is slower.
+prediction predict_staged(const copy_question &copy) noexcept {
+    const plan_facts &facts = copy.facts;
+    const auto &[direction, of_direction, rows] = copy.rates();
+    const double bytes = rows.bytes();
+    const bool has_gaps = copy.shape.height > 1 && host_end(copy.shape).row_pitch != copy.shape.width;
+    const double threads =
+        std::clamp(bytes / static_cast<double>(min_chunk), 1.0, static_cast<double>(threads_at(copy)));
+    const double rows_ns = has_gaps ? static_cast<double>(rows.count) * of_direction->staged_row_ns : 0;
+    const double by_threads = (bytes * 1000 / of_direction->staged_thread_rate + rows_ns) / threads;
+    const double by_ring = of_direction->staged_fixed_ns +
+                           std::max(bytes * 1000 / of_direction->staged_rate, by_threads) +
+                           static_cast<double>(staging_delay(copy, false));
+    const device_profile &whole = *facts.profile;
+    const double by_copies = whole.copies_fixed_ns + std::max(bytes * 1000 / whole.copies_rate, by_threads) +
+                             static_cast<double>(staging_delay(copy, true));
+    const copy_preferences &preferences = facts.call.preferences;
+    const bool is_kernel_meant = preferences.is_urgent || preferences.forced != route_kind::none;
+    const bool takes_copies =
+        can_stage_by_copies(copy.shape, facts) && (needs_copies(facts) || (!is_kernel_meant && by_copies < by_ring));
+    return {takes_copies ? by_copies : by_ring, staged_blocks(copy), takes_copies, staging_delay(copy, takes_copies)};
+}
+
+// Whether to stage a copy of pageable memory that can be staged. Behind other work on a stream it always is, because the
+// driver would make the caller wait for that work, and the work may wait for the caller. On an idle stream the driver
+// makes the caller wait for the copy itself. That is worth it for little memory, where staging is late, and where staging
+// is much slower.
+bool is_staged(const copy_question &copy) noexcept {
+    const plan_facts &facts = copy.facts;
+    const call_facts &call = facts.call;
+    const shape &shape = copy.shape;
+    const bool may_be_read = call.form == copy_form::synchronous || call.is_stream_idle || is_read_early(shape, call) ||
+                             (call.is_source_final && is_read_in_the_call(shape));
+    if (call.preferences.is_urgent) return !may_be_read || !is_sent_with_commands(shape);
+    if (call.form == copy_form::asynchronous) {
+        if (!may_be_read || !facts.profile) return true;
+        const direction_profile &profile = *copy.rates().profile;
+        if (is_worth_staging(shape.bytes(), profile) && staging_delay(copy, false) == 0 && !needs_copies(facts))
+            return true;
+    }
+    return facts.profile && copy.is_faster(staged_route);
+}
+
+// Whether to stage rows of pinned memory, which the driver and kernels can copy too.
+bool are_rows_staged(const copy_question &copy) noexcept {
+    if (is_obstacle(copy.why_not_predicted())) return false;
+    // From rows that lie apart on the device, or have odd widths, the staging kernel is slower than predicted: 64 Ki
+    // rows of 3 B took 117 us, against the driver's 88 us, and rows of 4 B at a pitch of 8 on both sides took 201 us.
+    // The threads are slower than predicted at rows far apart: 190 us at a pitch of 512 B (H200).
+    constexpr std::uint64_t cache_line = 64;
+    const shape &shape = copy.shape;
+    const shape_end &device = device_end(shape);
+    if (shape.destination.row_pitch > cache_line) return false;
+    const bool has_gaps = device.row_pitch != shape.width || (shape.depth > 1 && device.slice_height != shape.height);
+    if (has_gaps || shape.width % 4 != 0) return false;
+    return copy.is_faster(staged_route) &&
+           (is_obstacle(kernel_route.why_not(copy)) ||
+            copy.predicted(staged_route).ns * kernel_margin < copy.predicted(kernel_route).ns);
+}
+
+preference prefer_staged(const copy_question &copy) noexcept {
+    const bool is_urgent = copy.facts.call.preferences.is_urgent;
+    if (!(is_pageable(copy.shape) ? is_staged(copy) : !is_urgent && are_rows_staged(copy))) return {};
+    if (is_urgent) return {true, FERRY_REASON_URGENT};
+    const bool is_faster = copy.facts.profile && copy.is_faster(staged_route);
+    return {true, static_cast<std::uint8_t>(is_faster ? FERRY_REASON_PREDICTED : FERRY_REASON_NO_WAIT)};
+}
+
+// Copies on the stream replace a kernel where kernels may not or cannot serve, or where they recently were late to
+// start.
+void plan_staged(const copy_question &copy, copy_plan &plan) noexcept {
+    const plan_facts &facts = copy.facts;
+    const bool needs = needs_copies(facts);
+    plan.wait_in_the_call = facts.call.form == copy_form::asynchronous && caller_helps(copy.shape, facts.call);
+    plan.may_be_by_copies = can_stage_by_copies(copy.shape, facts);
+    plan.by_copies =
+        plan.may_be_by_copies &&
+        (needs || (facts.profile && facts.staging.start_delay_ns != 0 && copy.predicted(staged_route).by_copies));
+    plan.blocks = plan.by_copies && needs ? std::uint16_t{0} : staged_blocks(copy);
+    if (!plan.by_copies && facts.links.multilink == obstacle::none)
+        plan.links = std::min<std::uint16_t>(facts.links.count, most_links);
+}
+
+// Checks what only a staged copy needs. The driver refuses unreadable memory with an error. A staging thread that touched
+// it would end the process.
+obstacle prepare_staged(machine &machine, const shape &shape, plan_facts &facts) noexcept {
+    const bool is_touchable = !is_pageable(shape) || is_readable(machine, host_end(shape).span);
+    const bool is_ready =
+        facts.call.form != copy_form::asynchronous || is_ready_to_stage(machine, facts.call.context_device);
+    if (!is_touchable || !is_ready) facts.staging.why_not = obstacle::no_staging;
+    return facts.staging.why_not;
+}
+
+gpu::box_end box_end_of(const shape_end &end, std::uint64_t address) noexcept {
+    return {address, end.row_pitch, end.row_pitch * end.slice_height};
+}
+
+staged_box staged_box_of(const shape &shape, const kernel_view &view, bool by_copies) noexcept {
+    const bool to_device = is_host(shape.source.kind);
+    const shape_end &host = to_device ? shape.source : shape.destination;
+    const shape_end &device = to_device ? shape.destination : shape.source;
+    staged_box box = {};
+    box.host = box_end_of(host, host.span.first);
+    box.width = shape.width;
+    box.height = shape.height;
+    box.depth = shape.depth;
+    box.to_device = to_device;
+    box.by_copies = by_copies;
+    if (device.array)
+        box.array = {view.surface, view.form, device.x, device.y, device.z};
+    else
+        box.device = box_end_of(device, view.address);
+    return box;
+}
+
+// Returns when nobody writes to `progress` any more.
+error run_and_help(staging_engine &engine, const staged_copy &copy, CUstream stream,
+                   staged_progress &progress) noexcept {
+    const error failed = engine.enqueue(copy, stream, &progress);
+    const error helped = engine.help(progress);
+    return failed ? failed : helped;
+}
+
+// The helpers of a staged copy over several links, and their lanes. Without a lane a helper is left out.
+class helpers_of_copy {
+public:
+    explicit helpers_of_copy(machine &machine) noexcept
+        : machine_(machine),
+          own_(machine.lanes), lanes_{taken_lane(machine.lanes), taken_lane(machine.lanes), taken_lane(machine.lanes)} {
+    }
+    // The helpers' lanes are busy until the copy's kernels there have ended.
+    ~helpers_of_copy() {
+        if (count_) note_use();
+    }
+    helpers_of_copy(const helpers_of_copy &) = delete;
+    helpers_of_copy &operator=(const helpers_of_copy &) = delete;
+
+    // Puts the lanes behind the stream's earlier work.
+    void take(const copy_step &step, const copy_site &site) noexcept;
+    const staged_helper *begin() const noexcept { return helpers_; }
+    std::uint32_t count() const noexcept { return count_; }
+
+private:
+    void note_use() noexcept;
+
+    machine &machine_;
+    taken_lane own_, lanes_[max_staged_helpers];
+    staged_helper helpers_[max_staged_helpers] = {};
+    std::uint32_t count_ = 0;
+};
+
+void helpers_of_copy::take(const copy_step &step, const copy_site &site) noexcept {
+    link_ways ways;
+    stream_key user;
+    const shape &shape = step.shape;
+    if (machine_.links.find_ways(shape, step.call.context_device, site.context, ways) || ways.count < 2) return;
+    if (name_stream(machine_.cu, site.context, site.stream, user) || own_.take(site.context, user)) return;
+    for (unsigned link = 1; link < ways.count && count_ < max_staged_helpers; ++link) {
+        const link_way &way = ways.all[link];
+        context_scope scope(machine_.cu);
+        if (scope.enter(way.context) || lanes_[count_].take(way.context, user, true)) continue;
+        const CUstream behind = lanes_[count_]->stream;
+        if (machine_.lanes.join(*own_, site.stream, behind)) return;
+        helpers_[count_] = {way.context, behind, is_host(shape.source.kind) ? way.destination : way.source, way.device};
+        ++count_;
+    }
+}
+
+void helpers_of_copy::note_use() noexcept {
+    for (std::uint32_t i = 0; i < count_; ++i)
+        static_cast<void>(machine_.lanes.join(*lanes_[i], lanes_[i]->stream, lanes_[i]->stream));
+}
+
+struct staged_run {
+    bool by_copies = false;
+    bool must_start_soon = false; // see ferry::staged_copy
+    const staged_helper *helpers = nullptr;
+    std::uint32_t helper_count = 0;
+    const std::uint64_t *targets = nullptr; // of a broadcast
+    std::uint32_t target_count = 0;
+};
+
+// A synchronous copy does not use `progress`, nor does a copy with whose progress the caller helps.
+error enqueue_staged(machine &machine, const copy_step &step, const copy_site &site, const staged_run &how,
+                     staged_progress *progress) noexcept {
+    const auto &[shape, call, plan, views] = step;
+    const kernel_view &view = is_host(shape.source.kind) ? views.destination : views.source;
+    const staged_copy copy = {.box = staged_box_of(shape, view, how.by_copies),
+                              .device = call.context_device,
+                              .context = site.context,
+                              .blocks = plan.blocks,
+                              .is_captured = call.is_captured,
+                              .caller_helps = plan.synchronise_after || plan.wait_in_the_call,
+                              .is_stream_idle = call.is_stream_idle,
+                              .must_start_soon = how.must_start_soon,
+                              .device_end = &device_end(shape),
+                              .helpers = how.helpers,
+                              .helper_count = how.by_copies ? 0 : how.helper_count,
+                              .targets = how.targets,
+                              .target_count = how.target_count};
+    if (!copy.caller_helps) return machine.staging.enqueue(copy, site.stream, progress);
+    staged_progress of_call;
+    if (error failed = run_and_help(machine.staging, copy, site.stream, progress ? *progress : of_call)) return failed;
+    return plan.synchronise_after ? wait_for_legacy_stream(machine.cu) : ok;
+}
+
+// Stages with a kernel or without. A program's kernel that fills the device may wait for the copy, so ferry's kernel is
+// not put behind it.
+error run_staged(machine &machine, const copy_step &step, const copy_site &site, staged_progress *progress) noexcept {
+    const call_facts &call = step.call;
+    const copy_plan &plan = step.plan;
+    helpers_of_copy helpers(machine);
+    if (plan.links > 1 && !plan.by_copies) helpers.take(step, site);
+    const auto run = [&](bool by_copies, bool must_start_soon) noexcept {
+        return enqueue_staged(machine, step, site, {by_copies, must_start_soon, helpers.begin(), helpers.count()},
+                              progress);
+    };
+    if (call.is_captured) return run(false, false);
+    bool is_late = false;
+    if (!plan.by_copies) {
+        const bool is_first_on_stream =
+            call.form == copy_form::synchronous ? is_idle(machine.cu, site.stream, true) : call.is_stream_idle;
+        const bool must_start_soon = is_first_on_stream && plan.may_be_by_copies;
+        const error failed = run(false, must_start_soon);
+        is_late = must_start_soon && failed.status == FERRY_ERROR_LIMIT;
+        if (!is_late) return failed;
+    }
+    const error failed = run(true, false);
+    // Copies on the stream that the driver refuses half-way still count on the progress.
+    const bool is_untouched = failed.status == FERRY_ERROR_LIMIT || (lacks_memory(failed) && !progress);
+    const bool may_driver_serve = !progress && call.preferences.forced != route_kind::staged;
+    const bool is_kernel_left = can_be_in_graph(plan) && !(is_late && may_driver_serve);
+    return is_untouched && is_kernel_left ? run(false, false) : failed;
+}
+
+void explain_staged(const machine &machine, const copy_step &step, ferry_explanation &found) noexcept {
+    const copy_plan &plan = step.plan;
+    if (!plan.by_copies)
+        found.max_sms = std::max<std::uint32_t>(found.max_sms, blocks_on_each_link(plan.blocks, plan.links));
+    if (plan.links > 1) {
+        found.links = std::max<std::uint32_t>(found.links, plan.links);
+        found.helper_sms = found.max_sms;
+    }
+    const bool helps = step.call.form == copy_form::synchronous || plan.wait_in_the_call;
+    found.threads = machine.staging_threads + (helps ? 1u : 0u);
+}
+
+} // namespace
+
+error run_staged_broadcast(machine &machine, const copy_step &step, const copy_site &site, const staged_targets &to,
+                           bool must_start_soon) noexcept {
+    return enqueue_staged(machine, step, site,
+                          {step.plan.by_copies, must_start_soon, to.helpers, to.helper_count, to.addresses, to.count},
+                          nullptr);
+}
+
+bool is_ready_to_stage(machine &machine, int device) noexcept { return !make_ready_to_stage(machine, device); }
+
+error make_ready_to_stage(machine &machine, int device) noexcept {
+    std::atomic<bool> &is_ready = machine.is_staging_ready[device];
+    if (is_ready.load(std::memory_order_acquire)) return {};
+    if (error failed = machine.staging.prepare(device)) return failed;
+    is_ready.store(true, std::memory_order_release);
+    return {};
+}
+
+const route staged_route = {
+    .kind = route_kind::staged,
+    .why_not = why_not_staged,
+    .predict = predict_staged,
+    .run = run_staged,
+    .may_be_forced = true,
+    .may_fall_back = true,
+    .needs_views = true,
+    .prefer = prefer_staged,
+    .plan = plan_staged,
+    .prepare = prepare_staged,
+    .call_name = [](const copy_step &step) noexcept { return step.plan.by_copies ? "cuMemcpy3DAsync" : launch_call; },
+    .explain = explain_staged,
+    .ns = &ferry_explanation::staged_ns,
+    .obstacle_field = &ferry_explanation::staged_obstacle,
+};
+
+} // namespace ferry

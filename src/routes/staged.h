@@ -1,0 +1,26 @@
+// What others than the table use of the staged route.
+#pragma once
+
+#include "routes/route.h"
+
+namespace ferry {
+
+// Whether the step can become part of a graph. A staged copy in a graph needs a kernel: it may run many times. A prepared
+// batch that is staged by copies may be captured all the same.
+inline bool can_be_in_graph(const copy_plan &plan) noexcept { return !plan.by_copies || plan.blocks != 0; }
+
+// Provides what an asynchronous staged copy on the device needs. Any context of the device must be current.
+error make_ready_to_stage(machine &machine, int device) noexcept;
+bool is_ready_to_stage(machine &machine, int device) noexcept;
+
+// Stages a line that goes to several devices, over the links of some of them: see ferry::staged_copy. The plan's route
+// must be the staged one. FERRY_ERROR_LIMIT or no memory: nothing was enqueued, and another route may serve.
+struct staged_targets {
+    staged_helper helpers[max_staged_helpers];
+    std::uint64_t addresses[gpu::max_copies_of_ring];
+    std::uint32_t helper_count, count;
+};
+error run_staged_broadcast(machine &machine, const copy_step &step, const copy_site &site, const staged_targets &to,
+                           bool must_start_soon) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,122 @@
+#include "submit/choice.h"
+
+#include "device/stream_order.h"
+#include "routes/driver.h"
+#include "routes/ends.h"
+#include "routes/ranking.h"
+#include "submit/look_up.h"
+
+namespace ferry {
+
+namespace {
+
+// In a loop of small copies only the last one may be in front: gives it the time that it takes. The software driver's
+// threads may have to wait for a processor.
+bool is_idle_soon(const recent_copies &recent, CUstream stream, bool is_software,
+                  function_ref<bool()> is_idle) noexcept {
+    const std::uint64_t last_copy_ns = is_software ? 300'000 : 30'000;
+    if (!recent.is_recent(stream)) return false;
+    const std::uint64_t until = clock_ns() + last_copy_ns;
+    while (clock_ns() < until)
+        if (is_idle()) return true;
+    return false;
+}
+
+} // namespace
+
+error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, call_facts &call) noexcept {
+    if (call.form == copy_form::synchronous) return {};
+    if (error failed = query_capture(instance.cu, stream, call.is_captured)) return failed;
+    if (call.is_captured || !is_pageable(shape) || goes_with_commands(shape, call)) return {};
+    // The driver's call to the host would wait for the program's own work on the legacy stream too.
+    const bool legacy_counts = copies_in_flight::are_any() || !is_read_in_the_call(shape);
+    const auto ask = [&]() noexcept { return is_idle(instance.cu, stream, legacy_counts); };
+    call.is_stream_idle = ask();
+    if (!call.is_stream_idle && is_small_upload(shape) && !call.preferences.source_read)
+        call.is_stream_idle =
+            is_idle_soon(instance.recent, stream, instance.report.driver == FERRY_DRIVER_SOFTWARE, ask);
+    return {};
+}
+
+plan_facts facts_of(ferry_instance &instance, const shape &shape, CUcontext context, const call_facts &call) noexcept {
+    const int device = call.context_device;
+    const shape_end &end = is_host(shape.source.kind) ? shape.destination : shape.source;
+    const auto obstacle_unless = [](bool is_served, obstacle why) noexcept { return is_served ? obstacle::none : why; };
+    const auto may_access = [&](const shape_end &end) noexcept {
+        return obstacle_unless(!end.array || instance.surfaces.may_serve(end.array, context), obstacle::array);
+    };
+    plan_facts facts = {.call = call, .profile = instance.profiles.of(device)};
+    facts.kernels = {.why_not = obstacle_unless(instance.kernels.may_serve(), obstacle::not_loaded),
+                     .source_reach = may_access(shape.source),
+                     .destination_reach = obstacle_unless(!shape.destination.array, obstacle::array),
+                     .reaches_pageable =
+                         device >= 0 && instance.devices[device].info.pageable_uses_host_page_tables != 0};
+    facts.staging.why_not = obstacle_unless(instance.stages, obstacle::no_staging);
+    facts.staging.reach = may_access(end);
+    facts.staging.has_stream_waits = instance.cu.cuStreamBatchMemOp;
+    facts.staging.threads = instance.staging_threads;
+    facts.staging.slot_size = instance.staging.slot_size();
+    if (instance.stages && is_pageable(shape)) {
+        const staging_engine::delays late = instance.staging.delays_on(device);
+        facts.staging.thread_delay_ns = late.threads_ns;
+        facts.staging.start_delay_ns = late.start_ns;
+    }
+    facts.links.pair = rates_between(instance, shape, device);
+    return facts;
+}
+
+error look_up_for_routes(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept {
+    for (const route *const each : all_routes)
+        if (each->look_up)
+            if (error failed = each->look_up(instance, shape, context, facts)) return failed;
+    return {};
+}
+
+namespace {
+
+// Finds the route that serves, now that everything is looked up. The first in the list is not the driver route.
+error look_up_and_choose(ferry_instance &instance, resolved_ends &ends, CUcontext context, const ranked_routes &ranked,
+                         const copy_question &copy, plan_facts &facts, copy_step &step) noexcept {
+    const route &first = *ranked.all[0].by;
+    if (!first.needs_views) {
+        const bool is_ruled_out = first.prepare && is_obstacle(first.prepare(instance, step.shape, facts));
+        step.plan = plan_by(ranked.all[is_ruled_out ? ranked.count - 1 : 0], copy);
+        return {};
+    }
+    if (!facts.call.preferences.no_kernels && instance.kernels.load_into(context))
+        facts.kernels.why_not = obstacle::not_loaded;
+    if (error failed = look_up_views(instance, step.shape, ends, context, facts, step.views)) return failed;
+    if (first.prepare) static_cast<void>(first.prepare(instance, step.shape, facts));
+    obstacle why_not = obstacle::none;
+    for (int i = 0; i < ranked.count; ++i) {
+        why_not = ranked.all[i].by->why_not(copy);
+        if (is_obstacle(why_not)) continue;
+        step.plan = plan_by(ranked.all[i], copy);
+        return {};
+    }
+    step.plan = refuse_plan(why_not);
+    return {};
+}
+
+} // namespace
+
+error choose(ferry_instance &instance, resolved_ends &ends, CUcontext context, copy_step &step) noexcept {
+    plan_facts facts = facts_of(instance, step.shape, context, step.call);
+    const bool may_take_other_devices =
+        step.call.preferences.over_links || leaves_device(step.shape, step.call.context_device);
+    if (may_take_other_devices)
+        if (error failed = look_up_for_routes(instance, step.shape, context, facts)) return failed;
+    if (step.call.is_captured && is_read_early(step.shape, step.call)) return read_under_capture;
+    if (step.call.is_captured && is_written_in_the_call(step.shape, step.call)) return written_under_capture;
+    const copy_question copy(step.shape, facts);
+    const ranked_routes ranked = rank_routes(copy);
+    if (is_obstacle(ranked.refused))
+        step.plan = refuse_plan(ranked.refused);
+    else if (ranked.all[0].by == &driver_route)
+        step.plan = plan_by(ranked.all[0], copy);
+    else if (error failed = look_up_and_choose(instance, ends, context, ranked, copy, facts, step))
+        return failed;
+    return is_obstacle(step.plan.refused) ? refuse_route(step.plan.refused) : ok;
+}
+
+} // namespace ferry

@@ -1,0 +1,138 @@
+#include "submit/run_step.h"
+
+#include <algorithm>
+
+#include "exec/driver_parts.h"
+#include "routes/driver.h"
+#include "routes/ends.h"
+#include "submit/choice.h"
+
+namespace ferry {
+
+namespace {
+
+// A prepared batch may contain a step that cannot become part of a graph.
+bool goes_by_driver(const copy_step &step) noexcept {
+    return step.plan.route == route_kind::driver || (step.call.is_captured && !can_be_in_graph(step.plan));
+}
+
+// Whether the driver makes a copy that failed because its route lacked memory. It copies everything again, including
+// what was staged. A copy whose progress is reported must not have begun.
+bool falls_back(const copy_step &step, const error &failed, const staged_progress *progress) noexcept {
+    const bool may_begin_again = !progress || failed.status == FERRY_ERROR_LIMIT;
+    return lacks_memory(failed) && may_begin_again && find_route(step.plan.route)->may_fall_back &&
+           step.call.preferences.forced != step.plan.route;
+}
+
+// Notes which route the copy has taken.
+error note_route(const ferry_instance &instance, const error &failed, route_kind route,
+                 const copy_site &site) noexcept {
+    if (instance.trace && !failed) [[unlikely]]
+        instance.trace.note(route, site.context);
+    if (site.taken && !failed) [[unlikely]]
+        *site.taken = std::max(*site.taken, route);
+    return failed;
+}
+
+// Runs the parts one after the other, each by its own route. If one fails, the parts before it stay enqueued.
+[[gnu::cold, gnu::noinline]] error run_in_parts(ferry_instance &instance, const copy_step &whole,
+                                                const copy_site &site) noexcept {
+    call_facts call = whole.call;
+    if (error failed = look_at_stream(instance, whole.shape, site.stream, call)) return failed;
+    if (call.is_captured) {
+        const auto check = [&](const copy_step &part) noexcept { return check_capture(instance, part, site); };
+        if (error failed = for_each_part_step(instance, whole.shape, call, site, check)) return failed;
+    }
+    bool has_begun = false;
+    return for_each_part_step(instance, whole.shape, call, site, [&](const copy_step &part) noexcept {
+        error failed = run_step(instance, part, site);
+        // A copy whose first part is enqueued must not fail because no slot is free: the driver copies the others.
+        if (has_begun && lacks_memory(failed) && part.plan.route != route_kind::driver)
+            failed = run_step(instance, by_driver(part), site);
+        has_begun = true;
+        call.is_source_final |= part.plan.wait_before;
+        call.is_stream_idle = false; // the part before
+        return failed;
+    });
+}
+
+} // namespace
+
+error run_step(ferry_instance &instance, const copy_step &step, const copy_site &site,
+               staged_progress *progress) noexcept {
+    if (step.plan.route == route_kind::driver) {
+        const error failed = run_driver(instance, step, site);
+        // The driver refuses a copy whose host memory is registered in pieces.
+        if (failed.status == to_status(CUDA_ERROR_INVALID_VALUE) &&
+            crosses_border(step.shape, instance.pinned.ranges()))
+            return run_in_parts(instance, step, site);
+        return note_route(instance, failed, route_kind::driver, site);
+    }
+    if (goes_by_driver(step)) return run_step(instance, by_driver(step), site);
+    // With a progress it has been decided, whatever has been registered since.
+    if (step.plan.route == route_kind::staged && !progress && is_in_parts(instance, step.shape))
+        return run_in_parts(instance, step, site);
+    const error failed = find_route(step.plan.route)->run(instance, step, site, progress);
+    if (falls_back(step, failed, progress)) return run_step(instance, by_driver(step), site);
+    return note_route(instance, failed, step.plan.route, site);
+}
+
+error check_capture(ferry_instance &instance, const copy_step &step, const copy_site &site) noexcept {
+    if (!step.call.is_captured) return {};
+    if (is_written_in_the_call(step.shape, step.call)) return written_under_capture;
+    if (step.plan.route == route_kind::buffered || step.plan.wait_in_the_call) return read_under_capture;
+    context_scope trial(instance.cu);
+    return goes_by_driver(step) ? enter_for_graph(instance, step.shape, step.call, site, trial) : ok;
+}
+
+bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept {
+    const host_ranges &ranges = instance.pinned.ranges();
+    const auto has_registrations = [&](const shape_end &end) noexcept {
+        return !end.array && end.kind == memory_kind::pageable &&
+               ranges.next_registration(end.span.first) <= end.span.last;
+    };
+    return crosses_border(shape, ranges) || has_registrations(shape.source) || has_registrations(shape.destination);
+}
+
+error for_each_part_step(ferry_instance &instance, const shape &whole, const call_facts &call, const copy_site &site,
+                         function_ref<error(const copy_step &)> then) noexcept {
+    const host_ranges &ranges = instance.pinned.ranges();
+    const auto end_of_stretch = [&](std::uint64_t address) noexcept {
+        if (const std::uint64_t end = ranges.end_of_piece(address)) return end;
+        const std::uint64_t next = ranges.next_registration(address);
+        return next == UINT64_MAX ? 0 : next;
+    };
+    return for_each_part(whole, end_of_stretch, [&](const shape &cut) noexcept -> error {
+        copy_step part = {cut, call, {}, {}};
+        resolved_ends ends = {};
+        if (is_host(part.shape.source.kind))
+            if (error failed = know_kind(instance.cu, part.shape.source, ends.source, part.shape.source.kind))
+                return failed;
+        if (is_host(part.shape.destination.kind))
+            if (error failed =
+                    know_kind(instance.cu, part.shape.destination, ends.destination, part.shape.destination.kind))
+                return failed;
+        if (leaves_device(part.shape, call.context_device))
+            if (error failed = look_up_pool_ends(instance, call.context_device, part.shape)) return failed;
+        if (!is_pageable(part.shape) && call.preferences.forced == route_kind::staged)
+            part.call.preferences.forced = route_kind::none;
+        if (needs_no_choice(part.shape, part.call.preferences))
+            part.plan = plan_for_driver(part.shape, part.call);
+        else if (error failed = choose(instance, ends, site.context, part))
+            return failed;
+        return then(part);
+    });
+}
+
+error for_each_step(ferry_instance &instance, const copy_step &whole, const copy_site &site,
+                    function_ref<error(const copy_step &)> then) noexcept {
+    const bool in_parts = whole.plan.route == route_kind::driver
+                              ? crosses_border(whole.shape, instance.pinned.ranges())
+                              : whole.plan.route == route_kind::staged && is_in_parts(instance, whole.shape);
+    if (!in_parts) return then(whole);
+    call_facts call = whole.call;
+    if (error failed = look_at_stream(instance, whole.shape, site.stream, call)) return failed;
+    return for_each_part_step(instance, whole.shape, call, site, then);
+}
+
+} // namespace ferry
