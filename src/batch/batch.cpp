@@ -13,7 +13,7 @@ namespace ferry {
 
 namespace {
 
-// Checks and plans a batch for the stream. A request that is empty afterwards has not been planned.
+// Checks and plans a batch for the stream. A request that is empty afterwards was not planned.
 error plan(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
            context_scope &scope, bool &is_captured) noexcept {
     if (error failed = enter_batch_context(instance, input, stream, request, scope)) return failed;
@@ -23,7 +23,7 @@ error plan(ferry_instance &instance, const batch_input &input, CUstream stream, 
     return choose_batch_routes(instance, input, takes_batch_calls(stream, is_captured), nullptr, request);
 }
 
-// Makes the steps of a planned request. They are made and checked alike for the execution and the explanation.
+// Makes the steps of a planned request. Execution and explanation make and check them in the same way.
 error make_steps(const batch_submission &of, const batch_input &input, batch_request &request,
                  batch_steps &steps) noexcept {
     shape refused;
@@ -51,7 +51,7 @@ error explain(ferry_instance &instance, const batch_input &input, batch_request 
 
 // ---- Broadcasts
 
-// Plans the copies that are in no broadcast as a batch of their own, and calls work(request) if there are any.
+// Plans the copies that are in no broadcast as a separate batch, and calls work(request) if there are any.
 error with_rest(ferry_instance &instance, const broadcast_sets &sets, CUstream stream, std::uint64_t &bad_index,
                 function_ref<error(batch_request &)> work) noexcept {
     if (sets.rest().count == 0) return {};
@@ -67,11 +67,11 @@ error with_rest(ferry_instance &instance, const broadcast_sets &sets, CUstream s
     return failed;
 }
 
-// The broadcasts have lanes of their own. They begin before the other copies, which may block the caller.
+// The broadcasts use their own lanes. They start before the other copies, which may block the caller.
 error run_with_broadcasts(ferry_instance &instance, broadcast_sets &sets, const launch_site &site,
                           std::uint64_t &bad_index) noexcept {
     error failed;
-    const bool was_idle = is_idle(instance.cu, site.stream, false); // whatever the legacy stream does
+    const bool was_idle = is_idle(instance.cu, site.stream, false); // regardless of the legacy stream
     for (std::size_t set = 0; set < sets.size(); ++set) {
         std::uint64_t index = 0;
         const error refused = run_broadcast(instance, sets, set, site, was_idle, index);
@@ -88,8 +88,8 @@ error run_with_broadcasts(ferry_instance &instance, broadcast_sets &sets, const 
     return failed ? failed : refused;
 }
 
-// Devices pass chunks on, so one whose context dies meanwhile leaves the others without bytes. Those broadcasts are made
-// again without it.
+// Devices forward chunks, so if the context of a device dies, the other devices miss bytes. Such broadcasts are
+// repeated without that device.
 error run_with_broadcasts_and_wait(ferry_instance &instance, batch_request &request, const launch_site &site,
                                    std::uint64_t &bad_index) noexcept {
     broadcast_sets &sets = request.broadcasts;
@@ -116,8 +116,8 @@ error run_with_broadcasts_and_wait(ferry_instance &instance, batch_request &requ
 
 // ---- Whole batches
 
-// Checks and plans the whole batch, and finds its broadcasts. All of this is the same for the execution and the
-// explanation. An empty request has nothing to do.
+// Checks and plans the whole batch, and finds its broadcasts, for the execution and for the explanation. An empty
+// request has nothing to do.
 error begin(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream, batch_request &request,
             context_scope &scope, launch_site &site) noexcept {
     bool is_captured = false;
@@ -127,7 +127,7 @@ error begin(ferry_instance &instance, const batch_input &input, copy_form form, 
     site.is_waited_for = form == copy_form::synchronous;
     request.broadcasts.clear();
     if (is_captured) return {};
-    // If the program's threads stage, the calling thread must help while it waits. Broadcasts do not provide for that.
+    // If the program's threads stage, the calling thread must help while it waits. Broadcasts do not support that.
     const bool may_wait_alone = site.is_waited_for && instance.report.program_threads;
     return request.broadcasts.find(instance, input, !may_wait_alone);
 }
@@ -169,7 +169,7 @@ error explain_whole(ferry_instance &instance, const batch_input &input, CUstream
     return failed;
 }
 
-// Calls work(request) with a request of the pool.
+// Calls work(request) with a request from the pool.
 error with_request(ferry_instance &instance, std::uint64_t &bad_index,
                    function_ref<error(batch_request &)> work) noexcept {
     bad_index = 0;

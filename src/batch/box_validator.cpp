@@ -38,7 +38,7 @@ bool box_validator::add_as_last(const ferry_copy_desc &copy) noexcept {
 
 error box_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t following) noexcept {
     if (!request_.boxes.reserve(request_.boxes.size() + 1)) return no_memory;
-    batch_box &box = *request_.boxes.end(); // built in its final place, because a box is large to copy
+    batch_box &box = *request_.boxes.end(); // built in place, because a box is expensive to copy
     shape &shape = box.shape;
     if (error failed = validate_fields(copy, instance_.limits, shape)) return failed;
     if (shape.empty()) return {};
@@ -144,7 +144,7 @@ error box_validator::resolve(const ferry_place &place, const shape_end &end, hos
         return instance_.full_checks ? check_statement(place, range.kind, range.device) : ok;
     is_for_batches = false;
     if (instance_.full_checks) {
-        const memory_kind kind = resolved.kind; // memory may be pageable to this context alone
+        const memory_kind kind = resolved.kind; // memory may be pageable only to this context
         error failed = lines_.query_fully(place, use, end.span, rows_of(end, extent), resolved);
         resolved.kind = kind;
         return failed;

@@ -1,4 +1,4 @@
-// Validates copies of a batch that need not be plain lines, and turns each into a box or into pieces of the request.
+// Validates copies of a batch that may not be contiguous, and turns each into a box or into pieces of the request.
 #pragma once
 
 #include "batch/line_validator.h"
@@ -10,20 +10,20 @@ public:
     box_validator(ferry_instance &instance, CUstream stream, batch_request &request, line_validator &lines) noexcept
         : instance_(instance), stream_(stream), request_(request), lines_(lines) {}
 
-    // Adds a valid box that reads the same array as the last box and differs from it only in position. In a large batch
-    // most boxes do. Returns false for any other box.
+    // Adds a valid box that reads the same array as the last box and differs from it only in position, as most boxes of
+    // a large batch do. Returns false for any other box.
     bool add_moved(const ferry_copy_desc &copy) noexcept { return last_of_array_ && add_as_last(copy); }
 
-    // Adds any copy. Leaves room for `following` pieces.
+    // Adds any copy. Leaves space for `following` pieces.
     [[gnu::cold, gnu::noinline]] error add_copy(const ferry_copy_desc &copy, std::uint64_t following) noexcept;
 
 private:
     bool add_as_last(const ferry_copy_desc &copy) noexcept;
-    // For a box whose ends are both in memory that batches serve. Kernels do not write arrays.
+    // For a box whose ends are both in memory that batches support. Kernels do not write arrays.
     piece_group group_of(const batch_box &box) const noexcept;
     // For a box with an end that the driver does not know.
     piece_group group_of_pageable(const batch_box &box) const noexcept;
-    // Adds a copy with flags of its own. The route that they force must be possible.
+    // Adds a copy with its own flags. The route that they force must be possible.
     error add_own(std::uint32_t flags, batch_box &box) noexcept;
     bool keep_box() noexcept { return request_.boxes.resize(request_.boxes.size() + 1); }
 
@@ -35,7 +35,7 @@ private:
     const CUstream stream_;
     batch_request &request_;
     line_validator &lines_;
-    const ferry_copy_desc *last_of_array_ = nullptr; // the last box, if a later one may differ in position alone
+    const ferry_copy_desc *last_of_array_ = nullptr; // the last box, if a later box may differ only in position
 };
 
 } // namespace ferry

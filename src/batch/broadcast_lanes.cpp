@@ -28,7 +28,7 @@ error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &
 namespace {
 
 // From the host, the devices of an island exchange chunks: all of them forward. From a device, they form a chain: all
-// except for the last one forward.
+// except the last one forward.
 bool forwards(const broadcast_targets &to, unsigned target) noexcept {
     for (unsigned i = to.is_from_device() ? target + 1 : 0; i < to.count(); ++i)
         if (i != target && to[i].island == to[target].island) return true;

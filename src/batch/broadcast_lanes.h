@@ -1,4 +1,4 @@
-// The lanes of a broadcast: streams of ferry's own on the devices, and copies of lines on them.
+// The lanes of a broadcast: internal streams on the devices, and contiguous copies on them.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace ferry {
 
-// Plans a line in the current context `site.context` of `device`, by whichever route is best there, and calls `use`.
-// `is_idle`: the caller's stream is idle, so the lane will be idle soon.
+// Plans a contiguous copy in the current context `site.context` of `device`, with the fastest route there, and calls
+// `use`. `is_idle`: the caller's stream is idle, so the lane will be idle soon.
 error with_planned_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device,
                         const copy_site &site, bool is_idle, function_ref<error(const copy_step &)> use) noexcept;
 error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device, const copy_site &site,
@@ -22,15 +22,15 @@ public:
     broadcast_lanes(ferry_instance &instance, const launch_site &site) noexcept : instance_(instance), site_(site) {}
 
     error take(const broadcast_targets &to) noexcept;
-    // Orders the lanes that read the source behind the earlier work of the caller's stream.
+    // Orders the lanes that read the source after the earlier work of the caller's stream.
     error begin() noexcept;
-    // Orders the caller's stream behind all lanes, whatever work they have.
+    // Orders the caller's stream after all work of all lanes.
     error join() noexcept;
 
     // The lane that copies from the source to this target. If the source is on a device, one lane serves all targets.
     lane &feeding(unsigned target) noexcept { return **feeding_[target]; }
     lane &feeding_from_device() noexcept { return **feeding_[0]; }
-    // The lane on which this target forwards what it has received.
+    // The lane on which this target forwards the bytes that it has received.
     lane &forwarding(unsigned target) noexcept { return **forwarding_[target]; }
 
     error copy(lane &by, int device_of_lane, const shape_end &to, const shape_end &from, bool is_idle = false) noexcept;

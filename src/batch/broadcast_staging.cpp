@@ -10,7 +10,7 @@ namespace {
 
 using target = broadcast_targets::target;
 
-// Each device has its own threads. All bytes pass through the staging buffer of the first one.
+// Each device has its own threads. All bytes pass through the staging buffer of the first device.
 bool are_ready(ferry_instance &instance, const broadcast_targets &to, const unsigned *of, unsigned count) noexcept {
     for (unsigned i = 0; i < count; ++i) {
         const target &one = to[of[i]];
@@ -31,8 +31,8 @@ bool writes(const ferry_instance &instance, const target &one, const broadcast_m
     return view.why_not == obstacle::none && view.address == span.first;
 }
 
-// Puts the devices that run a kernel first: the first device, and up to three others. Returns false if a kernel does not
-// reach a destination.
+// Moves the devices that run a kernel to the front: the first device, and up to three others. Returns false if a kernel
+// cannot access a destination.
 bool find_helpers(ferry_instance &instance, const broadcast_targets &to, broadcast_lanes &lanes, unsigned *of,
                   unsigned count, bool was_idle, staged_targets &found) noexcept {
     for (unsigned i = 0; i < count; ++i) {
@@ -57,8 +57,8 @@ bool find_helpers(ferry_instance &instance, const broadcast_targets &to, broadca
 } // namespace
 
 // The device that takes a slot writes its bytes to all devices. The caller's stream waits for every kernel, even if a
-// context dies meanwhile: no kernel may write later than the stream allows. So if the stream was idle, devices without
-// room for a kernel run none, and other devices write to them.
+// context dies: no kernel may write later than the stream permits. So if the stream was idle, devices without a free SM
+// run no kernel, and other devices write to them.
 error enqueue_staged(ferry_instance &instance, const launch_site &site, const broadcast_targets &to,
                      broadcast_lanes &lanes, unsigned *of, unsigned count, bool was_idle, bool &is_idle,
                      std::uint64_t &bad_index, bool &is_made) noexcept {

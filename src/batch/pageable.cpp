@@ -58,8 +58,8 @@ error gather(batch_request &request, piece_group group, pageable_copies &to) noe
     return {};
 }
 
-// The driver refuses unreadable memory with an error. A staging thread that touched it would end the process. The memory
-// of a prepared batch may have changed since its checks.
+// The driver rejects unreadable memory with an error. A staging thread that accessed such memory would end the process.
+// The memory of a prepared batch may have changed since its checks.
 bool may_threads_touch(const ferry_instance &instance, const pageable_copies &of) noexcept {
     const auto span_of = [&](std::size_t at) noexcept {
         const staged_piece &piece = of.pieces[at];

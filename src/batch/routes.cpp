@@ -15,7 +15,7 @@ obstacle batch_call_obstacle(bool has_entry_point, bool is_taken) noexcept {
     return !has_entry_point ? obstacle::no_entry_point : is_taken ? obstacle::none : obstacle::default_stream;
 }
 
-// Plans, and plans again without kernels if the plan wants kernels that cannot be loaded.
+// Plans, and plans again without kernels if the plan needs kernels that cannot be loaded.
 template <class Plan>
 void plan_with_kernels(ferry_instance &instance, CUcontext context, batch_site &site, const Plan &plan) noexcept {
     site.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded;
@@ -24,7 +24,7 @@ void plan_with_kernels(ferry_instance &instance, CUcontext context, batch_site &
     plan();
 }
 
-// Puts boxes of arrays that kernels do not read into the group `apart`.
+// Moves boxes of arrays that kernels cannot read to the group `apart`.
 error look_up_array_views(const ferry_instance &instance, batch_request &request) noexcept {
     request.array_views.clear();
     if (!request.array_views.reserve(request.arrays.size())) return no_memory;
@@ -40,7 +40,7 @@ error look_up_array_views(const ferry_instance &instance, batch_request &request
     return {};
 }
 
-// Finds the surface of each array that kernels are to read, and makes it if need be. Each surface is looked up once.
+// Finds the surface of each array that kernels will read, and creates it if necessary. Each surface is looked up once.
 void find_surfaces(ferry_instance &instance, batch_request &request) noexcept {
     for (batch_box &box : request.boxes) {
         if (box.route != batch_route::kernel || box.source() != from_array) continue;
@@ -55,7 +55,7 @@ void find_surfaces(ferry_instance &instance, batch_request &request) noexcept {
     }
 }
 
-// The remaining boxes go by a batch call, if it takes at least two of them.
+// The remaining boxes use a batch call if it supports at least two of them.
 error plan_box_calls(const ferry_instance &instance, bool takes_batch_calls, batch_request &request) noexcept {
     request.operations.clear();
     if (!takes_batch_calls || !has_box_batches(instance.cu)) return {};
@@ -74,7 +74,7 @@ error plan_box_calls(const ferry_instance &instance, bool takes_batch_calls, bat
     return {};
 }
 
-// Why no kernel takes a piece.
+// Why kernels cannot copy a piece.
 obstacle why_apart(const batch_request &request, const batch_piece &piece) noexcept {
     const known_range &from = request.ranges[piece.from], &to = request.ranges[piece.to];
     if (is_host(from.kind) && is_host(to.kind)) return obstacle::host_to_host;
@@ -82,7 +82,7 @@ obstacle why_apart(const batch_request &request, const batch_piece &piece) noexc
     return from.is_reached && to.is_reached ? obstacle::read_only : obstacle::no_peer_access;
 }
 
-// The plan of a single copy between memory that kernels reach.
+// The plan of a single copy between memory that kernels can access.
 copy_plan plan_alone(const batch_site &site, const shape &shape) noexcept {
     plan_facts facts = {.profile = site.profile};
     facts.call = {.context_device = site.context_device, .form = copy_form::asynchronous};
@@ -111,7 +111,7 @@ error choose_batch_routes(ferry_instance &instance, const batch_input &input, bo
             const batch_piece &first = *request.pieces.begin(group);
             request.bad_index = index_of(instance, input, shape_of(first, request.ranges));
             return on_side(refuse_route(why == obstacle::not_known ? why_apart(request, first) : why),
-                           FERRY_SIDE_OPTIONS); // the flags are the instance's
+                           FERRY_SIDE_OPTIONS); // the flags belong to the instance
         }
     request.lines.clear();
     for (int group = 0; group < piece_groups; ++group)

@@ -17,8 +17,8 @@ error single_calls::run(const single_call &one) noexcept {
     copy_step step = {one.shape, facts(), {}, {}};
     if (error failed = plan(one, step)) return failed;
     const error failed = run(step);
-    // From here on, the stream's earlier work is complete. Later work belongs to this batch, whose copies have no order
-    // among themselves.
+    // From here on, the stream's earlier work is complete. Later work belongs to this batch, whose copies are
+    // unordered.
     is_earlier_work_done_ |= step.call.is_stream_idle || (!failed && step.plan.wait_before);
     return failed;
 }
@@ -34,7 +34,7 @@ error single_calls::run_own(const batch_box &box) noexcept {
     return run(copy_step{box.shape, call, box.plan, of_.request.own_views[box.to]});
 }
 
-// A copy that was planned as a driver call stays one, except for pageable memory.
+// A copy that was planned as a driver call remains a driver call, except for pageable memory.
 error single_calls::plan(const single_call &one, copy_step &step) noexcept {
     ferry_instance &instance = of_.instance;
     if (leaves_device(step.shape, step.call.context_device))
@@ -48,10 +48,10 @@ error single_calls::plan(const single_call &one, copy_step &step) noexcept {
     return choose(instance, ends, of_.site.context, step);
 }
 
-// Chooses as for a single copy. If the call waits for the whole batch, the copy is staged only where that is faster.
+// Chooses as for a single copy. If the call waits for the whole batch, the copy is staged only if that is faster.
 error single_calls::choose_for_pageable(const single_call &one, copy_step &step) noexcept {
     call_facts &call = step.call;
-    // The driver writes pageable memory inside its call, so there the copies of this batch count as well.
+    // The driver writes pageable memory within its call, so here the copies of this batch count as well.
     call.is_source_final = is_earlier_work_done_;
     if (!is_earlier_work_done_ || step.shape.destination.kind == memory_kind::pageable)
         if (error failed = look_at_stream(of_.instance, step.shape, of_.site.stream, call)) return failed;

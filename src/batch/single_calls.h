@@ -1,4 +1,4 @@
-// The copies of a batch that take a call of their own. Each is planned and run as a single copy.
+// The copies of a batch that use separate calls. Each is planned and run as a single copy.
 #pragma once
 
 #include "batch/steps.h"
@@ -16,11 +16,11 @@ class single_calls {
 public:
     explicit single_calls(const batch_submission &of) noexcept : of_(of) {}
 
-    // Checks whether ferry or a graph refuses the copy. Enqueues nothing.
+    // Checks whether ferry or a graph rejects the copy. Enqueues nothing.
     error check(const single_call &one) noexcept;
     error run(const single_call &one) noexcept;
 
-    // The same for a box with flags of its own, by the plan that it has already.
+    // Same as above, for a box with its own flags and its existing plan.
     error check_own(const batch_box &box) noexcept;
     error run_own(const batch_box &box) noexcept;
 
@@ -35,7 +35,7 @@ private:
     error run_helped(const copy_step &part) noexcept;
 
     const batch_submission &of_;
-    bool is_earlier_work_done_ = false; // the program's on the stream, not the batch's own
+    bool is_earlier_work_done_ = false; // the program's work on the stream, not the batch's own
 };
 
 } // namespace ferry

@@ -1,5 +1,5 @@
-// Validates the copies of a batch one by one, each by itself and against the memory, and turns each into pieces or a box
-// of the request.
+// Validates the copies of a batch one by one, first alone and then against the memory, and turns each into pieces or a
+// box of the request.
 #include "batch/box_validator.h"
 #include "batch/line_validator.h"
 #include "submit/look_up.h"
@@ -43,7 +43,7 @@ error validate_descriptors(const ferry_instance &instance, const batch_input &in
     return {};
 }
 
-// Lays out an input copy again, because the pieces do not know their indices.
+// Computes the layout of an input copy again, because the pieces do not know their indices.
 error lay_out(const ferry_instance &instance, const batch_input &input, std::uint64_t index, shape &shape) noexcept {
     shape = {};
     if (input.copies) return validate_fields(input.copies[index], instance.limits, shape);
@@ -54,7 +54,8 @@ error lay_out(const ferry_instance &instance, const batch_input &input, std::uin
     return {};
 }
 
-// How far behind the beginning of a copy's end one of its parts begins. A part of a copy with an array is all of it.
+// Returns the distance from the start of a copy's end to the start of one of its parts. A copy with an array has only
+// one part.
 std::uint64_t distance(const shape_end &part, const shape_end &whole) noexcept {
     if (part.array != whole.array) return UINT64_MAX;
     if (!part.array) return part.span.first - whole.span.first;
@@ -85,7 +86,7 @@ std::uint64_t estimate_bytes(const batch_input &input) noexcept {
     return multiply(sum, step, sum) ? sum : UINT64_MAX;
 }
 
-// For the default streams in a thread without a context: finds the device of the first copy that has one.
+// For the default streams in a thread without a context: finds the device of the first copy that has a device.
 error find_first_device(const ferry_instance &instance, const batch_input &input, int &device) noexcept {
     for (std::uint64_t i = 0; i < input.count; ++i) {
         if ((input.copies ? input.copies[i].width : input.sizes[i]) == 0) continue;
@@ -132,7 +133,7 @@ error validate_knowing(ferry_instance &instance, const batch_input &input, bool 
     return validate_descriptors(instance, input, lines, boxes, request);
 }
 
-// Asks the driver about a sample of the pieces that were assumed to be pageable.
+// Queries the driver for a sample of the pieces that were assumed to be pageable.
 error check_assumptions(const batch_request &request, bool &are_right) noexcept {
     constexpr std::size_t step = 16;
     are_right = true;

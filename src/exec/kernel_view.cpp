@@ -4,8 +4,8 @@ namespace ferry {
 
 namespace {
 
-// A kernel that touches memory it does not reach ends its context. So the driver's answers decide here, not the
-// caller's statements.
+// A kernel that accesses memory without access kills its context. So the driver's reports decide here, not the caller's
+// statements.
 obstacle find_obstacle(const address_facts &facts, const address_span &span, access wanted, bool is_reached) noexcept {
     if (facts.kind == memory_kind::pageable) return obstacle::pageable;
     if (!is_reached) return facts.kind == memory_kind::pinned ? obstacle::pageable : obstacle::no_peer_access;

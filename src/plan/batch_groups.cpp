@@ -25,7 +25,7 @@ bool may_be_for_kernels(const batch_box &box) noexcept {
            !is_pageable(box.group);
 }
 
-// The numbers that the size of a kernel's words must divide, OR-ed together.
+// Returns the numbers that the word size of a kernel must divide, OR-ed together.
 std::uint64_t words_of(const shape &shape) noexcept {
     const shape_end &from = shape.source, &to = shape.destination;
     const std::uint64_t ends = from.array ? from.x | shape.width | to.span.first : from.span.first ^ to.span.first;
@@ -33,7 +33,7 @@ std::uint64_t words_of(const shape &shape) noexcept {
 }
 unsigned access_of(std::uint64_t words) noexcept { return 1u << std::countr_zero(words | 16); }
 
-// Whether two boxes with words of the same width get the same plan by themselves: the boxes of a batch are often of one
+// Whether two boxes with words of the same width get the same individual plan: the boxes of a batch often have the same
 // size.
 bool are_alike(const batch_box &one, const batch_box &other) noexcept {
     constexpr std::uint64_t sector = 32; // bytes; a larger alignment of memory makes no difference
@@ -48,7 +48,7 @@ bool are_alike(const batch_box &one, const batch_box &other) noexcept {
            !(sizes | differ(shape.source, another.source) | differ(shape.destination, another.destination));
 }
 
-// Plans boxes by themselves, and remembers the last result for each width of words.
+// Plans boxes individually, and caches the last result for each word width.
 class boxes_alone {
 public:
     explicit boxes_alone(function_ref<bool(const shape &)> takes_kernel) noexcept : takes_kernel_(takes_kernel) {}
@@ -93,7 +93,7 @@ bool plan_pieces(const batch_site &site, const grouped_pieces &pieces, batch_pla
         if (of.count == 0) continue;
         const bool demands_kernel = site.preferences.forced == route_kind::kernel;
         if (group == static_cast<int>(piece_group::apart) || is_pageable(static_cast<piece_group>(group))) {
-            if (demands_kernel) plan.refused = obstacle::not_known; // the caller knows the ranges, and so the reason
+            if (demands_kernel) plan.refused = obstacle::not_known; // the caller knows the reason
             continue;
         }
         const bool is_managed = group == static_cast<int>(piece_group::managed);

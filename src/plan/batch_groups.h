@@ -1,5 +1,5 @@
-// Plans the pieces and boxes of a batch by groups: each group takes the route that is predicted to be fastest. Pure, as
-// plan.h.
+// Plans the pieces and boxes of a batch by groups: each group uses the route that is predicted to be fastest. Pure,
+// like plan.h.
 #pragma once
 
 #include "base/function_ref.h"
@@ -8,11 +8,11 @@
 
 namespace ferry {
 
-// The source of a box that a kernel copies. Each kind has launches of its own.
+// The source of a box that a kernel copies. Each kind has separate launches.
 enum box_source : std::uint8_t { from_memory, from_array };
 constexpr int box_sources = 2;
 
-// A copy that is more than a run of bytes, or has flags of its own.
+// A copy that is more than a run of bytes, or has its own flags.
 struct batch_box {
     ferry::shape shape;
     std::uint64_t element;  // bytes, the unit of batch calls; 0: batch calls cannot serve the box
@@ -33,11 +33,11 @@ struct batch_box {
 struct box_launch {
     std::uint64_t count, bytes;
     std::uint16_t blocks;
-    std::uint64_t predicted_ns; // 0: not known
+    std::uint64_t predicted_ns; // 0: unknown
 };
 
-// The facts that hold for all groups of a batch. The obstacles say why kernels, or the driver's batch calls, cannot
-// serve.
+// The facts that are common to all groups of a batch. The obstacles state why kernels, or the driver's batch calls,
+// cannot serve.
 struct batch_site {
     int context_device = -1;
     obstacle kernels = obstacle::not_loaded;
@@ -46,13 +46,13 @@ struct batch_site {
     const device_profile *profile = nullptr;
 };
 
-// Plans each group of pieces. True where any group goes by kernels.
+// Plans each group of pieces. Returns true if any group uses kernels.
 bool plan_pieces(const batch_site &site, const grouped_pieces &pieces, batch_plan (&plans)[piece_groups]) noexcept;
 
-// Chooses the boxes that kernels copy, and the number of blocks. The other boxes are left to calls. A box that a kernel
-// copies faster by itself goes with the others of its source and group that do. Of the remaining boxes of a source and
-// group, kernels copy all or none. True where kernels copy any.
-// `takes_kernel_alone` says whether a single copy of this shape would take a kernel.
+// Chooses the boxes that kernels copy, and the number of blocks. The other boxes use calls. A box for which a separate
+// kernel would be faster joins such boxes of the same source and group. Of the remaining boxes of a source and group,
+// kernels copy all or none. Returns true if kernels copy any box.
+// `takes_kernel_alone` returns whether a single copy of this shape would use a kernel.
 bool plan_boxes(const batch_site &site, growing<batch_box> &boxes, box_launch (&launches)[box_sources][piece_groups],
                 function_ref<bool(const shape &)> takes_kernel_alone) noexcept;
 

@@ -27,7 +27,7 @@ batch_prediction predict(const batch_facts &facts) noexcept {
     if (facts.are_of_arrays) by_driver = std::min<double>(by_driver, profile.array_driver_rate);
     const double driver_ns = bytes * 1000 / by_driver;
 
-    // One large piece among small ones reaches its usual rate; the small ones reach the rate of their average size.
+    // One large piece among small pieces reaches its usual rate; the small pieces reach the rate of their average size.
     const unsigned blocks = blocks_for(of_direction, facts.direction, bytes, facts.access, facts.preferences.max_blocks,
                                        facts.are_of_arrays);
     const std::uint64_t largest = std::min(facts.largest, facts.bytes);
@@ -36,15 +36,15 @@ batch_prediction predict(const batch_facts &facts) noexcept {
     const auto kernel_ns = [&](std::uint64_t width, double size) noexcept {
         row_profile rows;
         rows.width = std::max<std::uint64_t>(width, 1);
-        rows.source_pitch = rows.destination_pitch = UINT64_MAX; // each piece is at another place
+        rows.source_pitch = rows.destination_pitch = UINT64_MAX; // each piece is at a different place
         rows.access = access;
         return size / static_cast<double>(rows.width) * kernel_row_ns(of_direction, facts.direction, rows, blocks);
     };
     double by_kernel_ns = kernel_ns(largest, static_cast<double>(largest)) +
                           kernel_ns(others, static_cast<double>(facts.bytes - largest));
     if (facts.are_of_arrays) by_kernel_ns = std::max(by_kernel_ns, bytes * 1000 / array_kernel_rate(profile, access));
-    // array_call_ns was measured within the device. Over a link, a call for an array need not cost more than one for
-    // other memory.
+    // array_call_ns was measured within the device. Over a link, a call for an array is assumed to cost no more than a
+    // call for other memory.
     const bool is_array_call = facts.are_of_arrays && facts.direction == copy_direction::within_device;
 
     batch_prediction predicted = {};

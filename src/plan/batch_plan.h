@@ -1,5 +1,5 @@
-// Chooses the route of a group of pieces that the same routes can serve: one kernel launch, one of the driver's batch
-// calls, or one call for each piece. Pure, as plan.h.
+// Chooses the route of a group of pieces that the same routes can serve: one kernel launch, one batch call of the
+// driver, or one call per piece. Pure, like plan.h.
 #pragma once
 
 #include "plan/plan.h"
@@ -11,7 +11,7 @@ enum class batch_route : std::uint8_t {
     batch_call, // cuMemcpyBatchAsync, or cuMemcpy3DBatchAsync for boxes
     kernel,     // one launch for a group of pieces, or for the boxes of one group and kind of source
     staged,     // all pieces and boxes in one staged copy, if an end is pageable: plan/pageable_pieces.h
-    own,        // boxes with flags of their own: each runs by its own plan
+    own,        // boxes with their own flags: each runs with its own plan
 };
 constexpr int batch_routes = 3; // the first three serve memory that is not pageable
 constexpr int all_batch_routes = 5;
@@ -20,7 +20,7 @@ struct batch_facts {
     copy_direction direction = copy_direction::host_to_device;
     bool are_boxes = false; // of two or three dimensions
     bool are_of_arrays = false;
-    std::uint64_t count = 0;   // of pieces, with neighbours merged
+    std::uint64_t count = 0;   // number of pieces, with adjacent pieces merged
     std::uint64_t bytes = 0;   // of all pieces
     std::uint64_t largest = 0; // bytes of the largest piece
     unsigned access = 16;      // bytes: the widest access that both ends of every piece share; a power of two
@@ -32,18 +32,18 @@ struct batch_facts {
 
 struct batch_plan {
     batch_route route = batch_route::calls;
-    obstacle refused = obstacle::none; // as in copy_plan
-    std::uint16_t blocks = 0;          // of the kernel
-    std::uint64_t predicted_ns = 0;    // 0: not known
+    obstacle refused = obstacle::none; // same as in copy_plan
+    std::uint16_t blocks = 0;          // for the kernel
+    std::uint64_t predicted_ns = 0;    // 0: unknown
 };
 batch_plan plan_batch(const batch_facts &facts) noexcept;
 
 struct batch_forecast {
     obstacle why_not = obstacle::none;
     std::uint16_t blocks = 0;
-    std::uint64_t predicted_ns = 0; // from the call until the copy is complete; 0: not known
+    std::uint64_t predicted_ns = 0; // from the call until the copy is complete; 0: unknown
 };
-// One for each of the first three routes.
+// One per route, for the first three routes.
 struct batch_forecasts {
     batch_forecast routes[batch_routes];
     const batch_forecast &operator[](batch_route route) const noexcept { return routes[static_cast<int>(route)]; }

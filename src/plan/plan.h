@@ -1,4 +1,4 @@
-// Chooses the route of a copy, and how the route runs it. Pure: the same shape and facts give the same plan.
+// Chooses the route of a copy, and the parameters of the route. Pure: equal shapes and facts give equal plans.
 #pragma once
 
 #include "base/obstacle.h"
@@ -15,17 +15,17 @@ constexpr error refuse_route(obstacle why) noexcept {
     return {FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, static_cast<std::uint64_t>(why)};
 }
 
-// The caller's wishes for the choice of the route.
+// The caller's preferences for the choice of the route.
 struct copy_preferences {
     route_kind forced = route_kind::none;
     bool no_kernels = false;      // no kernels
     bool is_urgent = false;       // must not wait behind other copies in a copy engine's queue
-    bool over_links = false;      // a large copy may take the links of other devices
-    bool source_read = false;     // a pageable source has been read when an asynchronous call returns
-    bool written = false;         // a pageable destination is complete when an asynchronous call returns
-    std::uint16_t max_blocks = 0; // maximum blocks, each on one SM at most; 0: as many as pay off
+    bool over_links = false;      // a large copy may use the links of other devices
+    bool source_read = false;     // an asynchronous call returns only after it has read a pageable source
+    bool written = false;         // an asynchronous call returns only after a pageable destination is complete
+    std::uint16_t max_blocks = 0; // maximum, each on one SM at most; 0: the fastest number
 
-    // Whether an asynchronous call returns only when its pageable end has been read or is complete.
+    // Whether an asynchronous call returns only after its pageable end has been read or is complete.
     bool is_awaited(bool to_device) const noexcept { return to_device ? source_read : written; }
     bool any() const noexcept {
         return forced != route_kind::none || no_kernels || is_urgent || over_links || source_read || written ||
@@ -33,7 +33,7 @@ struct copy_preferences {
     }
 };
 
-// The wishes that FERRY_COPY_* flags express.
+// Returns the preferences that FERRY_COPY_* flags express.
 constexpr copy_preferences preferences_of(std::uint32_t flags) noexcept {
     copy_preferences preferences;
     if (flags & FERRY_COPY_BY_DRIVER) preferences.forced = route_kind::driver;
@@ -49,54 +49,56 @@ constexpr copy_preferences preferences_of(std::uint32_t flags) noexcept {
     return preferences;
 }
 
-// What is known of a call before the route of its copy is chosen, and needed until the copy is enqueued.
+// The facts about a call that are known before the route of its copy is chosen, and are needed until the copy is
+// enqueued.
 struct call_facts {
-    int context_device = -1; // the device of the context the copy runs in
+    int context_device = -1; // the device of the context in which the copy runs
     copy_form form = copy_form::synchronous;
     bool is_captured = false;    // the copy becomes part of a graph
     bool is_stream_idle = false; // the earlier work on the stream is known to be complete
-    // The earlier work is known to be complete, except for copies that have no order with this copy: other copies of its
-    // batch, or other parts of the same copy.
+    // The earlier work is known to be complete, except for copies that are unordered with this copy: other copies of
+    // its batch, or other parts of the same copy.
     bool is_source_final = false;
     copy_preferences preferences = {};
 };
 
 struct copy_plan {
     route_kind route = route_kind::driver;
-    // An end lies on another device than the context's. The driver checks addresses against the current context, so the
-    // call must be the one that names the context of each end (NVIDIA/cccl pull request 9997). Graphs do not take that
-    // call.
+    // An end is on a device other than the context's. The driver checks addresses against the current context, so the
+    // call must be the variant that names the context of each end (NVIDIA/cccl pull request 9997). Graphs do not
+    // support that call.
     bool names_contexts = false;
-    // The copy is synchronous and the call returns before the bytes are there. A kernel launch always does. The
-    // driver's synchronous call does after D2D, and after pageable H2D, whose last piece may still be in flight (CUDA
-    // driver API, "API synchronization behavior").
+    // The copy is synchronous and the call returns before the bytes have arrived. A kernel launch always does. The
+    // driver's synchronous call does so after D2D, and after pageable H2D, whose last piece may still be in flight
+    // (CUDA driver API, "API synchronization behavior").
     bool synchronise_after = false;
-    // The driver's asynchronous call reads a pageable source inside the call, whatever earlier work the stream has
-    // (seen up to 300000 bytes, CUDA 13.0, H200). So ferry first waits for that work, which may be what writes the
-    // source.
+    // The driver's asynchronous call reads a pageable source within the call, regardless of earlier work on the stream
+    // (seen up to 300000 bytes, CUDA 13.0, H200). So ferry first waits for that work, which may write the source.
     bool wait_before = false;
-    // The call may return only when the source has been read, or the destination is complete: the caller works on the
-    // staged copy until it is done, or waits for the stream after the driver's call.
+    // The call may return only when the source has been read, or the destination is complete: the caller takes part in
+    // the staged copy until it is complete, or waits for the stream after the driver's call.
     bool wait_in_the_call = false;
-    // A staged copy without a kernel: copies on the stream take its place. `blocks` is 0 if a kernel could not serve.
+    // A staged copy without a kernel: copy-engine copies on the stream replace it. `blocks` is 0 if a kernel could not
+    // serve.
     bool by_copies = false;
-    // Why the route that the caller forces cannot serve. Such a copy must be refused.
+    // Why the route that the caller forces cannot serve. Such a copy must be rejected.
     obstacle refused = obstacle::none;
     std::uint16_t blocks = 0;                // of a kernel, or of each staging kernel
     std::uint8_t reason = FERRY_REASON_LINE; // why this route
-    // Staging threads were late, so staging was compared with the driver's call. The driver's call measures again.
+    // Staging threads were delayed, so staging was compared with the driver's call. The driver's call measures the
+    // delay again.
     bool are_threads_late = false;
-    // A staged copy that has a kernel could do without.
+    // A staged copy that has a kernel but can also run without it.
     bool may_be_by_copies = false;
     obstacle why_not_staged = obstacle::none; // found while staging was prepared
-    // Of a copy over several links: how many, the maximum of blocks of each helper (0: none is set), and what part of the
-    // bytes this device's own link carries.
+    // For a copy over several links: the number of links, the maximum number of blocks per helper (0: no maximum), and
+    // the share of the bytes that this device's own link transfers.
     std::uint16_t links = 1;
     std::uint16_t helper_blocks = 0;
     double own_share = 1;
 };
 
-// An end without a device of its own counts as on the context's.
+// An end without a device counts as an end on the context's device.
 inline int device_of(const shape_end &end, int context_device) noexcept {
     return end.device < 0 ? context_device : end.device;
 }
@@ -107,13 +109,13 @@ inline bool leaves_device(const shape &shape, int context_device) noexcept {
     return is_elsewhere(shape.source, context_device) || is_elsewhere(shape.destination, context_device);
 }
 
-// Whether the driver's calls copy the memory as host memory. They copy memory of a host pool as device memory where the
+// Whether the driver's calls copy the memory as host memory. They copy memory of a host pool as device memory if the
 // device of the context that the call names has access to the pool (docs/driver.md).
 constexpr bool is_copied_as_host(memory_kind kind) noexcept {
     return is_host(kind) && kind != memory_kind::host_pool && kind != memory_kind::far_pinned;
 }
 
-// Whether the driver's asynchronous call reads the source before it returns. Between two host addresses the call waits
+// Whether the driver's asynchronous call reads the source before it returns. Between two host addresses, the call waits
 // for the stream instead.
 inline bool is_read_in_the_call(const shape &shape) noexcept {
     return shape.source.kind == memory_kind::pageable && !is_copied_as_host(shape.destination.kind);
@@ -122,21 +124,21 @@ inline bool is_read_in_the_call(const shape &shape) noexcept {
 // A copy of at most this many bytes is small: its caller may wait for the driver's call, or read the source itself.
 constexpr std::uint64_t max_small_copy = std::uint64_t{1} << 20;
 
-// Whether a copy of so many bytes is staged on an idle stream without a prediction, because the driver's call would block
-// the caller. That is not worth it where staging is many times slower, as on the software driver. Even with the cautious
-// profile it is at most 2.4 times slower than the driver.
+// Whether a copy of this size is staged on an idle stream without a prediction, because the driver's call would block
+// the caller. That does not pay off if staging is many times slower, as on the software driver. With the cautious
+// profile, it is at most 2.4 times slower than the driver.
 inline bool is_worth_staging(std::uint64_t bytes, const direction_profile &profile) noexcept {
     constexpr std::uint64_t much_slower = 8;
     return bytes > max_small_copy && profile.staged_rate * much_slower > profile.driver_pageable_rate;
 }
 
-// Whether the source is to be read before the call returns, even if earlier work on the stream is pending.
+// Whether the source must be read before the call returns, even if earlier work on the stream is pending.
 inline bool is_read_early(const shape &shape, const call_facts &call) noexcept {
     return call.preferences.source_read && call.form == copy_form::asynchronous &&
            (is_read_in_the_call(shape) || shape.source.kind == memory_kind::far_pinned);
 }
 
-// Whether the destination is to be complete before the call returns.
+// Whether the destination must be complete before the call returns.
 inline bool is_written_in_the_call(const shape &shape, const call_facts &call) noexcept {
     const memory_kind to = shape.destination.kind;
     const bool is_pageable = to == memory_kind::pageable && !is_copied_as_host(shape.source.kind);
@@ -148,12 +150,12 @@ inline bool has_far_end(const shape &shape) noexcept {
     return shape.source.kind == memory_kind::far_pinned || shape.destination.kind == memory_kind::far_pinned;
 }
 
-// Whether the calling thread works on the copy if it is staged.
+// Whether the calling thread takes part in the copy if it is staged.
 inline bool caller_helps(const shape &shape, const call_facts &call) noexcept {
     return call.form == copy_form::synchronous || is_read_early(shape, call) || is_written_in_the_call(shape, call);
 }
 
-// The plan for the driver route, which serves all shapes.
+// Returns the plan for the driver route, which serves all shapes.
 inline copy_plan plan_for_driver(const shape &shape, const call_facts &call) noexcept {
     const bool returns_early =
         !is_copied_as_host(shape.destination.kind) &&
@@ -172,23 +174,24 @@ inline bool is_pageable(const shape &shape) noexcept {
     return shape.source.kind == memory_kind::pageable || shape.destination.kind == memory_kind::pageable;
 }
 
-// Whether the copy is a line without wishes that the driver need not stage. Copy engines are fastest for such lines,
-// whatever their size.
+// Whether the copy is a contiguous copy without preferences and without pageable memory. Copy engines are fastest for
+// such copies of any size.
 inline bool needs_no_choice(const shape &shape, const copy_preferences &preferences) noexcept {
     return shape.is_line() && !preferences.any() && !is_pageable(shape);
 }
 
-// Whether the driver sends the bytes along with its commands, so that they wait in no copy engine's queue: beside a copy
-// of 512 MiB such a line took 15 to 39 us, and lines of 256 KiB waited 9.5 ms (H200).
+// Whether the driver sends the bytes together with its commands, so that they wait in no copy engine's queue:
+// concurrently with a copy of 512 MiB, such a contiguous copy took 15 to 39 us, and copies of 256 KiB waited 9.5 ms
+// (H200).
 inline bool is_sent_with_commands(const shape &shape) noexcept {
     constexpr std::uint64_t max_width = 65536;
     return shape.source.kind == memory_kind::pageable && shape.destination.kind == memory_kind::device &&
            shape.is_line() && shape.width <= max_width;
 }
 
-// Whether the driver's call is the fastest way to read the source early, even behind other work: it copies a short line
-// into its commands, and waits for nothing. Longer lines fill the driver's memory for commands, 4 MiB, and calls then
-// wait for the stream (H200).
+// Whether the driver's call is the fastest way to read the source early, even after other work: it copies a short
+// contiguous source into its commands, and waits for nothing. Longer copies fill the driver's memory for commands, 4
+// MiB, and calls then wait for the stream (H200).
 inline bool goes_with_commands(const shape &shape, const call_facts &call) noexcept {
     constexpr std::uint64_t max_width = 4096;
     return call.preferences.forced == route_kind::none && is_read_early(shape, call) && is_sent_with_commands(shape) &&

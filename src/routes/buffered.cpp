@@ -1,5 +1,5 @@
-// The calling thread reads a small pageable source into pinned memory, from which the driver copies it. The call waits
-// for nothing, and the program may write the source as soon as the call returns.
+// The calling thread reads a small pageable source into pinned memory, from which the driver copies it. The call does
+// not wait, and the program may write the source as soon as the call returns.
 #include <cstring>
 
 #include "routes/driver.h"
@@ -24,7 +24,7 @@ void pack_rows(const shape &shape, std::byte *packed) noexcept {
         }
 }
 
-// The block is free again once the stream has passed the copy.
+// The block is free again once the copy has completed on the stream.
 error run_buffered(machine &machine, const copy_step &step, const copy_site &site, staged_progress *) noexcept {
     const std::uint64_t bytes = step.shape.bytes();
     void *block = nullptr;
@@ -37,7 +37,7 @@ error run_buffered(machine &machine, const copy_step &step, const copy_site &sit
     const error failed = copy_by_driver(machine, packed, step.call, plan_for_driver(packed, step.call), site);
     if (failed)
         static_cast<void>(machine.read_buffers.free(block));
-    else // if the driver refuses the event behind the copy, the block stays taken: the copy may be in flight
+    else // if recording the event after the copy fails, the block stays in use: the copy may be in flight
         static_cast<void>(machine.read_buffers.free_on(site.stream, block));
     return failed;
 }
@@ -54,7 +54,7 @@ const route buffered_route = {
         [](const copy_question &) noexcept {
             return preference{true, FERRY_REASON_SOURCE_READ};
         },
-    // The driver refuses unreadable memory.
+    // The driver rejects unreadable memory.
     .prepare =
         [](machine &machine, const shape &shape, plan_facts &) noexcept {
             return is_readable(machine, shape.source.span) ? obstacle::none : obstacle::pageable;

@@ -1,5 +1,5 @@
-// The other devices that have a part in a stream's work. If the context of one dies, the stream passes all the same, and
-// bytes are missing.
+// The other devices that take part in a stream's work. If the context of one of them dies, the stream still completes,
+// but bytes are missing.
 #pragma once
 
 #include "device/context_name.h"
@@ -7,14 +7,15 @@
 
 namespace ferry {
 
-// The devices, as bits, on whose internal streams work is in flight that was called on `stream`, whose context is
+// Returns a bit mask of the devices on whose internal streams work is in flight for `stream`, whose context is
 // `context`.
 std::uint64_t devices_at_work(machine &machine, CUcontext context, CUstream stream) noexcept;
-// Once the stream has passed: the status of a context that has died on one of these devices, or success.
+// Once the work has completed on the stream: returns the status of a context that has died on one of these devices, or
+// success.
 std::int32_t status_of_devices(machine &machine, std::uint64_t devices) noexcept;
-// Likewise, of these contexts. One that has been destroyed counts as alive: the program may have had no more use for it.
+// Same as above, for these contexts. A destroyed context counts as alive: the program may no longer have needed it.
 std::int32_t status_of_contexts(machine &machine, const context_name *contexts, std::uint32_t count) noexcept;
-// Waits for the legacy stream, and for what these devices have had to do with its work.
+// Waits for the legacy stream, and for the part of its work that ran on these devices.
 error wait_for_devices(machine &machine, CUcontext context, CUstream stream) noexcept;
 error wait_for_devices(machine &machine, std::uint64_t devices) noexcept;
 

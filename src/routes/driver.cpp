@@ -24,7 +24,7 @@ error enter_for_graph(machine &machine, const shape &asked, const call_facts &ca
         if (end.kind == memory_kind::device)
             return can_driver_copy(machine.cu, end.span.first, end.device < 0 || end.device == device);
         if (!is_elsewhere(other, device)) return true;
-        // In other contexts than that of the other end the memory is pageable, and a graph would read it too early.
+        // In contexts other than the other end's, the memory is pageable, and a graph would read it too early.
         if (end.kind == memory_kind::far_pinned) return &end == &shape.destination;
         if (end.kind != memory_kind::pageable) return true;
         resolved_place here = {};
@@ -91,7 +91,7 @@ prediction predict_driver(const copy_question &copy) noexcept {
     if (facts.links.relay == obstacle::none) { // neither device has access to the other
         limit(facts.links.pair.bounce_rate ? facts.links.pair.bounce_rate : profile.bounce_rate);
     } else if (facts.links.pair.direct_rate) {
-        // Rows were not measured. Over the same link they are no faster than a line.
+        // Rows were not measured. Over the same link they are no faster than a contiguous copy.
         fixed_ns = facts.links.pair.direct_fixed_ns;
         if (rows.is_line) ns = 0;
         limit(facts.links.pair.direct_rate);

@@ -1,4 +1,4 @@
-// What the driver reports of the two ends of a copy: queried by whoever plans or runs it, and only once.
+// What the driver reports about the two ends of a copy: queried only once, by the code that plans or runs the copy.
 #pragma once
 
 #include "exec/driver_copy.h"
@@ -14,8 +14,8 @@ inline error know_everything(const driver_table &cu, const shape_end &end, resol
     return look_up_address(cu, end.span.first, place.query, place.facts.emplace());
 }
 
-// Replaces a kind that the caller stated with the kind that the driver reports: pageable or pinned, device or managed.
-// Arrays keep their kind. Queries only what `place` does not hold yet. The copy's context must be current.
+// Replaces a kind that the caller stated by the kind that the driver reports: pageable or pinned, device or managed.
+// Arrays keep their kind. Queries only what `place` does not contain yet. The copy's context must be current.
 inline error know_kind(const driver_table &cu, const shape_end &end, resolved_place &place,
                        memory_kind &kind) noexcept {
     if (end.array) return {};
@@ -24,21 +24,21 @@ inline error know_kind(const driver_table &cu, const shape_end &end, resolved_pl
     return {};
 }
 
-// Decides the kind of host memory whose other end is on another device than the context's. The driver's call names that
-// device's context for both ends, so access from there decides. Without access the memory is pageable, even if the
-// copy's own context has access: in that context, driver 580 takes such a copy for one between the devices and ends the
-// process. With access from there alone, the memory is far_pinned. Called only for copies that leave their context's
-// device.
+// Determines the kind of host memory whose other end is on a device other than the context's. The driver's call names
+// that device's context for both ends, so access from there is decisive. Without access the memory is pageable, even if
+// the copy's own context has access: in that context, driver 580 mistakes such a copy for a copy between the devices
+// and kills the process. If only that device has access, the memory is far_pinned. Called only for copies that leave
+// their context's device.
 [[gnu::cold, gnu::noinline]] error look_up_pool_ends(machine &machine, int context_device, shape &shape) noexcept;
 
-// Finds the context of each end. An end on the device of the copy's context keeps that context. Host memory has the
+// Finds the context of each end. An end on the device of the copy's context has that context. Host memory has the
 // context of the other end.
 error find_contexts(machine &machine, const shape &shape, int context_device, end_contexts &contexts) noexcept;
 
-// Whether the calling process may read all of the memory. Full checks have tested that already.
+// Whether the calling process may read all of the memory. With full checks, this has already been tested.
 bool is_readable(const machine &machine, const address_span &span) noexcept;
 
-// What was measured of copies between the copy's two devices. All 0 where it is within one device or the host.
+// Returns the measured rates of copies between the copy's two devices. All 0 within one device or the host.
 pair_rates rates_between(const machine &machine, const shape &shape, int context_device) noexcept;
 
 } // namespace ferry

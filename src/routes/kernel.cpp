@@ -10,7 +10,7 @@ namespace ferry {
 
 namespace {
 
-// The caller requires kernels, whatever is predicted.
+// The caller requires kernels, regardless of predictions.
 bool is_kernel_wanted(const copy_preferences &preferences) noexcept {
     return preferences.forced == route_kind::kernel || preferences.is_urgent;
 }
@@ -33,13 +33,13 @@ prediction predict_kernel(const copy_question &copy) noexcept {
     const plan_facts &facts = copy.facts;
     const auto &[direction, of_direction, rows] = copy.rates();
     const double bytes = rows.bytes();
-    // Partial words keep as little in flight on the link as single bytes do.
+    // Partial words keep as little in flight on the link as single bytes.
     const unsigned access = rows.has_parts && direction == copy_direction::host_to_device ? 1 : rows.access;
     const unsigned blocks = blocks_for(*of_direction, direction, bytes, access, facts.call.preferences.max_blocks,
                                        copy.shape.source.array != nullptr);
     double ns = static_cast<double>(rows.count) * kernel_row_ns(*of_direction, direction, rows, blocks);
     const auto limit = [&](std::uint32_t rate) noexcept { ns = std::max(ns, bytes * 1000 / rate); };
-    // Kernels were not measured between devices. Over the same link they are no faster than a line.
+    // Kernels were not measured between devices. Over the same link they are no faster than a contiguous copy.
     if (is_obstacle(facts.links.relay) && facts.links.pair.direct_rate) limit(facts.links.pair.direct_rate);
     if (rows.has_array && direction >= copy_direction::within_device)
         limit(array_kernel_rate(*facts.profile, rows.access));

@@ -22,11 +22,11 @@ bool may_take_links(const shape &shape, const call_facts &call) noexcept {
 
 namespace {
 
-// Shorter copies do not take several links.
+// Shorter copies do not use several links.
 constexpr std::uint64_t min_multilink = std::uint64_t{4} << 20;
 constexpr std::uint64_t min_staged_multilink = std::uint64_t{32} << 20;
 
-// A helper's link that was not measured is expected to carry as much as the device's own.
+// A helper's link that was not measured is assumed to have the same bandwidth as the device's own link.
 double share_of_own_link(const machine &machine, const shape &shape, const link_ways &ways) noexcept {
     const bool is_to_device = is_host(shape.source.kind);
     const copy_direction direction = is_to_device ? copy_direction::host_to_device : copy_direction::device_to_host;
@@ -66,7 +66,7 @@ error look_at_links(machine &machine, const shape &shape, CUcontext context, pla
     return {};
 }
 
-// A copy of pageable memory takes several links while it is staged.
+// A copy of pageable memory uses several links while it is staged.
 obstacle why_not_multilink(const copy_question &copy) noexcept {
     const obstacle why = is_pageable(copy.shape) ? staged_route.why_not(copy) : obstacle::none;
     return is_obstacle(copy.facts.links.multilink) ? copy.facts.links.multilink : why;

@@ -4,7 +4,7 @@ namespace ferry {
 
 namespace {
 
-// Managed memory counts as the device's, because both the driver and kernels fetch what is elsewhere.
+// Managed memory counts as device memory, because both the driver and kernels fetch pages from elsewhere.
 copy_direction direction_of(const shape &shape, int context_device) noexcept {
     if (is_host(shape.source.kind)) return copy_direction::host_to_device;
     if (is_host(shape.destination.kind)) return copy_direction::device_to_host;

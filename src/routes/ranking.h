@@ -7,8 +7,8 @@
 
 namespace ferry {
 
-// The routes that may serve, the preferred one first. The driver route is the last, and always there unless the caller
-// forces another route. If a forced route cannot serve, the list is empty and `refused` says why.
+// The routes that may serve, the preferred route first. The driver route is the last, and always in the list unless the
+// caller forces another route. If a forced route cannot serve, the list is empty and `refused` states why.
 struct ranked_route {
     const route *by;
     std::uint8_t reason;
@@ -25,18 +25,18 @@ struct ranked_routes {
 };
 [[gnu::noinline]] ranked_routes rank_routes(const copy_question &copy) noexcept;
 
-// The plan of a route that can serve.
+// Returns the plan of a route that can serve.
 copy_plan plan_by(const ranked_route &route, const copy_question &copy) noexcept;
 
-// The plan of a copy whose facts are all known.
+// Returns the plan of a copy whose facts are all known.
 copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept;
 
-// The forecast for each route, for callers that ask why a route was chosen.
+// The forecast for each route, for callers that need the reasons for a choice.
 struct route_forecast {
     obstacle why_not = obstacle::none;
     std::uint16_t blocks = 0;
-    std::uint64_t predicted_ns = 0; // from the call until the copy is complete; 0: not known
-    std::uint64_t delay_ns = 0;     // the part of this time by which recent copies were late
+    std::uint64_t predicted_ns = 0; // from the call until the copy is complete; 0: unknown
+    std::uint64_t delay_ns = 0;     // the part of this time that is due to recent delays
 };
 struct copy_forecast {
     route_forecast all[std::size(all_routes) + 1]; // by route_kind

@@ -1,6 +1,6 @@
-// Remembers the last small copy from pageable memory to a device that the driver made on an idle stream. The driver's
-// call returns when it has read the source, some microseconds before the stream is idle again. A loop of such copies
-// finds the stream busy with its own last copy, which is no reason to stage the next one.
+// Remembers the last small copy from pageable memory to a device that the driver performed on an idle stream. The
+// driver's call returns when it has read the source, several microseconds before the stream is idle again. A loop of
+// such copies finds the stream busy with its own previous copy, which is no reason to stage the next copy.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace ferry {
 
-// Any thread may call anything. Of two streams that are used at one time, one may be forgotten.
+// All functions may be called by any thread. Of two streams in use at the same time, one may be forgotten.
 class recent_copies {
 public:
     void note(CUstream stream) noexcept {

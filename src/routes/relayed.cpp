@@ -12,8 +12,9 @@ namespace ferry {
 
 namespace {
 
-// The driver has no query for access between contexts, but it reports whether a context reaches an address. Of an array
-// nothing is known but what the pair of devices can do. Access that loses bytes is none, even where it is enabled.
+// The driver has no query for access between contexts, but it reports whether a context can access an address. For an
+// array, only the capability of the pair of devices is known. Access that loses bytes does not count, even if it is
+// enabled.
 error look_at_access(machine &machine, const shape &shape, CUcontext, plan_facts &facts) noexcept {
     facts.links.relay = obstacle::not_between_devices;
     if (!may_be_relayed(shape, facts.call)) return {};
@@ -48,14 +49,15 @@ error look_at_access(machine &machine, const shape &shape, CUcontext, plan_facts
     return {};
 }
 
-// Relaying a copy of a device that has access to the other's end is only forced.
+// If a device has access to the other end, a copy is relayed only if that is forced.
 obstacle why_not_relayed(const copy_question &copy) noexcept {
     const obstacle why = copy.facts.links.relay;
     const bool is_forced = copy.facts.call.preferences.forced == route_kind::relayed;
     return is_forced && why == obstacle::direct_access ? obstacle::none : why;
 }
 
-// Both halves of a relayed copy run at the same time, so the slower one counts. In a slot the rows have no gaps.
+// Both halves of a relayed copy run at the same time, so the slower half determines the time. In a slot, rows have no
+// gaps.
 prediction predict_relayed(const copy_question &copy) noexcept {
     const device_profile &profile = *copy.facts.profile;
     const pair_rates &pair = copy.facts.links.pair;
@@ -76,9 +78,9 @@ prediction predict_relayed(const copy_question &copy) noexcept {
     return {copy.facts.links.relay == obstacle::none ? ns : 0, 0, false, 0};
 }
 
-// A change of chunks costs an engine some 5 us, whatever the number of streams (H100: lines of 1 GiB in chunks of 1, 2,
-// 4, 8 MiB ran at 45, 49, 52, 53 GB/s). Both engines together are at work only between the first and the last chunk. The
-// best size is the one for which all changes take as long as one chunk does.
+// Switching to another chunk costs an engine about 5 us, for any number of streams (H100: contiguous copies of 1 GiB in
+// chunks of 1, 2, 4, 8 MiB ran at 45, 49, 52, 53 GB/s). Both engines are active at the same time only between the first
+// and the last chunk. With the best size, all switches together take as long as one chunk.
 std::uint64_t size_of_chunk(std::uint64_t bytes, std::uint64_t slot_size) noexcept {
     constexpr double change_ns = 5'000, bytes_per_ns = 53;
     const double best_squared = static_cast<double>(bytes) * change_ns * bytes_per_ns;
@@ -121,7 +123,7 @@ private:
         return site_.context == site_.source ? *from_ : site_.context == site_.destination ? *to_ : *own_;
     }
 
-    // Moves a chunk into a slot and out of it. An event that has never been recorded counts as passed.
+    // Moves a chunk into a slot and out of it. An event that was never recorded counts as complete.
     error move(const shape &part) noexcept {
         const auto slot = static_cast<unsigned>(moved_++ % lane::slots);
         const auto first = reinterpret_cast<std::uintptr_t>(to_->memory.host()) + slot * to_->slot_size;
@@ -140,7 +142,7 @@ private:
         return to_error(cu_.cuEventRecord(behind, on.stream));
     }
 
-    // Orders the caller's stream behind both lanes, whatever they hold.
+    // Orders the caller's stream after all work of both lanes.
     error end() noexcept {
         const error failed = lanes_.join_or_wait(*from_, to_->stream);
         const error refused = lanes_.join_or_wait(*to_, site_.stream);
@@ -152,7 +154,7 @@ private:
     const shape &shape_;
     const relay_site &site_;
     taken_lane from_{lanes_}, to_{lanes_}, own_{lanes_};
-    std::uint64_t moved_ = 0; // chunks
+    std::uint64_t moved_ = 0; // number of chunks
 };
 
 error run_relayed(machine &machine, const copy_step &step, const copy_site &site, staged_progress *) noexcept {

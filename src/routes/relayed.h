@@ -1,5 +1,5 @@
-// A copy between two devices that have no access to each other's memory, through slots of pinned memory. The source's
-// device fills slots while the destination's device empties others. The driver's own copy has less in flight.
+// A copy between two devices without access to each other's memory, through slots of pinned memory. The source's device
+// fills slots while the destination's device empties other slots. The driver's own copy has fewer bytes in flight.
 #pragma once
 
 #include "links/lanes.h"
@@ -7,10 +7,10 @@
 
 namespace ferry {
 
-// Shorter copies are not relayed, so they need no query whether a device has access to the other end.
+// Shorter copies are not relayed, so they need no query for access to the other end.
 constexpr std::uint64_t min_relayed = std::uint64_t{2} << 20;
 
-// Whether to find out if the devices of both ends have access to each other.
+// Whether to query if the devices of both ends have access to each other.
 inline bool may_be_relayed(const shape &shape, const call_facts &call) noexcept {
     const auto is_on_a_device = [](const shape_end &end) noexcept {
         return end.kind == memory_kind::device || end.kind == memory_kind::array;
@@ -23,7 +23,7 @@ inline bool may_be_relayed(const shape &shape, const call_facts &call) noexcept 
     return is_between && (is_forced || (is_free && shape.bytes() >= min_relayed));
 }
 
-// The devices of a relayed copy, except for the context's own, as bits.
+// A bit mask of the devices of a relayed copy, except the context's own device.
 std::uint64_t devices_of_relay(const shape &shape, int context_device) noexcept;
 
 struct relay_site {
@@ -33,9 +33,9 @@ struct relay_site {
     int destination_device;
 };
 
-// Enqueues the copy. The caller's stream is ordered before and after all of it. FERRY_ERROR_LIMIT or no memory: nothing
-// was enqueued, because no lane or slot was free. After any other failure the stream is behind the part that was
-// enqueued.
+// Enqueues the copy. The caller's stream is ordered before and after all of it. If it returns FERRY_ERROR_LIMIT or runs
+// out of memory, nothing was enqueued, because no lane or slot was free. After any other failure, the stream is ordered
+// after the part that was enqueued.
 error run_relay(const driver_table &cu, lane_set &lanes, const shape &shape, const relay_site &site) noexcept;
 
 } // namespace ferry

@@ -1,4 +1,4 @@
-// A route is one way to move a copy. Each route has a file of its own in this folder and a line in FERRY_ROUTES
+// A route is one way to move a copy. Each route has its own file in this folder and a line in FERRY_ROUTES
 // (base/route_kind.h). The file defines how the route is chosen and how it runs.
 #pragma once
 
@@ -11,7 +11,8 @@
 
 namespace ferry {
 
-// A copy, or a part of one, whose route is chosen. It is executed or explained, and contains all that either needs.
+// A copy, or a part of a copy, whose route is chosen. It is executed or explained, and contains everything that either
+// needs.
 struct copy_step {
     ferry::shape shape;
     call_facts call;
@@ -19,8 +20,8 @@ struct copy_step {
     kernel_views views; // set where the route has a kernel
 };
 
-// Where a step is enqueued. The stream's context is current. Unless `taken` is null, run_step stores there which route
-// the copy took. If several parts took different routes, it stores the highest number.
+// Where a step is enqueued. The stream's context must be current. Unless `taken` is null, run_step stores the route
+// that the copy used there. If several parts used different routes, it stores the highest number.
 struct copy_site {
     CUcontext context;
     CUstream stream;
@@ -29,22 +30,22 @@ struct copy_site {
 
 inline bool is_obstacle(obstacle why) noexcept { return why != obstacle::none; }
 
-// Whether an error says that a resource is used up. Another route may serve.
+// Whether an error reports that a resource is exhausted. Another route may still serve.
 inline bool lacks_memory(const error &failed) noexcept {
     return failed.status == FERRY_ERROR_OUT_OF_MEMORY || failed.status == to_status(CUDA_ERROR_OUT_OF_MEMORY) ||
            failed.status == FERRY_ERROR_LIMIT;
 }
 
 struct prediction {
-    double ns; // from the call until the copy is complete; 0: not known
+    double ns; // from the call until the copy is complete; 0: unknown
     std::uint16_t blocks;
     bool by_copies;         // of the staged route
-    std::uint64_t delay_ns; // the part of `ns` by which recent copies were late
+    std::uint64_t delay_ns; // the part of `ns` that is due to recent delays
 };
 
 struct route;
 
-// A copy whose route is to be chosen. Keeps what several rules compute.
+// A copy whose route is to be chosen. Caches values that several rules compute.
 class copy_question {
 public:
     copy_question(const ferry::shape &shape, const plan_facts &facts) noexcept : shape(shape), facts(facts) {}
@@ -54,9 +55,9 @@ public:
     const ferry::shape &shape;
     const plan_facts &facts;
 
-    // Why the time of the routes cannot be predicted.
+    // Why the times of the routes cannot be predicted.
     obstacle why_not_predicted() const noexcept;
-    // What follows requires a profile.
+    // The members below require a profile.
     struct speeds {
         copy_direction direction;
         const direction_profile *profile; // of the direction
@@ -73,7 +74,7 @@ private:
     mutable std::uint16_t known_ = 0; // bit k: the prediction of route_kind k
 };
 
-// How a route that can serve a copy compares with the driver route, if the route has a rule of its own.
+// How a route that can serve a copy compares with the driver route, if the route has its own rule.
 struct preference {
     bool is_taken = false;
     std::uint8_t reason = FERRY_REASON_NONE;
@@ -81,34 +82,35 @@ struct preference {
 
 struct route {
     route_kind kind;
-    // Why the route cannot serve the copy, as far as the facts tell. Pure.
+    // Why the route cannot serve the copy, according to the facts. Pure.
     obstacle (*why_not)(const copy_question &) noexcept;
-    // How long the copy takes. Pure. Null: that is not predicted.
+    // Predicts the time of the copy. Pure. Null: the time is not predicted.
     prediction (*predict)(const copy_question &) noexcept;
     // Enqueues the step. Unless `progress` is null, reports the progress of the copy there.
     error (*run)(machine &, const copy_step &, const copy_site &, staged_progress *progress) noexcept;
 
-    // All that follows has a default.
+    // All members below have defaults.
 
     // FERRY_COPY_* flags can force the route.
     bool may_be_forced = false;
-    // The driver route can serve if `run` fails because memory, slots or streams are used up.
+    // The driver route can serve if `run` fails because memory, slots or streams are exhausted.
     bool may_fall_back = false;
-    // No other route is considered if this one is taken.
+    // No other route is considered if this route is chosen.
     bool is_final = false;
-    // The kernels are loaded, and the ends are looked up for them, before the route is taken. `why_not` decides again.
+    // The kernels are loaded, and both ends are looked up for them, before the route is chosen. `why_not` is then
+    // evaluated again.
     bool needs_views = false;
     // Queries facts that only this route needs, before any route is chosen.
     error (*look_up)(machine &, const ferry::shape &, CUcontext, plan_facts &) noexcept = nullptr;
-    // Whether the route is taken if it can serve. Pure. Null: if it is predicted to be faster than the driver.
+    // Whether the route is chosen if it can serve. Pure. Null: if it is predicted to be faster than the driver.
     preference (*prefer)(const copy_question &) noexcept = nullptr;
-    // Sets the parameters of a plan, which has the route and `synchronise_after`. Pure.
+    // Sets the parameters of a plan that already has the route and `synchronise_after`. Pure.
     void (*plan)(const copy_question &, copy_plan &) noexcept = nullptr;
-    // Provides what the route needs, after it has been ranked first. Returns and notes what rules it out.
+    // Provides the resources of the route after it was ranked first. Returns and records the obstacle if that fails.
     obstacle (*prepare)(machine &, const ferry::shape &, plan_facts &) noexcept = nullptr;
 
-    // The explanation of a copy: the driver's call that the step makes, the route's own fields, and the members that
-    // have the predicted time and the obstacle.
+    // The explanation of a copy: the driver call that the step makes, the route's own fields, and the members that
+    // contain the predicted time and the obstacle.
     const char *(*call_name)(const copy_step &) noexcept;
     void (*explain)(const machine &, const copy_step &, ferry_explanation &) noexcept = nullptr;
     std::uint64_t ferry_explanation::*ns = nullptr;
@@ -126,7 +128,7 @@ constexpr const route *all_routes[] = {
 #undef FERRY_ROUTE
 };
 
-// Null for `none`, and for what is not a route.
+// Null for `none`, and for values that are not a route.
 inline const route *find_route(route_kind kind) noexcept {
     switch (kind) {
 #define FERRY_ROUTE(name, number)                                                                                      \

@@ -1,20 +1,21 @@
-// What others than the table use of the staged route.
+// The functions of the staged route that are used in addition to its entry in the table.
 #pragma once
 
 #include "routes/route.h"
 
 namespace ferry {
 
-// Whether the step can become part of a graph. A staged copy in a graph needs a kernel: it may run many times. A prepared
-// batch that is staged by copies may be captured all the same.
+// Whether the step can become part of a graph. A staged copy in a graph needs a kernel, because it may run many times.
+// A prepared batch that is staged by copy-engine copies may nevertheless be captured.
 inline bool can_be_in_graph(const copy_plan &plan) noexcept { return !plan.by_copies || plan.blocks != 0; }
 
-// Provides what an asynchronous staged copy on the device needs. Any context of the device must be current.
+// Provides the resources of an asynchronous staged copy on the device. A context of the device must be current.
 error make_ready_to_stage(machine &machine, int device) noexcept;
 bool is_ready_to_stage(machine &machine, int device) noexcept;
 
-// Stages a line that goes to several devices, over the links of some of them: see ferry::staged_copy. The plan's route
-// must be the staged one. FERRY_ERROR_LIMIT or no memory: nothing was enqueued, and another route may serve.
+// Stages a contiguous copy to several devices, over the links of some of them: see ferry::staged_copy. The plan's route
+// must be staging. If it returns FERRY_ERROR_LIMIT or runs out of memory, nothing was enqueued, and another route may
+// serve.
 struct staged_targets {
     staged_helper helpers[max_staged_helpers];
     std::uint64_t addresses[gpu::max_copies_of_ring];

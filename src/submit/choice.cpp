@@ -10,8 +10,8 @@ namespace ferry {
 
 namespace {
 
-// In a loop of small copies only the last one may be in front: gives it the time that it takes. The software driver's
-// threads may have to wait for a processor.
+// In a loop of small copies, only the previous copy may be ahead, so this waits as long as that copy takes. The
+// software driver's threads may have to wait for a processor.
 bool is_idle_soon(const recent_copies &recent, CUstream stream, bool is_software,
                   function_ref<bool()> is_idle) noexcept {
     const std::uint64_t last_copy_ns = is_software ? 300'000 : 30'000;
@@ -28,7 +28,7 @@ error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stre
     if (call.form == copy_form::synchronous) return {};
     if (error failed = query_capture(instance.cu, stream, call.is_captured)) return failed;
     if (call.is_captured || !is_pageable(shape) || goes_with_commands(shape, call)) return {};
-    // The driver's call to the host would wait for the program's own work on the legacy stream too.
+    // The driver's call to the host would also wait for the program's own work on the legacy stream.
     const bool legacy_counts = copies_in_flight::are_any() || !is_read_in_the_call(shape);
     const auto ask = [&]() noexcept { return is_idle(instance.cu, stream, legacy_counts); };
     call.is_stream_idle = ask();
@@ -74,7 +74,7 @@ error look_up_for_routes(ferry_instance &instance, const shape &shape, CUcontext
 
 namespace {
 
-// Finds the route that serves, now that everything is looked up. The first in the list is not the driver route.
+// Finds the route that serves after everything was looked up. The first route in the list is not the driver route.
 error look_up_and_choose(ferry_instance &instance, resolved_ends &ends, CUcontext context, const ranked_routes &ranked,
                          const copy_question &copy, plan_facts &facts, copy_step &step) noexcept {
     const route &first = *ranked.all[0].by;

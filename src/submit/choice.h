@@ -1,4 +1,4 @@
-// Chooses the route of a copy. A plain line on the device of its context, without a pageable end, needs no choice.
+// Chooses the route of a copy. A contiguous copy on the device of its context, without a pageable end, needs no choice.
 #pragma once
 
 #include "memory/resolve.h"
@@ -7,18 +7,18 @@
 
 namespace ferry {
 
-// Finds out whether the copy becomes part of a graph, and whether the work before it is complete, where that makes a
-// difference. Not needed for a plain line on the context's own device.
+// Queries whether the copy becomes part of a graph, and whether the work before it is complete, if that makes a
+// difference. Not necessary for a contiguous copy on the context's own device.
 [[gnu::noinline]] error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream,
                                        call_facts &call) noexcept;
 
-// The facts that need no driver query.
+// Returns the facts that need no driver query.
 plan_facts facts_of(ferry_instance &instance, const shape &shape, CUcontext context, const call_facts &call) noexcept;
-// The facts that only some route needs, by driver queries.
+// Queries the driver for the facts that only some routes need.
 error look_up_for_routes(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;
 
-// Plans step.shape: ranks the routes, makes the driver queries if the first one is not the driver route, and takes the
-// first route that can serve. Sets the plan and the views of the step. Call look_at_stream before.
+// Plans step.shape: ranks the routes, makes the driver queries if the first route is not the driver route, and takes
+// the first route that can serve. Sets the plan and the views of the step. look_at_stream must be called first.
 [[gnu::noinline]] error choose(ferry_instance &instance, resolved_ends &ends, CUcontext context,
                                copy_step &step) noexcept;
 

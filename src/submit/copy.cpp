@@ -6,7 +6,7 @@
 
 namespace ferry {
 
-// Flattened, because beside the driver's call a submission costs mostly function calls and cold code.
+// Flattened, because apart from the driver's call, the cost of a submission is mostly function calls and cold code.
 [[gnu::flatten]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
                                 CUstream stream) noexcept {
     const auto run = [&](const prepared_copy &prepared) noexcept {

@@ -1,5 +1,5 @@
-// The pipeline of one copy, whether it is run, run with a ticket or explained: validate the fields, choose the context,
-// look up both ends in it, check bounds and overlap, plan. It is in a header so that the compiler inlines it into its
+// The pipeline of one copy that is run, run with a ticket or explained: validate the fields, choose the context, look
+// up both ends in it, check bounds and overlap, plan. It is in a header so that the compiler inlines it into its
 // callers.
 #pragma once
 
@@ -19,8 +19,8 @@ struct prepared_copy {
     copy_site site(CUstream stream) const noexcept { return {choice.wanted, stream}; }
 };
 
-// A named stream has its own context. For the default streams, the context is the thread's current one. A thread
-// without a current context takes the context of the destination's device, else of the source's.
+// A stream other than the default streams has its own context. For the default streams, this is the thread's current
+// context, or else the context of the destination's device, or else of the source's device.
 [[gnu::always_inline]] inline error choose_context_for(ferry_instance &instance, const ferry_copy_desc &copy,
                                                        CUstream stream, context_choice &choice) noexcept {
     const auto find_device = [&](int &device) noexcept -> error {
@@ -30,10 +30,10 @@ struct prepared_copy {
     return choose_context_by(instance.cu, instance.contexts, stream, find_device, choice);
 }
 
-// Looks up the memory at both ends. The kind of host memory decides how the driver's call must be ordered and waited
+// Looks up the memory at both ends. The kind of host memory determines how the driver's call must be ordered and waited
 // for, and whether the copy is staged. It may stay unknown only for the destination of an asynchronous copy from device
-// memory where nothing is staged and the call need not wait. For a plain line, nothing beyond the kind is asked. Where kernels may serve
-// (`query_everything`), the one query of an end returns everything that they need.
+// memory if nothing is staged and the call need not wait. For a contiguous copy, only the kind is queried. If kernels
+// may serve (`query_everything`), the single query of an end returns everything that they need.
 [[gnu::always_inline]] inline error look_up_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
                                                  const shape &shape, copy_form form, std::uint32_t flags,
                                                  CUstream stream, bool query_everything, resolved_ends &ends) noexcept {

@@ -19,7 +19,7 @@ std::int32_t device_of(const shape_end &end, memory_kind kind, int context_devic
     return kind == memory_kind::device ? end.device : -1;
 }
 
-// Every obstacle has its number in ferry.h, except those that only batches have.
+// Every obstacle has its number in ferry.h, except obstacles that only batches have.
 static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
               static_cast<int>(obstacle::read_only) == FERRY_OBSTACLE_READ_ONLY &&
               static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED &&
@@ -29,9 +29,9 @@ static_assert(static_cast<int>(blocking::no) == FERRY_BLOCKS_NO &&
               static_cast<int>(blocking::until_staged) == FERRY_BLOCKS_UNTIL_STAGED &&
               static_cast<int>(blocking::until_done) == FERRY_BLOCKS_UNTIL_DONE);
 
-// What the driver reports of the ends, whatever the caller stated.
+// What the driver reports about the ends, regardless of the caller's statements.
 struct reported_ends {
-    ferry::shape shape; // whose kinds of host memory are those that the driver reports
+    ferry::shape shape; // its kinds of host memory are as reported by the driver
     memory_kind source, destination;
 };
 
@@ -79,7 +79,7 @@ blocking blocking_of(const copy_step &step, memory_kind source, memory_kind dest
     return step.shape.destination.kind == memory_kind::pageable ? blocking::until_done : blocking::until_staged;
 }
 
-// Adds one step to the explanation. Of several steps, it names the route with the highest number.
+// Adds one step to the explanation. For several steps, the explanation has the route with the highest number.
 void print_step(const ferry_instance &instance, const copy_step &step, memory_kind source, memory_kind destination,
                 ferry_explanation &found) noexcept {
     const copy_plan &plan = step.plan;

@@ -1,5 +1,5 @@
-// Runs one fill. The steps are those of a copy, but the memory is looked up before the context is chosen: a fill on a
-// default stream takes a context on the memory's device.
+// Runs one fill. The steps are the same as for a copy, but the memory is looked up before the context is chosen: a fill
+// on a default stream uses a context on the memory's device.
 #include "submit/fill.h"
 
 #include <cstdio>
@@ -73,7 +73,7 @@ struct fill_request {
     std::uint32_t flags;
     copy_form form;
     CUstream stream;
-    ferry_explanation *explanation; // not null: what the fill would do goes there, and nothing is enqueued
+    ferry_explanation *explanation; // if not null, receives what the fill would do, and nothing is enqueued
 };
 
 [[gnu::cold]] error explain(const fill_request &request, prepared_fill &prepared, CUcontext context) noexcept {
@@ -123,8 +123,8 @@ error run(const fill_request &request, prepared_fill &prepared, CUcontext contex
     return wait_for_legacy_stream(instance.cu);
 }
 
-// A fill was refused in the current context: retries it in the context that owns the memory. Only the context that
-// opened the memory of another process can fill it, and kernels do not find the memory of another context. The retry
+// Retries a fill that was rejected in the current context, in the context that owns the memory. Only the context that
+// opened the memory of another process can fill it, and kernels cannot access the memory of another context. The retry
 // waits first, because the work before the fill is in the current context.
 [[gnu::cold, gnu::noinline]] error run_in_owner(const fill_request &request, prepared_fill &prepared, CUcontext context,
                                                 error refused) noexcept {
@@ -146,7 +146,7 @@ error run(const fill_request &request, prepared_fill &prepared, CUcontext contex
     context_scope scope(instance.cu);
     if (error failed = scope.enter(facts.owner)) return failed;
     prepared.plan = {};
-    prepared.end.query = address_query::nothing; // the answer was for the other context
+    prepared.end.query = address_query::nothing; // the result was for the other context
     return run(request, prepared, facts.owner);
 }
 
@@ -174,7 +174,7 @@ error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, copy
     context_scope scope(instance.cu);
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (choice.wanted != choice.current)
-        prepared.end.query = address_query::nothing; // the answer was for the other context
+        prepared.end.query = address_query::nothing; // the result was for the other context
     const fill_request request = {instance, desc.flags ? desc.flags : instance.copy_flags, form, stream, explanation};
     const error result = run(request, prepared, choice.wanted);
     return result ? run_in_owner(request, prepared, choice.wanted, result) : result;

@@ -35,7 +35,7 @@ error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends 
     const auto look_up = [&](const shape_end &end, resolved_place &place, access wanted, kernel_view &view,
                              obstacle &reach) noexcept -> error {
         if (end.kind == memory_kind::pageable) {
-            // A kernel that touched unreadable memory would end its context; the driver refuses it with an error.
+            // A kernel that accessed unreadable memory would kill its context; the driver rejects it with an error.
             const bool is_reached = kernels.reaches_pageable && is_readable(instance, end.span);
             view.why_not = is_reached ? obstacle::none : obstacle::pageable;
             view.address = end.span.first;

@@ -16,15 +16,15 @@ bool goes_by_driver(const copy_step &step) noexcept {
     return step.plan.route == route_kind::driver || (step.call.is_captured && !can_be_in_graph(step.plan));
 }
 
-// Whether the driver makes a copy that failed because its route lacked memory. It copies everything again, including
-// what was staged. A copy whose progress is reported must not have begun.
+// Whether the driver performs a copy that failed because its route ran out of memory. It copies everything again,
+// including bytes that were staged. A copy whose progress is reported must not have started.
 bool falls_back(const copy_step &step, const error &failed, const staged_progress *progress) noexcept {
     const bool may_begin_again = !progress || failed.status == FERRY_ERROR_LIMIT;
     return lacks_memory(failed) && may_begin_again && find_route(step.plan.route)->may_fall_back &&
            step.call.preferences.forced != step.plan.route;
 }
 
-// Notes which route the copy has taken.
+// Records which route the copy has used.
 error note_route(const ferry_instance &instance, const error &failed, route_kind route,
                  const copy_site &site) noexcept {
     if (instance.trace && !failed) [[unlikely]]
@@ -34,7 +34,7 @@ error note_route(const ferry_instance &instance, const error &failed, route_kind
     return failed;
 }
 
-// Runs the parts one after the other, each by its own route. If one fails, the parts before it stay enqueued.
+// Runs the parts one after another, each with its own route. If a part fails, the parts before it stay enqueued.
 [[gnu::cold, gnu::noinline]] error run_in_parts(ferry_instance &instance, const copy_step &whole,
                                                 const copy_site &site) noexcept {
     call_facts call = whole.call;
@@ -46,12 +46,13 @@ error note_route(const ferry_instance &instance, const error &failed, route_kind
     bool has_begun = false;
     return for_each_part_step(instance, whole.shape, call, site, [&](const copy_step &part) noexcept {
         error failed = run_step(instance, part, site);
-        // A copy whose first part is enqueued must not fail because no slot is free: the driver copies the others.
+        // A copy whose first part is enqueued must not fail because no slot is free: the driver copies the remaining
+        // parts.
         if (has_begun && lacks_memory(failed) && part.plan.route != route_kind::driver)
             failed = run_step(instance, by_driver(part), site);
         has_begun = true;
         call.is_source_final |= part.plan.wait_before;
-        call.is_stream_idle = false; // the part before
+        call.is_stream_idle = false; // because of the previous part
         return failed;
     });
 }
@@ -62,14 +63,14 @@ error run_step(ferry_instance &instance, const copy_step &step, const copy_site 
                staged_progress *progress) noexcept {
     if (step.plan.route == route_kind::driver) {
         const error failed = run_driver(instance, step, site);
-        // The driver refuses a copy whose host memory is registered in pieces.
+        // The driver rejects a copy whose host memory is registered in pieces.
         if (failed.status == to_status(CUDA_ERROR_INVALID_VALUE) &&
             crosses_border(step.shape, instance.pinned.ranges()))
             return run_in_parts(instance, step, site);
         return note_route(instance, failed, route_kind::driver, site);
     }
     if (goes_by_driver(step)) return run_step(instance, by_driver(step), site);
-    // With a progress it has been decided, whatever has been registered since.
+    // If progress is reported, this was already decided, regardless of later registrations.
     if (step.plan.route == route_kind::staged && !progress && is_in_parts(instance, step.shape))
         return run_in_parts(instance, step, site);
     const error failed = find_route(step.plan.route)->run(instance, step, site, progress);

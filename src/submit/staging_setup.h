@@ -1,4 +1,5 @@
-// Sets up what copies of pageable memory need beside their kernel: threads and pinned memory, as the options say.
+// Sets up the resources of copies of pageable memory, apart from their kernel: threads and pinned memory, according to
+// the options.
 #pragma once
 
 #include "submit/instance.h"
@@ -13,11 +14,11 @@ inline bool may_stage(const ferry_instance &instance, std::uint32_t flags) noexc
     return instance.stages && !(flags & FERRY_COPY_BY_DRIVER);
 }
 
-// As make_ready_to_stage, and also loads the kernels: into the current context if it is on the device, else into the
-// context that ferry uses for the device.
+// Same as make_ready_to_stage, but also loads the kernels: into the current context if it is on the device, or else
+// into the context that ferry uses for the device.
 error prepare_staging(ferry_instance &instance, int device) noexcept;
 
-// Releases the staging buffers that no copy needs.
+// Releases staging buffers that no copy needs.
 error trim_staging(ferry_instance &instance) noexcept;
 error get_staging_info(ferry_instance &instance, ferry_staging_info &info) noexcept;
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int32_t not_ready = to_status(CUDA_ERROR_NOT_READY);
 
-// Creates the event. This comes before the copy is enqueued, because an enqueued copy cannot be taken back.
+// Creates the event before the copy is enqueued, because an enqueued copy cannot be cancelled.
 error make_event(ferry_ticket &ticket) noexcept {
     const driver_table &cu = ticket.instance.cu;
     if (!cu.cuEventCreate || !cu.cuEventRecord || !cu.cuEventQuery || !cu.cuEventSynchronize || !cu.cuEventDestroy)
@@ -30,19 +30,20 @@ error make_event(ferry_ticket &ticket) noexcept {
     return to_error(cu.cuEventCreate(&ticket.passed, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
 }
 
-// Queries whether the stream has passed the copy. Returns success, not_ready, or the error.
+// Queries whether the copy has completed on the stream. Returns success, not_ready, or the error.
 std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
     const driver_table &cu = ticket.instance.cu;
     const relaxed_capture_mode relaxed(cu);
     if (!relaxed.entered()) return relaxed.why().status;
-    // An event must not be named once its context is destroyed: another may have got its handle.
+    // An event must not be passed to the driver after its context was destroyed, because another event may have its
+    // handle.
     const std::int32_t status =
         to_status(may_live(cu, ticket.owner) ? cu.cuEventQuery(ticket.passed) : CUDA_ERROR_CONTEXT_IS_DESTROYED);
     if (status != not_ready) note_error(ticket.instance, {.status = status});
     return status;
 }
 
-// Names the contexts now, because the program may adopt others later.
+// Records the contexts now, because the program may adopt other contexts later.
 void note_others(ferry_ticket &ticket, std::uint64_t devices) noexcept {
     std::uint32_t count = 0;
     for (; devices != 0 && count < std::size(ticket.others); devices &= devices - 1) {
@@ -54,7 +55,7 @@ void note_others(ferry_ticket &ticket, std::uint64_t devices) noexcept {
     ticket.other_count.store(count, std::memory_order_relaxed);
 }
 
-// Once the stream has passed the work.
+// Must be called after the work has completed on the stream.
 std::int32_t ask_others(ferry_ticket &ticket) noexcept {
     if (const std::uint32_t count = ticket.other_count.load(std::memory_order_acquire)) {
         std::int32_t status = status_of_contexts(ticket.instance, ticket.others, count);
@@ -65,8 +66,8 @@ std::int32_t ask_others(ferry_ticket &ticket) noexcept {
     return ticket.status_of_others.load(std::memory_order_relaxed);
 }
 
-// Whether the driver need not be asked: the copy is staged, and it is done or bytes have arrived since the last query.
-// In all other cases the driver is asked, because it reports a dead context.
+// Whether no driver query is necessary: the copy is staged, and it is done or bytes have arrived since the last query.
+// In all other cases the driver is queried, because it reports a dead context.
 bool is_going_on(ferry_ticket &ticket, std::uint64_t bytes_done) noexcept {
     return ticket.is_staged &&
            (ticket.progress.is_done() || bytes_done != ticket.bytes_done_at_query.exchange(bytes_done));
@@ -128,7 +129,7 @@ void ticket_pool::release(ferry_ticket &ticket) noexcept {
 
 namespace {
 
-// Takes a ticket for what enqueue(ticket) enqueues, or gives the ticket back if that fails.
+// Takes a ticket for the work that enqueue(ticket) enqueues. Returns the ticket to the pool if that fails.
 error with_ticket(ferry_instance &instance, ferry_ticket *&ticket,
                   function_ref<error(ferry_ticket &)> enqueue) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child}; // where the mutex may be locked
@@ -190,7 +191,7 @@ error wait_for_ticket(ferry_ticket &ticket) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     if (!ticket.passed) return {};
     if (ticket.is_staged) return instance.staging.help(ticket.progress);
-    const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture on another thread
+    const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture of another thread
     if (!relaxed.entered()) return relaxed.why();
     const error failed = to_error(may_live(instance.cu, ticket.owner) ? instance.cu.cuEventSynchronize(ticket.passed)
                                                                       : CUDA_ERROR_CONTEXT_IS_DESTROYED);
