@@ -3,6 +3,7 @@
 #include "batch/request.h"
 #include "driver/result.h"
 #include "plan/staged_chunks.h"
+#include "routes/staged.h"
 #include "softdriver/softdriver.h"
 #include "submit/instance.h"
 #include "submit/staging_setup.h"
@@ -248,7 +249,7 @@ error check_staging(const ferry_options &options) noexcept {
             return refuse_value(FERRY_FIELD_NUMA_NODE, 0, options.staging_numa_node);
         if (options.staging_cpus) return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_CPUS);
     }
-    constexpr std::uint64_t min_bytes = smallest_slot, max_bytes = std::uint64_t{1} << 30;
+    constexpr std::uint64_t min_bytes = min_slot, max_bytes = std::uint64_t{1} << 30;
     if (options.staging_bytes && options.staging_bytes < min_bytes)
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_BYTES, min_bytes, options.staging_bytes);
     if (options.staging_bytes > max_bytes)

@@ -1,10 +1,11 @@
 // The C functions for pairs of devices: peer access, calibration, helpers.
 #include "base/sized.h"
 #include "calibrate/pair_rates.h"
+#include "routes/staged.h"
 #include "submit/instance.h"
 #include "submit/staging_setup.h"
 
-using namespace ferry;
+    using namespace ferry;
 
 namespace {
 
