@@ -136,18 +136,18 @@ TEST(kernel_layout, units_are_counted_in_32_bits_however_large_the_copy) {
     const std::uint64_t all = std::uint64_t{1} << 46;
     piece_packer packer(table.data(), 1 << 16, cut_pieces(1, all));
     EXPECT_TRUE(packer.add(base + 1, base + 1, all));
-    EXPECT_EQ(packer.count(), all / piece_packer::largest_record);
+    EXPECT_EQ(packer.count(), all / piece_packer::max_record);
     EXPECT_LT(packer.work_for(1).units, UINT32_MAX);
 }
 
 TEST(kernel_layout, a_piece_larger_than_a_record_takes_several_or_none) {
     gpu::piece table[3];
-    const std::uint64_t size = 2 * piece_packer::largest_record + 5;
+    const std::uint64_t size = 2 * piece_packer::max_record + 5;
     piece_packer packer(table, 3, cut_pieces(1, size));
     ASSERT_TRUE(packer.add(base, base + 16, size));
     ASSERT_EQ(packer.count(), 3u);
-    EXPECT_EQ(table[2].destination, base + 2 * piece_packer::largest_record);
-    EXPECT_EQ(table[2].source, base + 16 + 2 * piece_packer::largest_record);
+    EXPECT_EQ(table[2].destination, base + 2 * piece_packer::max_record);
+    EXPECT_EQ(table[2].source, base + 16 + 2 * piece_packer::max_record);
     EXPECT_EQ(table[2].size, 5u);
     piece_packer short_of_room(table, 2, cut_pieces(1, size));
     EXPECT_FALSE(short_of_room.add(base, base + 16, size));
@@ -328,7 +328,7 @@ TEST(kernel_layout, chunks_hold_every_byte_once_with_the_alignment_of_the_device
             end->row_pitch = box.width + up_to(40);
             end->slice_pitch = end->row_pitch * box.height + up_to(100);
         }
-        const std::uint64_t slot_size = smallest_slot << up_to(8);
+        const std::uint64_t slot_size = min_slot << up_to(8);
         const staging cut(box, slot_size);
         std::uint64_t row = 0, x = 0;
         for (std::uint64_t i = 0; i < cut.chunk_count(); ++i) {

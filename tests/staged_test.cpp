@@ -126,7 +126,7 @@ struct staged : driver_test {
         options.slots = 8;
         // compute-sanitizer does not know memory that was added after a kernel had begun.
         options.first_slots = std::getenv("FERRY_TEST_ALL_SLOTS_AT_FIRST") ? options.slots : 2;
-        options.largest_launch = 1 << 20;
+        options.max_launch = 1 << 20;
         options.threads = 3;
         return options;
     }
@@ -799,7 +799,7 @@ double share_of_big(staged &test, const big_and_small &given, bool to_device) {
     staged_options options = staged::small();
     options.slots = given.slots;
     options.first_slots = std::min(options.first_slots, given.slots);
-    options.largest_launch = 1 << 30;
+    options.max_launch = 1 << 30;
     test.open(options);
     const test_stream big_stream, small_stream;
     const std::uint64_t size = on_software_driver() ? 20'000'000 : 200'000'000;
@@ -836,7 +836,7 @@ TEST_F(staged, a_small_copy_is_not_stuck_behind_a_big_one) {
 
 TEST_F(staged, copies_and_kernels_on_many_streams_run_beside_allocations_and_frees) {
     staged_options options = small();
-    options.largest_launch = 64 << 10; // a free may wait for one launch, and the next launch for the free
+    options.max_launch = 64 << 10; // a free may wait for one launch, and the next launch for the free
     open(options);
     constexpr int streams = 64;
     ASSERT_OK(engine->prepare(0).status);
@@ -1340,7 +1340,7 @@ TEST_F(staged, any_failing_driver_call_is_reported_and_the_next_copy_works) {
                 ferry::pinned_memory its_pinned(cu, memory);
                 its_pinned.set_up(facts, count, 0);
                 staged_options options = small();
-                options.largest_launch = 256 << 10;
+                options.max_launch = 256 << 10;
                 // The engine's own thread works in both cases. With submit, host functions announce the runs.
                 if ((nth + is_for_ever) % 2)
                     options.submit = [](void *, void (*)(void *), void *) { return std::int32_t{0}; };

@@ -10,7 +10,7 @@ namespace ferry {
 namespace {
 
 // For less, the links between the devices would be no faster than the host's links.
-constexpr std::uint64_t smallest_broadcast = std::uint64_t{4} << 20;
+constexpr std::uint64_t min_broadcast = std::uint64_t{4} << 20;
 
 // Looks up memory, and whether all of it is of one kind and in one allocation or registration, as its chunks must be.
 error look_up_one(const ferry_instance &instance, std::uint64_t address, std::uint64_t size, address_facts &facts,
@@ -27,14 +27,14 @@ error look_up_one(const ferry_instance &instance, std::uint64_t address, std::ui
 bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &input) noexcept {
     const auto add = [&](std::uint64_t index, std::uint64_t destination, std::uint64_t source,
                          std::uint64_t size) noexcept {
-        return size < smallest_broadcast || members_.append({source, size, destination, index, -1});
+        return size < min_broadcast || members_.append({source, size, destination, index, -1});
     };
     for (std::uint64_t i = 0; i < input.count; ++i) {
         bool has_room = true;
         if (!input.copies) {
             has_room = add(i, input.destinations[i], input.sources[i], input.sizes[i]);
         } else if (const ferry_copy_desc &copy = input.copies[i];
-                   copy.width >= smallest_broadcast && is_contiguous_copy(copy, instance.limits)) {
+                   copy.width >= min_broadcast && is_contiguous_copy(copy, instance.limits)) {
             has_room = add(i, copy.destination.address, copy.source.address, copy.width);
         }
         if (!has_room) return false;

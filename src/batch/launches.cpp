@@ -62,7 +62,7 @@ template <class Launch> error launch_from(const batch_submission &of, void *tabl
 } // namespace
 
 std::uint64_t records_of(const group_facts &group) noexcept {
-    return group.count + group.bytes / piece_packer::largest_record;
+    return group.count + group.bytes / piece_packer::max_record;
 }
 
 bool pack_group(const batch_request &request, int group, piece_packer &packed) noexcept {

@@ -41,8 +41,8 @@ kernel_array_box array_box(const calibration_workspace &work, std::uint64_t i, s
 }
 
 unsigned blocks_for_array(const direction_profile &within, std::uint64_t bytes) noexcept {
-    constexpr unsigned widest_access = 1 << (access_classes - 1);
-    return blocks_for(within, copy_direction::within_device, static_cast<double>(bytes), widest_access, 0, true);
+    constexpr unsigned max_access = 1 << (access_classes - 1);
+    return blocks_for(within, copy_direction::within_device, static_cast<double>(bytes), max_access, 0, true);
 }
 
 // Copies all boxes in one launch.

@@ -21,7 +21,7 @@ error read_pattern(const ferry_fill_desc &fill, fill_shape &shape) noexcept {
     std::memcpy(shape.pattern, fill.pattern, sizeof shape.pattern);
     // A wide pattern that repeats a narrower pattern, such as all zeros, is treated as the narrower pattern, which the
     // driver can fill.
-    constexpr std::uint32_t narrow = widest_unit_of_driver;
+    constexpr std::uint32_t narrow = max_unit_of_driver;
     const bool is_narrow = size <= narrow || std::memcmp(shape.pattern, shape.pattern + narrow, size - narrow) == 0;
     shape.unit = is_narrow ? std::min(size, narrow) : size;
     return {};

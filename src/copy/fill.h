@@ -14,9 +14,9 @@ struct fill_shape {
 };
 
 // The driver's memset calls support patterns up to this size in bytes, and one pitch for all rows.
-constexpr std::uint32_t widest_unit_of_driver = 4;
+constexpr std::uint32_t max_unit_of_driver = 4;
 inline bool driver_has_call_for(const fill_shape &shape) noexcept {
-    return shape.unit <= widest_unit_of_driver && shape.depth == 1;
+    return shape.unit <= max_unit_of_driver && shape.depth == 1;
 }
 
 // Validates the descriptor alone and computes the layout of the fill. A width of 0 fills nothing and is valid at any

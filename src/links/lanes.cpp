@@ -187,9 +187,9 @@ error lane_set::provide_slots(lane &taken, int device) noexcept {
     if (error failed = contexts_.get_primary(device, primary)) return failed;
     context_scope scope(cu_);
     if (error failed = scope.enter(primary)) return failed;
-    constexpr std::uint64_t size = lane::slots * lane::largest_slot, least = lane::slots * smallest_slot;
+    constexpr std::uint64_t size = lane::slots * lane::max_slot, least = lane::slots * min_slot;
     if (error failed = taken.memory.allocate(cu_, pinned_, size, least, devices_[device].info.numa_node)) return failed;
-    taken.slot_size = taken.memory.block.size / lane::slots / smallest_slot * smallest_slot;
+    taken.slot_size = taken.memory.block.size / lane::slots / min_slot * min_slot;
     return {};
 }
 

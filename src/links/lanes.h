@@ -15,7 +15,7 @@ struct lane {
     // One slot is filled while another is emptied, and the third compensates for delays. Two H100 relay 1 GiB at 53.2
     // GB/s through 3, 4 or 6 slots of 8 MiB, and at 52.0 through 3 to 8 slots of 4 MiB.
     static constexpr unsigned slots = 3;
-    static constexpr std::uint64_t largest_slot = std::uint64_t{8} << 20;
+    static constexpr std::uint64_t max_slot = std::uint64_t{8} << 20;
 
     CUstream stream = nullptr;
     // Events of the lane's context. An event may be recorded again as soon as all waits for it are enqueued.

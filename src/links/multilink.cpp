@@ -30,9 +30,9 @@ bool is_cut_well(const shape &shape) noexcept {
 
 // Small enough that all blocks end at nearly the same time, and large enough that the cost of claims is negligible.
 std::uint64_t size_of_chunk(const shape &shape, std::uint64_t all_blocks) noexcept {
-    constexpr std::uint64_t smallest = std::uint64_t{32} << 10, largest = std::uint64_t{256} << 10, rounds = 16;
+    constexpr std::uint64_t min_size = std::uint64_t{32} << 10, max_size = std::uint64_t{256} << 10, rounds = 16;
     const std::uint64_t share = shape.bytes() / (all_blocks * rounds) / 4096 * 4096;
-    return std::clamp(share, smallest, largest);
+    return std::clamp(share, min_size, max_size);
 }
 
 // The device's copy engine copies the first part of a contiguous copy, slightly less than the share of its link,

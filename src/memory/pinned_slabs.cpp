@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t slab_unit = 4096; // granularity of slabs on every system
 // A class grows by as much as it has, within these limits. Allocating less than 64 KiB costs as much as 64 KiB, and 2
 // MiB is a huge page.
-constexpr std::uint64_t min_slab = 64 << 10, largest_shared_slab = 2 << 20;
+constexpr std::uint64_t min_slab = 64 << 10, max_shared_slab = 2 << 20;
 
 constexpr std::uint64_t to_units(std::uint64_t size) noexcept { return round_up(size, slab_unit); }
 
@@ -81,7 +81,7 @@ void pinned_slabs::insert(pinned_slab &made) noexcept {
 error pinned_slabs::grow(int block_class, pool_lock &held, pinned_block *&taken) noexcept {
     const class_slabs &of = classes_[block_class];
     const std::uint64_t block_size = block_class_size(block_class);
-    const std::uint64_t wanted = std::max(std::clamp(of.held, min_slab, largest_shared_slab), block_size);
+    const std::uint64_t wanted = std::max(std::clamp(of.held, min_slab, max_shared_slab), block_size);
     const std::uint64_t count = std::min(wanted, room()) / block_size, size = to_units(count * block_size);
     if (!slabs_.reserve(slabs_.size() + unlisted_slabs_ + 1)) return no_memory;
     auto *const made = static_cast<pinned_slab *>(memory_.allocate(record_size(count), alignof(pinned_slab)));

@@ -98,8 +98,8 @@ error refusal_of(const fill_shape &shape, const fill_facts &facts, const fill_pl
         return refuse(FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
     if (plan.refused == obstacle::no_peer_access && is_elsewhere(end, facts.context_device))
         return refuse_device(end, facts.context_device);
-    if (shape.unit > widest_unit_of_driver)
-        return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, widest_unit_of_driver,
+    if (shape.unit > max_unit_of_driver)
+        return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, max_unit_of_driver,
                       shape.unit);
     return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, 1, shape.depth);
 }

@@ -141,8 +141,8 @@ fill_launch lay_out_fill_kernel(const kernel_fill &fill, std::uint32_t blocks) n
 
 team_cut cut_boxes(std::uint64_t count, std::uint64_t bytes) noexcept {
     // Units count windows. A thread has fewer windows in flight than accesses to a piece.
-    constexpr std::uint32_t word_shift = 4, in_flight_shift = 1, largest_unit_shift = 10;
-    return cut_for(count, bytes >> word_shift, in_flight_shift, largest_unit_shift);
+    constexpr std::uint32_t word_shift = 4, in_flight_shift = 1, max_unit_shift = 10;
+    return cut_for(count, bytes >> word_shift, in_flight_shift, max_unit_shift);
 }
 
 pack_result box_packer::add(const kernel_box &box) noexcept {

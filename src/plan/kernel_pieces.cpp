@@ -6,14 +6,14 @@
 namespace ferry {
 
 team_cut cut_pieces(std::uint64_t count, std::uint64_t bytes) noexcept {
-    constexpr std::uint32_t word_shift = 4, largest_unit_shift = 14;
-    return cut_for(count, bytes, word_shift + std::countr_zero(gpu::in_flight), largest_unit_shift);
+    constexpr std::uint32_t word_shift = 4, max_unit_shift = 14;
+    return cut_for(count, bytes, word_shift + std::countr_zero(gpu::in_flight), max_unit_shift);
 }
 
 bool piece_packer::add_in_parts(std::uint64_t destination, std::uint64_t source, std::uint64_t size) noexcept {
     const piece_packer before = *this;
     while (size != 0) {
-        const std::uint64_t part = std::min(size, largest_record);
+        const std::uint64_t part = std::min(size, max_record);
         if (!add(destination, source, part)) {
             *this = before;
             return false;

@@ -20,7 +20,7 @@ public:
     // Adds a piece with device addresses. Skips a size of 0. Returns false, and adds nothing, if there is no space for
     // the whole piece.
     [[nodiscard]] bool add(std::uint64_t destination, std::uint64_t source, std::uint64_t size) noexcept {
-        if (size > largest_record) return add_in_parts(destination, source, size);
+        if (size > max_record) return add_in_parts(destination, source, size);
         if (size == 0) return true;
         if (count() == room_) return false;
         gpu::piece &piece = table_[count()];
@@ -31,7 +31,7 @@ public:
         return true;
     }
 
-    static constexpr std::uint64_t largest_record = std::uint64_t{1} << 31;
+    static constexpr std::uint64_t max_record = std::uint64_t{1} << 31;
 
 private:
     bool add_in_parts(std::uint64_t destination, std::uint64_t source, std::uint64_t size) noexcept;

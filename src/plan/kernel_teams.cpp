@@ -8,22 +8,22 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint32_t smallest_team = 2, largest_team = 5; // log2 of the number of threads: a warp has 32
+constexpr std::uint32_t min_team = 2, max_team = 5; // log2 of the number of threads: a warp has 32
 // Enough units to occupy every team of a large GPU several times over (132 SMs of 32 warps).
 constexpr std::uint64_t enough_units = std::uint64_t{1} << 16;
 
 } // namespace
 
 team_cut cut_for(std::uint64_t count, std::uint64_t size_of_all, std::uint32_t per_thread_shift,
-                 std::uint32_t largest_unit_shift) noexcept {
+                 std::uint32_t max_unit_shift) noexcept {
     const std::uint64_t average = count ? size_of_all / count : 0;
     // The smallest team that performs an average job at once.
-    std::uint32_t team = smallest_team;
-    while (team < largest_team && std::uint64_t{1} << (team + per_thread_shift) < average)
+    std::uint32_t team = min_team;
+    while (team < max_team && std::uint64_t{1} << (team + per_thread_shift) < average)
         ++team;
     // Units are larger if there are many units, so that large jobs do not have too many of them.
     std::uint32_t unit = team + per_thread_shift;
-    while (unit < largest_unit_shift && (average >> unit) > 1 && (size_of_all >> unit) > enough_units)
+    while (unit < max_unit_shift && (average >> unit) > 1 && (size_of_all >> unit) > enough_units)
         ++unit;
     while ((size_of_all >> unit) > UINT32_MAX / 4) // units are counted in 32 bits for any total size
         ++unit;

@@ -15,7 +15,7 @@ struct team_cut {
 // Chooses the cut for `count` jobs of `size_of_all` in total. Sizes are in bytes or windows, like units. A thread has
 // 2^per_thread_shift of them in flight at once.
 team_cut cut_for(std::uint64_t count, std::uint64_t size_of_all, std::uint32_t per_thread_shift,
-                 std::uint32_t largest_unit_shift) noexcept;
+                 std::uint32_t max_unit_shift) noexcept;
 
 // Numbers the units of all jobs of one launch consecutively.
 class job_counter {

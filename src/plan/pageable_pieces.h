@@ -30,8 +30,8 @@ bool are_pieces_staged(const pageable_facts &facts) noexcept;
 // Rows of a box can be treated as pieces too. Returns whether they can be staged together with other pieces: a record
 // for each row costs less than a separate copy would, and little memory.
 constexpr bool are_rows_pieces(std::uint64_t rows) noexcept {
-    constexpr std::uint64_t most = 16384;
-    return rows <= most;
+    constexpr std::uint64_t max_rows = 16384;
+    return rows <= max_rows;
 }
 
 } // namespace ferry

@@ -9,7 +9,7 @@ namespace ferry {
 
 namespace {
 
-constexpr unsigned widest_access = 16;
+constexpr unsigned max_access = 16;
 constexpr std::uint64_t sector = 32; // bytes: the minimum that memory and links transfer
 
 bool has_gaps(const shape_end &end, const shape &shape) noexcept {
@@ -69,7 +69,7 @@ row_profile rows_of(const shape &shape) noexcept {
     if (rows.has_array) {
         // From arrays, all accesses of a kernel are as wide as the first and the last access.
         const std::uint64_t apart = from.x | shape.width | to.span.first | strides_of(to, shape);
-        rows.access = to.array ? widest_access : static_cast<unsigned>(lowest_bit(apart | widest_access));
+        rows.access = to.array ? max_access : static_cast<unsigned>(lowest_bit(apart | max_access));
         return rows;
     }
     const std::uint64_t from_strides = strides_of(from, shape), to_strides = strides_of(to, shape);
@@ -114,7 +114,7 @@ unsigned blocks_for(const direction_profile &facts, copy_direction direction, do
     // or two with narrow accesses.
     const unsigned enough = of_array && !over_host_link
                                 ? UINT16_MAX
-                                : facts.kernel_blocks * std::min(widest_access / access, over_host_link ? 8u : 2u);
+                                : facts.kernel_blocks * std::min(max_access / access, over_host_link ? 8u : 2u);
     const double wanted = std::clamp(bytes / share + 1, 1.0, static_cast<double>(std::min(enough, 0xffffu)));
     const auto blocks = static_cast<unsigned>(wanted);
     return max_blocks ? std::min(blocks, max_blocks) : blocks;
@@ -124,7 +124,7 @@ double kernel_row_ns(const direction_profile &facts, copy_direction direction, c
                      unsigned blocks) noexcept {
     const int access_class = std::countr_zero(rows.access);
     const auto width = static_cast<double>(rows.width);
-    const double of_blocks = static_cast<double>(blocks * rows.access) / widest_access * facts.kernel_block_rate;
+    const double of_blocks = static_cast<double>(blocks * rows.access) / max_access * facts.kernel_block_rate;
     const double of_words = std::min<double>(of_blocks, facts.kernel_access_rates[access_class]);
     const double words_ns = width * rows.words * 1000 / of_words;
     if (rows.is_line) return std::max(words_ns, width * 1000 / facts.kernel_line_rate);
@@ -137,7 +137,7 @@ double kernel_row_ns(const direction_profile &facts, copy_direction direction, c
                                     ? rows.destination_pitch
                                     : std::max(rows.source_pitch, rows.destination_pitch);
     double ns = 0;
-    if (pitch && rows.access < widest_access && rows.width > sector) {
+    if (pitch && rows.access < max_access && rows.width > sector) {
         // The accesses of a warp end within rows. Each part of a row that a warp accesses costs one additional sector.
         const double pieces = 1 + width / (32.0 * rows.access);
         ns = pieces * row_ns(rates, static_cast<std::uint64_t>(width / pieces) + sector, facts.kernel_line_rate);
@@ -147,11 +147,11 @@ double kernel_row_ns(const direction_profile &facts, copy_direction direction, c
     // Each partial word is a separate request on the link, and takes as long as 16 bytes with gaps around them. The
     // rates of narrower rows were measured including their parts. Reads of host memory are in flight together: for rows
     // of 17 B at a pitch of 25, the parts take 0.9 ns per row (H200).
-    const double request_ns = row_ns(scattered, widest_access, facts.kernel_line_rate);
-    const bool adds_requests = direction == copy_direction::device_to_host && rows.width > widest_access;
+    const double request_ns = row_ns(scattered, max_access, facts.kernel_line_rate);
+    const bool adds_requests = direction == copy_direction::device_to_host && rows.width > max_access;
     if (rows.has_parts && adds_requests) ns += 3 * request_ns;
     if (rows.has_parts && direction == copy_direction::host_to_device)
-        ns += row_ns(facts.kernel_rates[static_cast<int>(gaps::source)], widest_access, facts.kernel_line_rate) / 2;
+        ns += row_ns(facts.kernel_rates[static_cast<int>(gaps::source)], max_access, facts.kernel_line_rate) / 2;
     // Rows that start or end within a sector of host memory cost an additional request.
     if (adds_requests && rows.destination_pitch && rows.host_alignment < sector) ns += request_ns;
     // Rows were measured at a pitch of twice their width. At a larger pitch, each row costs a separate sector, and
@@ -166,7 +166,7 @@ double kernel_row_ns(const direction_profile &facts, copy_direction direction, c
     // Narrow accesses that scatter wide rows are no faster than narrow rows. Partial words additionally cost the
     // sectors that they share.
     if (direction == copy_direction::within_device && rows.destination_pitch &&
-        (rows.access < widest_access || rows.has_parts)) {
+        (rows.access < max_access || rows.has_parts)) {
         const double touched = rows.has_parts && rows.width > sector ? width + 2 * sector - rows.access : width;
         ns = std::max(ns, touched * 1000 / scattered[access_class]);
     }

@@ -30,7 +30,7 @@ struct staged_box {
 
 // Additional space in a slot beyond the bytes of a chunk, for alignment.
 constexpr std::uint64_t slot_margin = 256;
-constexpr std::uint64_t smallest_slot = 4096;
+constexpr std::uint64_t min_slot = 4096;
 
 struct staged_chunk {
     std::uint64_t first, count; // same as in gpu::ring_message
@@ -46,7 +46,7 @@ constexpr std::uint64_t min_chunk = std::uint64_t{64} << 10; // bytes
 constexpr std::uint64_t overlapping_chunks = 128;
 constexpr std::uint64_t room_for_a_chunk(std::uint64_t bytes, std::uint64_t slot_size,
                                          std::uint64_t chunks = overlapping_chunks) noexcept {
-    return std::min(round_up(std::max(bytes / chunks, min_chunk), smallest_slot), slot_size);
+    return std::min(round_up(std::max(bytes / chunks, min_chunk), min_slot), slot_size);
 }
 // Boxes to the device have fewer chunks: a block waits for each chunk's fence and message, which queue after the reads
 // of all blocks (8 blocks on an H100: 38 GB/s in chunks of 64 KiB, 48 of 128 KiB, 51 of 512 KiB). Lists were not
@@ -57,7 +57,7 @@ constexpr std::uint64_t min_copied_chunk = std::uint64_t{128} << 10; // bytes
 constexpr std::uint64_t overlapping_copies = 16;
 // The number of chunks of the longest copy-engine launch. Longer copies would fill the stream's queue with their
 // operations.
-constexpr std::uint64_t most_copies = 512;
+constexpr std::uint64_t max_staging_copies = 512;
 
 // Returns the number of blocks of the staging kernel that leaves most of the time to the threads. 8 blocks saturate a
 // host link. A thread that fills the slots of several blocks loses time switching between them. Threads that empty
@@ -81,7 +81,7 @@ static_assert(blocks_on_each_link(40, 1) == 16 && blocks_on_each_link(16, 3) == 
 
 class staging {
 public:
-    // `slot_size` excludes the margin. It must be at least smallest_slot and a multiple of 256.
+    // `slot_size` excludes the margin. It must be at least min_slot and a multiple of 256.
     staging(const staged_box &box, std::uint64_t slot_size) noexcept;
     // The list must outlive this object.
     staging(const staged_list &list, bool to_device) noexcept;

@@ -22,7 +22,7 @@ const shape_end &device_end(const shape &shape) noexcept {
 
 // Whether staging can do without a kernel.
 bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
-    const std::uint64_t max_bytes = most_copies * facts.staging.slot_size;
+    const std::uint64_t max_bytes = max_staging_copies * facts.staging.slot_size;
     if (!facts.staging.has_stream_waits || !is_pageable(shape) || facts.call.is_captured || shape.bytes() > max_bytes)
         return false;
     staged_box box = {};
@@ -31,7 +31,8 @@ bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
     box.depth = shape.depth;
     box.to_device = is_host(shape.source.kind);
     box.by_copies = true;
-    return ferry::staging(box, facts.staging.slot_size).chunk_count() <= most_copies; // rows may not fill their slots
+    return ferry::staging(box, facts.staging.slot_size).chunk_count() <=
+           max_staging_copies; // rows may not fill their slots
 }
 
 // Whether staging has to do without a kernel.
@@ -162,7 +163,7 @@ void plan_staged(const copy_question &copy, copy_plan &plan) noexcept {
         (needs || (facts.profile && facts.staging.start_delay_ns != 0 && copy.predicted(staged_route).by_copies));
     plan.blocks = plan.by_copies && needs ? std::uint16_t{0} : staged_blocks(copy);
     if (!plan.by_copies && facts.links.multilink == obstacle::none)
-        plan.links = std::min<std::uint16_t>(facts.links.count, most_links);
+        plan.links = std::min<std::uint16_t>(facts.links.count, max_staged_links);
 }
 
 // Checks what only a staged copy needs. The driver refuses unreadable memory with an error. A staging thread that touched

@@ -18,7 +18,7 @@ void staging_engine::set_up(const staged_options &options) noexcept {
     options_ = options;
     options_.threads = std::min(options.threads, std::uint32_t{max_threads});
     threads_.set_up();
-    options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);
+    options_.slot_size = std::max(options.slot_size / min_slot * min_slot, min_slot);
     options_.slots = std::clamp(options.slots, 1U, staging_buffers::max_slots);
     // If the program's threads do the work, no thread of the engine adds other lots.
     options_.first_slots = options.submit ? options_.slots : std::clamp(options.first_slots, 1U, options_.slots);

@@ -22,7 +22,7 @@ struct staged_options {
     std::uint32_t slots = 32;                           // per device
     std::uint32_t first_slots = 4;                      // size of the first lot, allocated before the first copy
     // Bytes. Longer copies need several launches, and between two launches the bus is idle for about 0.2 ms.
-    std::uint64_t largest_launch = std::uint64_t{1} << 30;
+    std::uint64_t max_launch = std::uint64_t{1} << 30;
     std::uint32_t threads = 0;    // for all devices; 0: default_threads()
     std::uint32_t processors = 1; // number of processors available to the program, for default_threads()
     thread_traits traits = {.name = "ferry-staging", .is_prompt = true};
@@ -42,8 +42,8 @@ constexpr std::uint32_t threads_of_device = 8;
 // The default number of threads: threads_of_device for each device that has staged copies, but at most half the
 // processors, and at least two. One thread would copy no faster than the driver's call, which uses the caller's thread.
 constexpr std::uint32_t default_threads(std::uint32_t processors, std::uint32_t devices) noexcept {
-    constexpr std::uint32_t fewest = 2, most = max_threads;
-    return std::clamp(std::min(processors / 2, threads_of_device * devices), fewest, most);
+    constexpr std::uint32_t min_threads = 2;
+    return std::clamp(std::min(processors / 2, threads_of_device * devices), min_threads, max_threads);
 }
 
 // Many pieces between host memory and one device, in one direction. enqueue() copies this list before it returns.
@@ -64,7 +64,7 @@ struct staged_helper {
     int device;
 };
 
-constexpr std::uint32_t most_links = 1 + max_staged_helpers;
+constexpr std::uint32_t max_staged_links = 1 + max_staged_helpers;
 
 struct staged_copy {
     staged_box box;              // for pieces, only its direction is used

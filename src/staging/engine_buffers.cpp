@@ -10,7 +10,7 @@ namespace ferry {
 
 namespace {
 
-static_assert(staging_buffers::max_lots == 1 + most_links);
+static_assert(staging_buffers::max_lots == 1 + max_staged_links);
 
 constexpr std::uint64_t max_launches_of_a_page = 128, min_launches_of_a_page = 16;
 
@@ -43,7 +43,7 @@ error staging_engine::provide(int device, bool needs_threads) noexcept {
 
 error staging_engine::make_buffers(int device) noexcept {
     if (buffers_[device].load(std::memory_order_relaxed)) return {};
-    const std::uint32_t room = std::min(options_.slots * most_links, staging_buffers::max_slots);
+    const std::uint32_t room = std::min(options_.slots * max_staged_links, staging_buffers::max_slots);
     void *const place = memory_.allocate(sizeof(device_buffers), alignof(device_buffers));
     void *const slots = memory_.allocate(room * sizeof(staged_slot), alignof(staged_slot));
     if (!place || !slots) {
@@ -78,13 +78,13 @@ error staging_engine::add_lot(device_buffers &of, std::uint32_t lot) noexcept {
     if (wanted == 0 || buffers.memory[lot]) return {};
     if (lot == 0) buffers.slot_size = options_.slot_size;
     const std::uint64_t fewest = lot == 0 ? std::min(wanted, 2U) : 1U;
-    const std::uint64_t least = fewest * room_of_slot(lot == 0 ? smallest_slot : buffers.slot_size);
+    const std::uint64_t least = fewest * room_of_slot(lot == 0 ? min_slot : buffers.slot_size);
     staged_memory &memory = buffers.memory[lot];
     if (error failed = memory.allocate(cu_, pinned_, wanted * room_of_slot(buffers.slot_size), least,
                                        devices_[of.device].info.numa_node))
         return failed;
     if (memory.block.size < fewest * room_of_slot(buffers.slot_size))
-        buffers.slot_size = (memory.block.size / fewest - slot_margin) / smallest_slot * smallest_slot;
+        buffers.slot_size = (memory.block.size / fewest - slot_margin) / min_slot * min_slot;
     const std::uint64_t room = room_of_slot(buffers.slot_size);
     const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, memory.block.size / room));
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -171,7 +171,7 @@ error staging_engine::widen(int device, std::uint32_t links) noexcept {
     context_scope scope(cu_);
     if (error failed = enter_device(device, scope)) return failed;
     of.adding.join();
-    of.links = std::max(of.links.load(), std::min(links, most_links));
+    of.links = std::max(of.links.load(), std::min(links, max_staged_links));
     return options_.submit ? ok : add_other_lots(of);
 }
 

@@ -25,7 +25,7 @@ constexpr std::uint64_t cached_bytes = std::uint64_t{32} << 20, cached_bytes_of_
 
 // Maximum size in bytes of a launch on a device with a display watchdog, which kills kernels after 2 s (Windows) to
 // about 5 s (X11). A launch lasts as long as its page faults: 0.7 s for cold pages from a hard disk, at 100 MB/s.
-constexpr std::uint64_t largest_watched_launch = std::uint64_t{64} << 20;
+constexpr std::uint64_t max_watched_launch = std::uint64_t{64} << 20;
 
 // Requests huge pages for a destination. Returns whether the request was made for the destination of a box.
 bool ask_for_destination(const staged_copy &copy) noexcept {
@@ -60,14 +60,13 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
     bool is_watched = devices_[copy.device].has_watchdog;
     for (std::uint32_t i = 0; i < copy.helper_count; ++i)
         is_watched |= devices_[copy.helpers[i].device].has_watchdog;
-    const std::uint64_t largest =
-        is_watched ? std::min(options_.largest_launch, largest_watched_launch) : options_.largest_launch;
+    const std::uint64_t largest = is_watched ? std::min(options_.max_launch, max_watched_launch) : options_.max_launch;
     std::optional<staging> box;
     staged_box with_pages = copy.box;
     with_pages.is_host_new = !copy.box.to_device && !copy.is_captured && ask_for_destination(copy);
     if (!copy.pieces) box.emplace(with_pages, of->buffers.slot_size);
     const std::uint64_t per_launch = !box                 ? largest
-                                     : copy.box.by_copies ? most_copies
+                                     : copy.box.by_copies ? max_staging_copies
                                                           : std::max<std::uint64_t>(largest / box->chunk_size(), 1);
     const std::uint64_t launches = divide_up(box ? box->chunk_count() : copy.pieces.bytes, per_launch);
     if (copy.is_captured) progress = nullptr; // the copy may run any number of times
@@ -301,7 +300,7 @@ bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked
     staging_launch *launch = nullptr;
     bool has_started = !aside || take_launches(copy, 1, launch);
     if (!has_started) {
-        const staging nothing({{}, {}, 1, 1, 1, copy.box.to_device}, smallest_slot);
+        const staging nothing({{}, {}, 1, 1, 1, copy.box.to_device}, min_slot);
         const launch_work work = work_of_all(copy, context, of, nullptr);
         scheduler_.prepare_for_run(of.buffers, work.blocks);
         set_work(*launch, work, nothing, 0, 1);

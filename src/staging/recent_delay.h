@@ -22,12 +22,12 @@ public:
     }
     // 0: no delay.
     std::uint64_t at(std::uint64_t now) const noexcept {
-        constexpr std::uint64_t half_life_ns = 50'000'000, most = 63;
+        constexpr std::uint64_t half_life_ns = 50'000'000, max_half_lives = 63;
         const std::uint64_t delay = delay_ns_.load(std::memory_order_relaxed);
         const std::uint64_t measured = measured_ns_.load(std::memory_order_relaxed);
         if (delay == 0 || now <= measured) return delay;
         const std::uint64_t half_lives = (now - measured) / half_life_ns;
-        const std::uint64_t left = delay >> (half_lives < most ? half_lives : most);
+        const std::uint64_t left = delay >> (half_lives < max_half_lives ? half_lives : max_half_lives);
         return left < least_ns ? 0 : left;
     }
     bool is_any() const noexcept { return delay_ns_.load(std::memory_order_relaxed) != 0; }

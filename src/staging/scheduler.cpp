@@ -181,9 +181,9 @@ void staging_scheduler::expect_all(staging_launch &first) noexcept {
 
 void staging_scheduler::look_for_arrivals(std::uint64_t now) noexcept {
     // A busy server may have had no time to check, and a resting server checks after this time at the latest.
-    constexpr std::uint64_t longest_rest_ns = 300'000;
+    constexpr std::uint64_t max_rest_ns = 300'000;
     const std::uint64_t unlooked = now - looked_ns_;
-    const bool is_late = unlooked > longest_rest_ns && servers_.count(server_state::busy) == 0;
+    const bool is_late = unlooked > max_rest_ns && servers_.count(server_state::busy) == 0;
     if (is_late && launches_.has(launch_state::expected)) unlooked_ns_ = std::max(unlooked_ns_, unlooked);
     looked_ns_ = now;
     launches_.for_each({launch_state::expected}, [&](staging_launch &launch) noexcept {

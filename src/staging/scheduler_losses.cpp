@@ -74,11 +74,11 @@ void staging_scheduler::end_lost(staging_launch &launch) noexcept {
 // soon or, in a dead context, never, so there is a time limit.
 void staging_scheduler::collect_lost_slots() noexcept {
     // The blocks of a broadcast on other devices do not trap, so they get more time.
-    constexpr std::uint64_t longest_ns = 100'000'000, longest_of_others_ns = 10'000'000'000; // 0.1 s: a few chunks
+    constexpr std::uint64_t max_ns = 100'000'000, max_of_others_ns = 10'000'000'000; // 0.1 s: a few chunks
     launches_.for_each({launch_state::lost}, [&](staging_launch &launch) noexcept {
         const std::uint64_t since = clock_ns() - launch.lost_ns;
-        if (is_at_work(launch) && since < longest_ns) return;
-        if (launch.work.is_broadcast && is_at_work(launch, launch.dead) && since < longest_of_others_ns) return;
+        if (is_at_work(launch) && since < max_ns) return;
+        if (launch.work.is_broadcast && is_at_work(launch, launch.dead) && since < max_of_others_ns) return;
         for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
             staging_channel &channel = launch.record.channels[block];
             take_back_all(channel);

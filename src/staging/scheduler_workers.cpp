@@ -17,7 +17,7 @@ constexpr std::uint64_t idle_patience_ns = 50'000, idle_patience_running_ns = 1'
 constexpr std::uint64_t pause_between_looks_ns = 500;
 // After this time without a check of its own, a worker no longer relies on the watching worker, which may not be
 // running.
-constexpr std::uint64_t longest_watch_ns = 100'000;
+constexpr std::uint64_t max_watch_ns = 100'000;
 // Time that a helper waits, with work but without servers, before it requests another server.
 constexpr std::uint64_t patience_without_servers_ns = 1'000'000;
 
@@ -35,8 +35,8 @@ bool wants_another(const staging_launch &launch) noexcept {
 
 // Records the delay of a worker on a chunk, unless the chunk's pages caused it.
 void note_delay(staging_launch &launch, std::uint64_t time_ns, std::optional<std::uint64_t> &slow_faults) noexcept {
-    constexpr std::uint64_t longest_chunk_ns = 1'000'000; // ten times the time from memory
-    if (time_ns < longest_chunk_ns) return;
+    constexpr std::uint64_t max_chunk_ns = 1'000'000; // ten times the time from memory
+    if (time_ns < max_chunk_ns) return;
     const std::uint64_t faults = slow_faults_of_caller();
     const bool is_page_late = slow_faults != faults;
     slow_faults = faults;
@@ -205,9 +205,9 @@ std::uint64_t staging_scheduler::patience() const noexcept {
 }
 
 // Waits, awake, until the next check is due. Of the workers without work, one watches and checks continuously. The
-// others do not use the mutex until the watch is free, for at most longest_watch_ns.
+// others do not use the mutex until the watch is free, for at most max_watch_ns.
 void staging_scheduler::watch(search &mine, std::uint64_t now, lock &held, condition is_over) noexcept {
-    const std::uint64_t until = std::min(mine.since_ns + patience(), now + longest_watch_ns);
+    const std::uint64_t until = std::min(mine.since_ns + patience(), now + max_watch_ns);
     servers_.unlock(held);
     if (mine.watches) {
         spin_until([] { return false; }, pause_between_looks_ns);
@@ -227,10 +227,10 @@ void staging_scheduler::end_watch(search &mine) noexcept {
 
 // Sleeps for a short time. The longer nothing has happened, the less a delayed reaction matters.
 void staging_scheduler::rest(search &mine, std::uint64_t now, lock &held) noexcept {
-    constexpr std::uint64_t shortest_ns = 20'000, longest_ns = 250'000, share = 32;
+    constexpr std::uint64_t min_ns = 20'000, max_ns = 250'000, share = 32;
     end_watch(mine);
     servers_.unlock(held);
-    rest_for(std::clamp((now - mine.since_ns) / share, shortest_ns, longest_ns));
+    rest_for(std::clamp((now - mine.since_ns) / share, min_ns, max_ns));
     lock_patiently(held);
 }
 

@@ -9,15 +9,15 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint64_t largest_slot = staged_options{}.slot_size, default_ring = largest_slot * staged_options{}.slots;
+constexpr std::uint64_t max_slot = staged_options{}.slot_size, default_ring = max_slot * staged_options{}.slots;
 constexpr std::uint32_t slots_of_small_rings = 8; // with this many, larger slots gain more than further slots
-constexpr std::uint64_t fewest_slots = 2;         // copies without a kernel keep at most half of them
+constexpr std::uint64_t min_slots = 2;            // copies without a kernel keep at most half of them
 
 // Divides `bytes` of staging buffer into slots.
 void cut_ring(std::uint64_t bytes, staged_options &options) noexcept {
-    const std::uint64_t share = bytes / slots_of_small_rings / smallest_slot * smallest_slot;
-    options.slot_size = std::clamp(share, smallest_slot, largest_slot);
-    options.slots = static_cast<std::uint32_t>(std::max(bytes / options.slot_size, fewest_slots));
+    const std::uint64_t share = bytes / slots_of_small_rings / min_slot * min_slot;
+    options.slot_size = std::clamp(share, min_slot, max_slot);
+    options.slots = static_cast<std::uint32_t>(std::max(bytes / options.slot_size, min_slots));
 }
 
 // Returns the processors for the staging threads: the program's list, those of a NUMA node, or all of the process's.

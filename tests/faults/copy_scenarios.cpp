@@ -117,7 +117,7 @@ void cut_small(trial &t, bool refuses_work = false) {
     options.slot_size = 16384;
     options.slots = 8;
     options.first_slots = 2;
-    options.largest_launch = 64 << 10;
+    options.max_launch = 64 << 10;
     options.threads = 2;
     // A thread of the engine does the work, and a host function announces each run.
     if (refuses_work) options.submit = [](void *, void (*)(void *), void *) { return std::int32_t{0}; };
