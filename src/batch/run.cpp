@@ -65,9 +65,10 @@ error step_walker::check(shape &refused) noexcept {
         if (failed) refused = box.shape;
         return failed;
     };
+    const bool may_refuse_pieces = is_captured || may_be_refused(preferences_of(of_.instance.copy_flags));
     for (const batch_step &step : steps_) {
         error failed;
-        if (step.route == batch_route::calls)
+        if (step.route == batch_route::calls && (step.has_boxes || may_refuse_pieces))
             failed = for_each_copy(step, check_one);
         else if (step.route == batch_route::own && is_captured)
             failed = steps_.for_each_box(step, of_.request.boxes, check_own);
