@@ -5,7 +5,7 @@
 #include "submit/instance.h"
 #include "submit/staging_setup.h"
 
-    using namespace ferry;
+using namespace ferry;
 
 namespace {
 
