@@ -145,9 +145,9 @@ void wait_before(world &w, const drawn_copy &drawn, CUcontext current) {
 
 } // namespace
 
+// Forced staging needs free slots where the flags or the memory exclude kernels. Relays need streams.
 bool may_exceed_limits(const drawn_copy &drawn) {
-    constexpr std::uint32_t by_copies = FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS;
-    return (drawn.flags & by_copies) == by_copies || drawn.flags & FERRY_COPY_BY_RELAY;
+    return drawn.flags & (FERRY_COPY_BY_STAGING | FERRY_COPY_BY_RELAY);
 }
 
 void copy_on_a_stream(world &w) { enqueue(w, "ferry_copy_async", form::plain); }
