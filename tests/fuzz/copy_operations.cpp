@@ -146,9 +146,7 @@ void wait_before(world &w, const drawn_copy &drawn, CUcontext current) {
 } // namespace
 
 // Forced staging needs free slots where the flags or the memory exclude kernels. Relays need streams.
-bool may_exceed_limits(const drawn_copy &drawn) {
-    return drawn.flags & (FERRY_COPY_BY_STAGING | FERRY_COPY_BY_RELAY);
-}
+bool may_exceed_limits(const drawn_copy &drawn) { return drawn.flags & (FERRY_COPY_BY_STAGING | FERRY_COPY_BY_RELAY); }
 
 void copy_on_a_stream(world &w) { enqueue(w, "ferry_copy_async", form::plain); }
 void copy_with_a_ticket(world &w) { enqueue(w, "ferry_copy_async", form::ticket); }
