@@ -16,7 +16,7 @@
 
 #include "copy/shape.h"
 #include "copy/split.h"
-#include "plan/plan.h"
+#include "routes/ranking.h"
 #include "support/system.h"
 #include "system/threads.h"
 
@@ -436,7 +436,7 @@ TEST(plan, waits_exactly_where_the_driver_returns_early) {
         shape shape = {};
         shape.source.kind = source;
         shape.destination.kind = destination;
-        return plan_copy(shape, {.context_device = 0, .form = form}).synchronise_after;
+        return plan_copy(shape, {.call = {.context_device = 0, .form = form}}).synchronise_after;
     };
     for (const k host : {k::pageable, k::pinned}) {
         EXPECT_FALSE(waits(k::device, host, copy_form::synchronous));
@@ -456,10 +456,10 @@ TEST(plan, names_contexts_if_an_end_is_elsewhere) {
     shape shape = {};
     shape.source.device = -1;
     shape.destination.device = 1;
-    EXPECT_FALSE(plan_copy(shape, {.context_device = 1}).names_contexts);
-    EXPECT_TRUE(plan_copy(shape, {.context_device = 0}).names_contexts);
+    EXPECT_FALSE(plan_copy(shape, {.call = {.context_device = 1}}).names_contexts);
+    EXPECT_TRUE(plan_copy(shape, {.call = {.context_device = 0}}).names_contexts);
     shape.source.device = 0;
-    EXPECT_TRUE(plan_copy(shape, {.context_device = 1}).names_contexts);
+    EXPECT_TRUE(plan_copy(shape, {.call = {.context_device = 1}}).names_contexts);
 }
 
 } // namespace
