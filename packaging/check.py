@@ -71,13 +71,14 @@ def wrap():
 
 def debian():
     equal("version", found(r"\Aferry \((.*)-\d+\) ", text("debian/changelog")), version)
-    nodes = re.findall(r"^(FERRY_\S+) \{$", (root / "src/ferry.map").read_text(), re.M)
-    symbols = re.findall(r"^ \(symver\)(\S+) (\S+)$", text("debian/libferry1.symbols"), re.M)
-    equal("list of nodes in libferry1.symbols", [node for node, _ in symbols], nodes)
     abi = found(r"^abi_version = '(.*)'", (root / "meson.build").read_text())
-    soname = found(r"^(libferry\S+) ", text("debian/libferry1.symbols"))
-    equal("soname in libferry1.symbols", soname, f"libferry.so.{abi}")
-    found(rf"^Package: (libferry{abi})$", text("debian/control"))
+    for library in "ferry", "ferry-software":
+        file = f"lib{library}{abi}.symbols"
+        nodes = re.findall(r"^(FERRY_\S+) \{$", (root / f"src/{library.replace('-', '_')}.map").read_text(), re.M)
+        symbols = re.findall(r"^ \(symver\)(\S+) (\S+)$", text(f"debian/{file}"), re.M)
+        equal(f"list of nodes in {file}", [node for node, _ in symbols], nodes)
+        equal(f"soname in {file}", found(r"^(libferry\S+) ", text(f"debian/{file}")), f"lib{library}.so.{abi}")
+        found(rf"^Package: (lib{library}{abi})$", text("debian/control"))
 
 
 def header():

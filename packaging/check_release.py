@@ -85,7 +85,7 @@ def files():
         expected |= {f"ferry-{version}-linux-{processor}.tar.xz", f"ferry-{version}-py3-none-manylinux_2_28_{processor}.whl"}
     debs = {re.sub(r"_.*", "", path.name) for path in folder.glob("*.deb") if "-dbgsym_" not in path.name}
     if Path("/etc/debian_version").exists() or debs:
-        same("packages", debs, {f"libferry{abi}", "libferry-dev", "ferry-tools"})
+        same("packages", debs, {f"libferry{abi}", f"libferry-software{abi}", "libferry-dev", "ferry-tools"})
     same("files", (path.name for path in folder.iterdir() if path.suffix != ".deb"), expected)
 
 
@@ -126,9 +126,11 @@ def build_program(prefix, work):
 
 def archive(work, processor):
     prefix = unpack(folder / f"ferry-{version}-linux-{processor}.tar.xz", work)
-    libraries = [f"lib/libferry.so{ending}" for ending in ("", f".{abi}", f".{version}")] + ["lib/libferry-run.so"]
-    headers = ["ferry.h", "ferry.hpp", "ferry_vulkan.hpp"]
-    expected = ["LICENSE", "LICENSE.third-party", "CHANGELOG.md", "lib/pkgconfig/ferry.pc", "lib/cmake/ferry/ferryConfig.cmake",
+    libraries = [f"lib/lib{name}.so{ending}" for name in ("ferry", "ferry-software")
+                 for ending in ("", f".{abi}", f".{version}")] + ["lib/libferry-run.so"]
+    headers = ["ferry.h", "ferry.hpp", "ferry_nvtx.hpp", "ferry_software.h", "ferry_vulkan.hpp"]
+    expected = ["LICENSE", "LICENSE.third-party", "CHANGELOG.md", "lib/pkgconfig/ferry.pc", "lib/pkgconfig/ferry-software.pc",
+                "lib/cmake/ferry/ferryConfig.cmake",
                 "lib/cmake/ferry/ferryConfigVersion.cmake", "bin/ferry-bench", "bin/ferry-info", "bin/ferry-report",
                 "bin/ferry-run", *libraries, *(f"one-file/ferry/{name}" for name in ["ferry.cpp", *headers]),
                 *(f"include/ferry/{name}" for name in ["ferry.json", "ferry.ffi.h", *headers])]
@@ -147,7 +149,8 @@ def wheel(work, processor):
     run(sys.executable, root / "bindings/python/tests/wheel_contents.py", file)
     shutil.unpack_archive(file, work / "unpacked", "zip")
     inside = work / "unpacked/ferry"
-    check_elf([inside / f"lib/libferry.so.{abi}", inside / "bin/ferry-run", inside / "bin/libferry-run.so"], processor)
+    check_elf([inside / f"lib/libferry.so.{abi}", inside / f"lib/libferry-software.so.{abi}", inside / "bin/ferry-run",
+               inside / "bin/libferry-run.so"], processor)
     run(sys.executable, "-m", "venv", work / "empty")
     install = [work / "empty/bin/pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", file]
     if processor != here:

@@ -1,5 +1,5 @@
-// ferry_options.software_links: which devices of the software driver can access each other's memory, and links that
-// lose what goes over them. Each test opens a software driver of its own.
+// Which devices of the software driver can access each other's memory (ferry_software_options.links), and links that
+// lose what goes over them, which only tests can request. Each test opens a software driver of its own.
 #include <atomic>
 #include <functional>
 #include <thread>
@@ -8,7 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "driver/table.h"
-#include "ferry/ferry.h"
+#include "ferry/ferry_software.h"
+#include "softdriver/softdriver.h"
 #include "support/gpu_profile.h"
 
 namespace ferry::test {
@@ -28,20 +29,22 @@ picture make_picture(unsigned char seed) {
 #define ASSERT_DONE(call) ASSERT_EQ(static_cast<int>(call), 0)
 #define EXPECT_RESULT(expected, call) EXPECT_EQ(static_cast<int>(call), static_cast<int>(expected))
 
-constexpr std::int32_t all_settings[] = {FERRY_SOFTWARE_LINKS_DEFAULT, FERRY_SOFTWARE_LINKS_ALL,
-                                         FERRY_SOFTWARE_LINKS_NONE, FERRY_SOFTWARE_LINKS_PAIRS,
-                                         FERRY_SOFTWARE_LINKS_LOSSY};
+using softdriver::device_links;
+constexpr device_links all_settings[] = {device_links::unset, device_links::all, device_links::none,
+                                         device_links::pairs, device_links::lossy};
 
-std::int32_t try_to_open(std::int32_t links, std::uint32_t devices, ferry_instance **instance,
-                         ferry_error_info *error) {
+std::int32_t open_with(const ferry_software_options *settings, ferry_instance **instance, ferry_error_info *error) {
     ferry_options options = {};
     options.struct_size = sizeof options;
     options.driver = FERRY_DRIVER_SOFTWARE;
-    options.software_devices = devices;
-    options.software_links = links;
-    const std::int32_t status = ferry_open(&options, instance, error);
-    plan_as_on_a_gpu(status ? nullptr : *instance);
-    return status;
+    options.driver_options = settings;
+    return ferry_open(&options, instance, error);
+}
+
+ferry_software_options new_settings() {
+    ferry_software_options settings = {};
+    settings.struct_size = sizeof settings;
+    return settings;
 }
 
 // One end of a copy between devices: memory of a context.
@@ -53,8 +56,14 @@ struct end {
 class software_links : public testing::Test {
 protected:
     // Makes the primary context of device 0 current.
-    void open(std::int32_t links, std::uint32_t devices = 2) {
-        ASSERT_EQ(try_to_open(links, devices, &ferry_, nullptr), FERRY_SUCCESS);
+    void open(device_links links, std::uint32_t devices = 2) {
+        softdriver::config settings;
+        settings.devices = devices;
+        settings.links = links;
+        ASSERT_EQ(softdriver::open(settings), softdriver::open_result::opened);
+        ASSERT_EQ(open_with(nullptr, &ferry_, nullptr), FERRY_SUCCESS);
+        softdriver::close(); // the instance keeps it running
+        plan_as_on_a_gpu(ferry_);
         bool found[driver_symbol_count];
         const auto get_proc = [](void *instance, const char *name, int version) {
             return ferry_instance_get_proc(static_cast<ferry_instance *>(instance), name, version);
@@ -261,7 +270,7 @@ protected:
 };
 
 TEST_F(software_links, every_pair_is_linked_by_default_and_on_request) {
-    for (const std::int32_t links : {FERRY_SOFTWARE_LINKS_DEFAULT, FERRY_SOFTWARE_LINKS_ALL}) {
+    for (const device_links links : {device_links::unset, device_links::all}) {
         open(links, 3);
         for (const auto &[device, peer] : {std::pair{0, 1}, std::pair{1, 0}, std::pair{0, 2}, std::pair{2, 1}}) {
             expect_link(device, peer, true);
@@ -273,7 +282,7 @@ TEST_F(software_links, every_pair_is_linked_by_default_and_on_request) {
 }
 
 TEST_F(software_links, without_links_no_pair_reports_or_gets_access) {
-    open(FERRY_SOFTWARE_LINKS_NONE);
+    open(device_links::none);
     for (const auto &[device, peer] : {std::pair{0, 1}, std::pair{1, 0}}) {
         expect_link(device, peer, false);
         expect_usable(device, peer, false);
@@ -287,7 +296,7 @@ TEST_F(software_links, without_links_no_pair_reports_or_gets_access) {
 }
 
 TEST_F(software_links, in_pairs_four_devices_are_two_islands) {
-    open(FERRY_SOFTWARE_LINKS_PAIRS, 4);
+    open(device_links::pairs, 4);
     for (int device = 0; device < 4; ++device)
         for (int peer = 0; peer < 4; ++peer)
             if (peer != device) {
@@ -297,14 +306,14 @@ TEST_F(software_links, in_pairs_four_devices_are_two_islands) {
 }
 
 TEST_F(software_links, of_an_odd_number_in_pairs_the_last_device_has_no_link) {
-    open(FERRY_SOFTWARE_LINKS_PAIRS, 3);
+    open(device_links::pairs, 3);
     expect_link(0, 1, true);
     expect_link(2, 0, false);
     expect_link(1, 2, false);
 }
 
 TEST_F(software_links, lossy_links_are_reported_and_granted_and_fail_the_probe) {
-    open(FERRY_SOFTWARE_LINKS_LOSSY);
+    open(device_links::lossy);
     std::uint32_t failed = 0;
     for (const auto &[device, peer] : {std::pair{0, 1}, std::pair{1, 0}}) {
         expect_link(device, peer, true);
@@ -322,7 +331,7 @@ TEST_F(software_links, lossy_links_are_reported_and_granted_and_fail_the_probe) 
 
 TEST_F(software_links, threads_that_enable_a_lossy_link_together_leave_it_off) {
     for (int round = 0; round < 30; ++round) {
-        open(FERRY_SOFTWARE_LINKS_LOSSY);
+        open(device_links::lossy);
         std::vector<std::thread> threads;
         std::atomic<int> ready = 0;
         for (int i = 0; i < 3; ++i)
@@ -341,13 +350,13 @@ TEST_F(software_links, threads_that_enable_a_lossy_link_together_leave_it_off) {
 
 TEST_F(software_links, calibrations_measure_copies_with_access_only_over_sound_links) {
     const struct {
-        std::int32_t links;
+        device_links links;
         std::int32_t probe;
-    } settings[] = {{FERRY_SOFTWARE_LINKS_ALL, FERRY_PROBE_PASSED},
-                    {FERRY_SOFTWARE_LINKS_NONE, FERRY_PROBE_NOT_RUN},
-                    {FERRY_SOFTWARE_LINKS_LOSSY, FERRY_PROBE_FAILED}};
+    } settings[] = {{device_links::all, FERRY_PROBE_PASSED},
+                    {device_links::none, FERRY_PROBE_NOT_RUN},
+                    {device_links::lossy, FERRY_PROBE_FAILED}};
     for (const auto &[links, probe] : settings) {
-        SCOPED_TRACE(links);
+        SCOPED_TRACE(static_cast<int>(links));
         open(links);
         ASSERT_EQ(ferry_peer_calibrate(ferry_, 0, 1, nullptr), FERRY_SUCCESS);
         const ferry_peer_info info = info_of(0, 1);
@@ -361,7 +370,7 @@ TEST_F(software_links, calibrations_measure_copies_with_access_only_over_sound_l
                       true); // no access is left behind, which would lose them over lossy links
         close();
     }
-    open(FERRY_SOFTWARE_LINKS_PAIRS, 3);
+    open(device_links::pairs, 3);
     for (const int peer : {1, 2})
         ASSERT_EQ(ferry_peer_calibrate(ferry_, 0, peer, nullptr), FERRY_SUCCESS);
     EXPECT_GT(info_of(0, 1).direct_rate, 0u);
@@ -371,8 +380,8 @@ TEST_F(software_links, calibrations_measure_copies_with_access_only_over_sound_l
 }
 
 TEST_F(software_links, copies_without_access_arrive_whatever_the_links) {
-    for (const std::int32_t links : all_settings) {
-        SCOPED_TRACE(links);
+    for (const device_links links : all_settings) {
+        SCOPED_TRACE(static_cast<int>(links));
         open(links, 4);
         const end first = make_end(0);
         for (const int other : {1, 2, 3}) {
@@ -385,8 +394,8 @@ TEST_F(software_links, copies_without_access_arrive_whatever_the_links) {
 }
 
 TEST_F(software_links, copies_over_sound_links_arrive) {
-    for (const std::int32_t links : {FERRY_SOFTWARE_LINKS_ALL, FERRY_SOFTWARE_LINKS_PAIRS}) {
-        SCOPED_TRACE(links);
+    for (const device_links links : {device_links::all, device_links::pairs}) {
+        SCOPED_TRACE(static_cast<int>(links));
         open(links);
         const end first = make_end(0), second = make_end(1);
         ASSERT_DONE(enable(0, 1));
@@ -397,7 +406,7 @@ TEST_F(software_links, copies_over_sound_links_arrive) {
 }
 
 TEST_F(software_links, copies_over_lossy_links_write_nothing_while_either_context_has_access) {
-    open(FERRY_SOFTWARE_LINKS_LOSSY, 3);
+    open(device_links::lossy, 3);
     const end first = make_end(0), second = make_end(1), third = make_end(2), neighbour = make_end(0);
     for (const auto &[device, peer] : {std::pair{0, 1}, std::pair{1, 0}}) {
         SCOPED_TRACE(testing::Message() << "from device " << device << " to device " << peer);
@@ -414,7 +423,7 @@ TEST_F(software_links, copies_over_lossy_links_write_nothing_while_either_contex
 }
 
 TEST_F(software_links, the_contexts_that_a_copy_names_count_or_else_the_owners_of_the_memory) {
-    open(FERRY_SOFTWARE_LINKS_LOSSY);
+    open(device_links::lossy);
     const CUdeviceptr far = make(1);
     CUcontext other = nullptr; // also on device 0
     CUdeviceptr near = 0;
@@ -443,7 +452,7 @@ TEST_F(software_links, the_contexts_that_a_copy_names_count_or_else_the_owners_o
 }
 
 TEST_F(software_links, copies_of_arrays_are_lost_like_those_of_memory) {
-    open(FERRY_SOFTWARE_LINKS_LOSSY);
+    open(device_links::lossy);
     const CUarray array = make_array(1);
     const CUdeviceptr memory = make(0);
     const picture of_array = make_picture(1), of_memory = make_picture(2);
@@ -466,9 +475,9 @@ TEST_F(software_links, copies_of_arrays_are_lost_like_those_of_memory) {
 }
 
 TEST_F(software_links, access_to_a_pool_over_a_lossy_link_loses_copies) {
-    for (const std::int32_t links : {FERRY_SOFTWARE_LINKS_ALL, FERRY_SOFTWARE_LINKS_LOSSY}) {
-        SCOPED_TRACE(links);
-        const bool arrives = links == FERRY_SOFTWARE_LINKS_ALL;
+    for (const device_links links : {device_links::all, device_links::lossy}) {
+        SCOPED_TRACE(static_cast<int>(links));
+        const bool arrives = links == device_links::all;
         open(links);
         const CUmemoryPool pool = make_pool(1);
         CUdeviceptr far = 0;
@@ -512,9 +521,9 @@ TEST_F(software_links, access_to_a_pool_over_a_lossy_link_loses_copies) {
 }
 
 TEST_F(software_links, fills_and_kernels_over_lossy_links_change_nothing_at_the_peer_and_read_ones) {
-    for (const std::int32_t links : {FERRY_SOFTWARE_LINKS_ALL, FERRY_SOFTWARE_LINKS_LOSSY}) {
-        SCOPED_TRACE(links);
-        const bool arrives = links == FERRY_SOFTWARE_LINKS_ALL;
+    for (const device_links links : {device_links::all, device_links::lossy}) {
+        SCOPED_TRACE(static_cast<int>(links));
+        const bool arrives = links == device_links::all;
         open(links);
         const CUdeviceptr near = make(0), far = make(1);
         ASSERT_DONE(enable(0, 1));
@@ -547,24 +556,63 @@ TEST_F(software_links, fills_and_kernels_over_lossy_links_change_nothing_at_the_
 }
 
 TEST_F(software_links, other_links_than_those_of_the_running_driver_are_refused) {
-    for (const std::uint32_t running : all_settings) {
-        SCOPED_TRACE(testing::Message() << "running " << running);
+    for (const device_links running : all_settings) {
+        SCOPED_TRACE(testing::Message() << "running " << static_cast<int>(running));
         open(running);
-        for (const std::uint32_t asked : all_settings) {
-            SCOPED_TRACE(testing::Message() << "asked " << asked);
-            const std::uint32_t in_force = running ? running : FERRY_SOFTWARE_LINKS_ALL;
-            const bool agrees = asked == FERRY_SOFTWARE_LINKS_DEFAULT || asked == in_force;
+        for (const device_links asked :
+             {device_links::unset, device_links::all, device_links::none, device_links::pairs}) {
+            SCOPED_TRACE(testing::Message() << "asked " << static_cast<int>(asked));
+            const device_links in_force = running == device_links::unset ? device_links::all : running;
+            const bool agrees = asked == device_links::unset || asked == in_force;
+            ferry_software_options settings = new_settings();
+            settings.links = static_cast<std::int32_t>(asked);
             ferry_error_info error = {};
             error.struct_size = sizeof error;
             ferry_instance *second = nullptr;
-            EXPECT_EQ(try_to_open(asked, 0, &second, &error), agrees ? FERRY_SUCCESS : FERRY_ERROR_SOFTWARE_CONFIG);
+            EXPECT_EQ(open_with(&settings, &second, &error), agrees ? FERRY_SUCCESS : FERRY_ERROR_SOFTWARE_CONFIG);
             EXPECT_EQ(second != nullptr, agrees);
             EXPECT_EQ(error.side, agrees ? FERRY_SIDE_NONE : FERRY_SIDE_OPTIONS);
-            EXPECT_EQ(error.field, agrees ? FERRY_FIELD_NONE : FERRY_FIELD_SOFTWARE);
+            EXPECT_EQ(error.field, agrees ? FERRY_FIELD_NONE : FERRY_FIELD_DRIVER_OPTIONS);
             ferry_close(second);
         }
-        expect_link(0, 1, running != FERRY_SOFTWARE_LINKS_NONE); // as before
+        expect_link(0, 1, running != device_links::none); // as before
         close();
+    }
+}
+
+TEST_F(software_links, settings_out_of_range_are_refused) {
+    const ferry_software_options good = new_settings();
+    struct {
+        ferry_software_options settings;
+        std::int32_t status;
+        const char *line;
+    } cases[] = {
+        {good, FERRY_ERROR_INVALID_ARGUMENT,
+         "options.driver_options: 65, must be at most 64 (FERRY_ERROR_INVALID_ARGUMENT)"},
+        {good, FERRY_ERROR_INVALID_ARGUMENT,
+         "options.driver_options: 129, must be at most 128 (FERRY_ERROR_INVALID_ARGUMENT)"},
+        {good, FERRY_ERROR_INVALID_ARGUMENT,
+         "options.driver_options: 4, must be at most 3 (FERRY_ERROR_INVALID_ARGUMENT)"},
+        {good, FERRY_ERROR_ABI_MISMATCH,
+         "options.driver_options: struct_size is out of range, or covers unknown bytes that are not zero "
+         "(FERRY_ERROR_ABI_MISMATCH)"},
+        {good, FERRY_ERROR_OUT_OF_MEMORY,
+         "no host memory for the library's own structures (FERRY_ERROR_OUT_OF_MEMORY)"},
+    };
+    cases[0].settings.devices = 65;
+    cases[1].settings.queues = 129;
+    cases[2].settings.links = static_cast<std::int32_t>(device_links::lossy); // for tests only
+    cases[3].settings.struct_size = 7;
+    cases[4].settings.memory = UINT64_MAX;
+    for (const auto &[settings, status, line] : cases) {
+        ferry_error_info error = {};
+        error.struct_size = sizeof error;
+        ferry_instance *instance = nullptr;
+        EXPECT_EQ(open_with(&settings, &instance, &error), status);
+        EXPECT_EQ(instance, nullptr);
+        char text[200] = "";
+        ferry_error_format(&error, text, sizeof text);
+        EXPECT_STREQ(text, line);
     }
 }
 

@@ -12,14 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kernels
+import software_build
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 PUBLIC = ROOT / "include" / "ferry"
-HEADERS = ["ferry.h", "ferry.hpp", "ferry_nvtx.hpp", "ferry_vulkan.hpp"]
+HEADERS = ["ferry.h", "ferry.hpp", "ferry_nvtx.hpp", "ferry_software.h", "ferry_vulkan.hpp"]
+INCLUDED = "ferry_software.h"  # includes ferry.h
 SOFTWARE_DRIVER = "FERRY_HAS_SOFTWARE_DRIVER"
-# Belongs to the shared library that has its own C++ runtime. A program has one runtime for all its parts.
-LEFT_OUT = {"api/terminate.cpp", "softdriver/unload.cpp"}
+# These belong to the shared libraries, which have their own C++ runtime. A program has one runtime for all its parts.
+LEFT_OUT = {"api/no_exceptions.cpp", "api/terminate.cpp", "softdriver/unload.cpp"}
 # What the public header includes. It follows the other headers, after the visibility has changed.
 ALWAYS_INCLUDED = ["stddef.h", "stdint.h"]
 
@@ -31,7 +33,8 @@ INTRODUCTION = """\
 //
 // FERRY_HAS_SOFTWARE_DRIVER  1 includes the software driver, which runs ferry without a GPU, and 0 leaves it out. It
 //                            needs exceptions, so the default is 1 on Linux and Windows if exceptions are on, else 0.
-//                            The rest of the library needs neither exceptions nor run-time types.
+//                            The rest of the library needs neither exceptions nor run-time types. Without it, ferry opens
+//                            the library libferry-software of the same build, where that is installed.
 // FERRY_BUILD_SHARED         exports the functions of ferry.h, for a shared library. Without it this file exports
 //                            nothing: the functions are visible only in the program or library that it is linked into.
 // FERRY_API                  replaces what ferry.h and this file put before each function of ferry.h.
@@ -217,7 +220,7 @@ class Amalgamation:
         if name in includers:
             raise Problem(f"includes in a circle: {' '.join(includers)} {name}")
         file = read(name)
-        file.headers = [header for header in file.headers if header != "ferry/ferry.h"]
+        file.headers = [header for header in file.headers if not header.startswith("ferry/")]
         for header in file.headers:
             self.add(header, [*includers, name])
             self.includers.setdefault(header, []).append(name)
@@ -256,9 +259,10 @@ class Amalgamation:
         version = re.search(r"version: '([^']+)'", (ROOT / "meson.build").read_text()).group(1)
         license = (f"// {line}".rstrip() for line in (ROOT / "LICENSE").read_text().splitlines())
         parts = [INTRODUCTION.format(version=version) + "\n".join(license), CONFIGURATION]
-        parts += [*self.system_includes(), HIDDEN, '#include "ferry.h"']
+        parts += [*self.system_includes(), HIDDEN, f'#include "{INCLUDED}"']
         for name, file in self.files.items():
             parts += ["", f"// ======== src/{name}", *inside(self.conditions[name], trimmed(file.body))]
+        parts += ["", "// ======== of tools/software_build.py", software_build.definition()]
         parts += ["", "// ======== src/kernels/ferry_kernels.ptx, shortened", kernels.as_numbers(kernels.short_ptx())]
         text = "\n".join(parts) + SHOWN
         return re.sub(r"\n{3,}", "\n\n", text)
@@ -284,7 +288,8 @@ def main(folder, depfile=None):
     if depfile:
         sources = [SOURCE / name for name in amalgamation.files]
         others = [*SOURCE.rglob("*.inc"), SOURCE / "meson.build", kernels.PTX, ROOT / "meson.build", ROOT / "LICENSE"]
-        read_files = [*sources, *others, *public, Path(__file__), Path(kernels.__file__)]
+        read_files = [*sources, *others, *public, Path(__file__), Path(kernels.__file__),
+                      Path(software_build.__file__)]
         names = " ".join(str(path).replace(" ", "\\ ") for path in read_files)
         Path(depfile).write_text(f"{folder / 'ferry.cpp'}: {names}\n")
 

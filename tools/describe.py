@@ -4,7 +4,8 @@
 Writes DESCRIPTION (JSON) with all constants, structs, callbacks and functions, and what the header's comments say about
 each. Writes DECLARATIONS, the header without comments and directives, for parsers such as cffi and LuaJIT.
 docs/languages.md explains both. Without these two files, the script prints the description. The generators of the
-bindings import `describe` instead.
+bindings import `describe` instead. Both files also contain the constants and structs of ferry_software.h, which is in
+the folder of HEADER. The functions of ferry_software.h belong to another library.
 
 The script reads the C that ferry.h consists of: macros with numbers, structs of scalars, arrays, pointers and other
 structs, and functions. It fails on anything else. tests/abi/description.py compares the description with a C compiler.
@@ -352,8 +353,16 @@ def kinds_of(groups, described):
 
 # ---- The two files
 
+def text_of(file):
+    """Returns the text of ferry.h, with the constants and structs of ferry_software.h at its end."""
+    settings = (Path(file).parent / "ferry_software.h").read_text(encoding="utf-8")
+    found = re.search(r"/\* ferry_software_options\.links.*?\n} ferry_software_options;\n\n", settings, flags=re.S)
+    text, end, rest = Path(file).read_text(encoding="utf-8").rpartition("#ifdef __cplusplus\n}")
+    return text + found[0] + end + rest
+
+
 def describe(file=HEADER):
-    header = Header(Path(file).read_text(encoding="utf-8"))
+    header = Header(text_of(file))
     known = groups, _ = find_constants(header)
     defaults = defaults_of(header.text)
     callbacks, structs, functions = [], [], []
@@ -391,7 +400,7 @@ def main():
     header, *files = map(Path, sys.argv[1:])
     described = describe(header)
     texts = [json.dumps(described, indent=1, ensure_ascii=False) + "\n",
-             declarations(header.read_text(encoding="utf-8"), described["constants"])]
+             declarations(text_of(header), described["constants"])]
     for file, text in zip(files, texts):
         file.write_text(text, encoding="utf-8")
     if not files:

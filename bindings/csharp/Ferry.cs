@@ -1469,10 +1469,14 @@ namespace Ferry
                 StructSize = NativeOptions.SizeOf, Driver = options.Driver, Checks = options.Checks,
                 Kernels = options.Kernels, Staging = options.Staging, StagingThreads = options.StagingThreads,
                 StagingBytes = options.StagingBytes, DeferredBytes = options.DeferredBytes,
-                CopyFlags = options.CopyFlags,
-                SoftwareDevices = options.SoftwareDevices, SoftwareQueues = options.SoftwareQueues,
-                SoftwareMemory = options.SoftwareMemory, SoftwareLinks = options.SoftwareLinks
+                CopyFlags = options.CopyFlags
             };
+            SoftwareOptions software = new SoftwareOptions
+            {
+                StructSize = SoftwareOptions.SizeOf, Devices = options.SoftwareDevices, Queues = options.SoftwareQueues,
+                Memory = options.SoftwareMemory, Links = options.SoftwareLinks
+            };
+            native.DriverOptions = (IntPtr)(&software);
             GCHandle callbacks = Callbacks.Set(ref native, options);
             IntPtr instance = IntPtr.Zero;
             try

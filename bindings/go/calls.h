@@ -5,6 +5,8 @@
 
 #include "streams.h"
 
+#include <ferry/ferry_software.h>
+
 /* Addresses and handles are numbers in Go. */
 static inline void *go_pointer(uint64_t address) { return (void *)(uintptr_t)address; }
 
@@ -17,9 +19,11 @@ static inline void go_log(void *user, int32_t level, const char *message) {
 
 static inline void go_done(void *user, int32_t status) { goFerryDone((uintptr_t)user, status); }
 
-static inline int32_t go_open(const ferry_options *options, const int32_t *staging_cpus, uintptr_t log,
-                              ferry_instance **instance, ferry_error_info *error) {
+static inline int32_t go_open(const ferry_options *options, const ferry_software_options *software,
+                              const int32_t *staging_cpus, uintptr_t log, ferry_instance **instance,
+                              ferry_error_info *error) {
     ferry_options own = *options;
+    own.driver_options = software;
     own.staging_cpus = staging_cpus;
     if (log) {
         own.log = go_log;

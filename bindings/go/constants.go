@@ -14,38 +14,40 @@ type Status int32
 
 // FERRY_ERROR_*
 const (
-	Success              Status = 0   // counts as one of FERRY_ERROR_*
-	ErrorInvalidArgument Status = -1  // a required pointer is NULL, or a value is outside its documented range
-	ErrorOutOfMemory     Status = -2  // host memory for ferry's own use; device memory is a driver status
-	ErrorAbiMismatch     Status = -3  // struct_size is out of range, or covers unknown bytes that are not zero
-	ErrorReserved        Status = -4  // a reserved field is not zero
-	ErrorFlags           Status = -5  // an unknown flag is set
-	ErrorKind            Status = -6  // unknown kind; full checks: not the kind stated; a fill of pageable memory
-	ErrorDevice          Status = -7  // no such device; not the array's device; full checks: not the memory's device
-	ErrorAddress         Status = -8  // null address or array; full checks: freed, foreign or inaccessible memory
-	ErrorPitch           Status = -9  // row pitch below x + width or above the device's limit, slice height below y + height
-	ErrorOverflow        Status = -10 // offsets and extent do not fit 64 bits
-	ErrorOutOfBounds     Status = -11 // the box reaches past the array; full checks: past the allocation
-	ErrorOverlap         Status = -12 // source and destination share bytes
-	ErrorArrayFormat     Status = -13 // element sizes differ, x or width is no whole number of elements, no such format
-	ErrorNoDriver        Status = -14 // no NVIDIA driver on this machine
-	ErrorDriverTooOld    Status = -15 // a driver older than CUDA 12.0, or one that lacks a required entry point
-	ErrorNoDevice        Status = -16 // a driver without a usable device
-	ErrorUnsupported     Status = -17 // this build or this driver has no such feature
-	ErrorSoftwareConfig  Status = -18 // the software driver already runs with other settings
-	ErrorNoContext       Status = -19 // no context to pop, or the call cannot use the context
-	ErrorPeerAccess      Status = -20 // no access between the two devices, or the probe lost data
-	ErrorAlignment       Status = -21 // an address, pitch or width is no multiple of the pattern's size
-	ErrorCapture         Status = -22 // the stream is being captured, and a graph cannot hold this call
-	ErrorLimit           Status = -23 // a pinned pool is at its limit, or the staging buffer has no free slot
-	ErrorInUse           Status = -24 // memory of the pool is still allocated or imported
-	ErrorHandle          Status = -25 // not a handle for this call, or damaged, or its object no longer exists
-	ErrorMachine         Status = -26 // the handle was made on another machine, or before the last reboot
-	ErrorPool            Status = -27 // the pool of this memory is not imported, or this is no imported pool
-	ErrorImported        Status = -28 // imported: it cannot be freed, changed or allocated from, and ends with its import
-	ErrorNotShareable    Status = -29 // this memory, pool, event or semaphore cannot be shared
-	ErrorProfile         Status = -30 // the profile is damaged, old, or of another device or driver
-	ErrorRoute           Status = -31 // the route that the flags force cannot take this copy: see value
+	Success               Status = 0   // counts as one of FERRY_ERROR_*
+	ErrorInvalidArgument  Status = -1  // a required pointer is NULL, or a value is outside its documented range
+	ErrorOutOfMemory      Status = -2  // host memory for ferry's own use; device memory is a driver status
+	ErrorAbiMismatch      Status = -3  // struct_size is out of range, or covers unknown bytes that are not zero
+	ErrorReserved         Status = -4  // a reserved field is not zero
+	ErrorFlags            Status = -5  // an unknown flag is set
+	ErrorKind             Status = -6  // unknown kind; full checks: not the kind stated; a fill of pageable memory
+	ErrorDevice           Status = -7  // no such device; not the array's device; full checks: not the memory's device
+	ErrorAddress          Status = -8  // null address or array; full checks: freed, foreign or inaccessible memory
+	ErrorPitch            Status = -9  // row pitch below x + width or above the device's limit, slice height below y + height
+	ErrorOverflow         Status = -10 // offsets and extent do not fit 64 bits
+	ErrorOutOfBounds      Status = -11 // the box reaches past the array; full checks: past the allocation
+	ErrorOverlap          Status = -12 // source and destination share bytes
+	ErrorArrayFormat      Status = -13 // element sizes differ, x or width is no whole number of elements, no such format
+	ErrorNoDriver         Status = -14 // no NVIDIA driver on this machine
+	ErrorDriverTooOld     Status = -15 // a driver older than CUDA 12.0, or one that lacks a required entry point
+	ErrorNoDevice         Status = -16 // a driver without a usable device
+	ErrorUnsupported      Status = -17 // this build or this driver has no such feature
+	ErrorSoftwareConfig   Status = -18 // the software driver already runs with other settings
+	ErrorNoContext        Status = -19 // no context to pop, or the call cannot use the context
+	ErrorPeerAccess       Status = -20 // no access between the two devices, or the probe lost data
+	ErrorAlignment        Status = -21 // an address, pitch or width is no multiple of the pattern's size
+	ErrorCapture          Status = -22 // the stream is being captured, and a graph cannot hold this call
+	ErrorLimit            Status = -23 // a pinned pool is at its limit, or the staging buffer has no free slot
+	ErrorInUse            Status = -24 // memory of the pool is still allocated or imported
+	ErrorHandle           Status = -25 // not a handle for this call, or damaged, or its object no longer exists
+	ErrorMachine          Status = -26 // the handle was made on another machine, or before the last reboot
+	ErrorPool             Status = -27 // the pool of this memory is not imported, or this is no imported pool
+	ErrorImported         Status = -28 // imported: it cannot be freed, changed or allocated from, and ends with its import
+	ErrorNotShareable     Status = -29 // this memory, pool, event or semaphore cannot be shared
+	ErrorProfile          Status = -30 // the profile is damaged, old, or of another device or driver
+	ErrorRoute            Status = -31 // the route that the flags force cannot take this copy: see value
+	ErrorNoSoftwareDriver Status = -32 // libferry-software, the library of the software driver, is missing
+	ErrorSoftwareBuild    Status = -33 // libferry-software is of another build than this library
 )
 
 // FERRY_STATUS_DRIVER_BASE
@@ -99,7 +101,7 @@ const (
 	FieldDriver          Field = 16
 	FieldChecks          Field = 17
 	FieldCallbacks       Field = 18 // allocate without deallocate, or the reverse
-	FieldSoftware        Field = 19 // software_* options that differ from those of the running software driver
+	FieldDriverOptions   Field = 19
 	FieldPattern         Field = 20 // pattern_size
 	FieldNUMA            Field = 21
 	FieldNUMANode        Field = 22
@@ -120,13 +122,10 @@ const (
 	FieldStagingCPUs     Field = 37 // staging_cpus or staging_cpu_count
 	FieldStagingPriority Field = 38
 	FieldStagingBytes    Field = 39
-	FieldSoftwareDevices Field = 40
-	FieldSoftwareQueues  Field = 41
-	FieldFormat          Field = 42 // of an array
-	FieldChannels        Field = 43 // of an array
-	FieldSoftwareLinks   Field = 44
-	FieldHelpers         Field = 45
-	FieldTracePhases     Field = 46
+	FieldFormat          Field = 40 // of an array
+	FieldChannels        Field = 41 // of an array
+	FieldHelpers         Field = 42
+	FieldTracePhases     Field = 43
 )
 
 // Kind is one of the constants FERRY_KIND_*.
@@ -307,18 +306,6 @@ const (
 // FERRY_PRIORITY_*
 const (
 	PriorityOfProcess = 20
-)
-
-// SoftwareLinks is one of the constants FERRY_SOFTWARE_LINKS_*.
-type SoftwareLinks int32
-
-// FERRY_SOFTWARE_LINKS_*
-const (
-	SoftwareLinksDefault SoftwareLinks = 0 // as the software driver runs already, or else ALL
-	SoftwareLinksAll     SoftwareLinks = 1 // every pair
-	SoftwareLinksNone    SoftwareLinks = 2 // no pair
-	SoftwareLinksPairs   SoftwareLinks = 3 // devices 2k and 2k + 1
-	SoftwareLinksLossy   SoftwareLinks = 4 // every pair, but its access moves no bytes
 )
 
 // LogLevel is one of the constants FERRY_LOG_*.
@@ -595,4 +582,15 @@ const (
 	SemaphoreD3d11KeyedMutexKMT SemaphoreType = 8
 	SemaphoreTimelineFD         SemaphoreType = 9  // a timeline semaphore of Vulkan on Linux: a file descriptor
 	SemaphoreTimelineWin32      SemaphoreType = 10 // the same on Windows: an NT handle, or a name
+)
+
+// SoftwareLinks is one of the constants FERRY_SOFTWARE_LINKS_*.
+type SoftwareLinks int32
+
+// FERRY_SOFTWARE_LINKS_*
+const (
+	SoftwareLinksDefault SoftwareLinks = 0 // as the driver already runs, else ALL
+	SoftwareLinksAll     SoftwareLinks = 1 // every pair
+	SoftwareLinksNone    SoftwareLinks = 2 // no pair
+	SoftwareLinksPairs   SoftwareLinks = 3 // devices 2k and 2k + 1
 )

@@ -56,7 +56,7 @@ var (
 )
 
 // Options configures an instance; the zero value is the default: the NVIDIA driver or an error. The fields are
-// the fields of ferry_options.
+// the fields of ferry_options and, after Software, the fields of ferry_software_options.
 type Options struct {
 	Driver          Driver
 	Checks          Checks
@@ -96,9 +96,6 @@ func Open(options Options) (*Instance, error) {
 		struct_size:       C.sizeof_ferry_options,
 		driver:            C.int32_t(options.Driver),
 		checks:            C.int32_t(options.Checks),
-		software_devices:  C.uint32_t(options.SoftwareDevices),
-		software_queues:   C.uint32_t(options.SoftwareQueues),
-		software_memory:   C.uint64_t(options.SoftwareMemory),
 		register_chunk:    C.uint64_t(options.RegisterChunk),
 		copy_flags:        C.uint32_t(options.CopyFlags),
 		kernels:           C.int32_t(options.Kernels),
@@ -110,7 +107,13 @@ func Open(options Options) (*Instance, error) {
 		staging_numa_node: number(options.StagingNUMANode),
 		staging_bytes:     C.uint64_t(options.StagingBytes),
 		deferred_bytes:    C.uint64_t(options.DeferredBytes),
-		software_links:    C.int32_t(options.SoftwareLinks),
+	}
+	software := C.ferry_software_options{
+		struct_size: C.sizeof_ferry_software_options,
+		devices:     C.uint32_t(options.SoftwareDevices),
+		queues:      C.uint32_t(options.SoftwareQueues),
+		links:       C.int32_t(options.SoftwareLinks),
+		memory:      C.uint64_t(options.SoftwareMemory),
 	}
 	var cpus *C.int32_t
 	if len(options.StagingCPUs) > 0 {
@@ -121,7 +124,7 @@ func Open(options Options) (*Instance, error) {
 		f.log = cgo.NewHandle(options.Log)
 	}
 	info := newInfo()
-	err := failure(C.go_open(&c, cpus, C.uintptr_t(f.log), &f.c, &info), &info)
+	err := failure(C.go_open(&c, &software, cpus, C.uintptr_t(f.log), &f.c, &info), &info)
 	if err != nil {
 		f.deleteLog()
 		return nil, err

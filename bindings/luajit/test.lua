@@ -10,7 +10,7 @@ local function test(name, body) tests[name], names[#names + 1] = body, name end
 local profile = os.getenv("FERRY_TEST_PROFILE")
 profile = profile and assert(io.open(profile)):read("*a")
 local function open()
-    local f = ferry.open { driver = C.FERRY_DRIVER_SOFTWARE, software_devices = 2 }
+    local f = ferry.open { driver = C.FERRY_DRIVER_SOFTWARE, driver_options = ferry.struct("ferry_software_options", { devices = 2 }) }
     if profile then assert(C.ferry_profile_load(f.c, profile, #profile, nil) == 0) end
     return f
 end
@@ -31,7 +31,8 @@ end
 -- The first test: the first instance decides how much memory a device has.
 test("sizes above 32 bits", function()
     local largest = 2 ^ 32 + 5
-    local f = ferry.open { driver = C.FERRY_DRIVER_SOFTWARE, software_memory = 5 * 2 ^ 30 }
+    local f = ferry.open { driver = C.FERRY_DRIVER_SOFTWARE,
+        driver_options = ferry.struct("ferry_software_options", { memory = 5 * 2 ^ 30 }) }
     local stream, memory = f:stream_create(0), f:device_alloc(0, largest)
     local host = ffi.gc(ffi.cast("uint8_t *", ffi.C.calloc(largest, 1)), ffi.C.free)
     assert(host ~= nil)
@@ -299,7 +300,7 @@ test("numbers that their field has no room for are refused", function()
         raises("options.device: ", f.stream_create, f, value)
         raises("options.priority: ", f.stream_create, f, 0, 0, value)
     end
-    raises("options.software_devices: ", ferry.open, { driver = C.FERRY_DRIVER_SOFTWARE, software_devices = 2 ^ 32 + 2 })
+    raises("options.devices: ", ferry.struct, "ferry_software_options", { devices = 2 ^ 32 + 2 })
     raises("options.width: ", f.array_create, f, 0, { format = C.FERRY_FORMAT_UINT8, channels = 1, width = -1 })
     raises("options.min_size: ", f.host_alloc, f, 16, { min_size = -1 })
     raises("options.log: ", ferry.open, { driver = C.FERRY_DRIVER_SOFTWARE, log = function() end })

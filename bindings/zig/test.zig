@@ -117,7 +117,8 @@ extern fn free(memory: ?[*]u8) void;
 // Only the largest copy is made whole. What is never written takes no memory.
 test "sizes above 32 bits arrive or are refused" {
     const largest: u64 = (1 << 32) + 5;
-    const options = ferry.ferry_options{ .driver = ferry.FERRY_DRIVER_SOFTWARE, .software_memory = 5 << 30 };
+    const settings = ferry.ferry_software_options{ .memory = 5 << 30 };
+    const options = ferry.ferry_options{ .driver = ferry.FERRY_DRIVER_SOFTWARE, .driver_options = &settings };
     var opened: ?*ferry.ferry_instance = null;
     try expect(ferry.ferry_open(&options, &opened, null) == 0);
     const f = opened.?;

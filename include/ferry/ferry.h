@@ -145,9 +145,11 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_POOL (-27)            /* the pool of this memory is not imported, or this is no imported pool */
 #define FERRY_ERROR_IMPORTED                                                                                           \
     (-28) /* imported: it cannot be freed, changed or allocated from, and ends with its import */
-#define FERRY_ERROR_NOT_SHAREABLE (-29) /* this memory, pool, event or semaphore cannot be shared */
-#define FERRY_ERROR_PROFILE (-30)       /* the profile is damaged, old, or of another device or driver */
-#define FERRY_ERROR_ROUTE (-31)         /* the route that the flags force cannot take this copy: see value */
+#define FERRY_ERROR_NOT_SHAREABLE (-29)      /* this memory, pool, event or semaphore cannot be shared */
+#define FERRY_ERROR_PROFILE (-30)            /* the profile is damaged, old, or of another device or driver */
+#define FERRY_ERROR_ROUTE (-31)              /* the route that the flags force cannot take this copy: see value */
+#define FERRY_ERROR_NO_SOFTWARE_DRIVER (-32) /* libferry-software, the library of the software driver, is missing */
+#define FERRY_ERROR_SOFTWARE_BUILD (-33)     /* libferry-software is of another build than this library */
 
 /* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
 #define FERRY_STATUS_DRIVER_BASE (-1000)
@@ -200,8 +202,8 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_DRIVER 16
 #define FERRY_FIELD_CHECKS 17
 #define FERRY_FIELD_CALLBACKS 18 /* allocate without deallocate, or the reverse */
-#define FERRY_FIELD_SOFTWARE 19  /* software_* options that differ from those of the running software driver */
-#define FERRY_FIELD_PATTERN 20   /* pattern_size */
+#define FERRY_FIELD_DRIVER_OPTIONS 19
+#define FERRY_FIELD_PATTERN 20 /* pattern_size */
 #define FERRY_FIELD_NUMA 21
 #define FERRY_FIELD_NUMA_NODE 22
 #define FERRY_FIELD_THREADS 23
@@ -221,13 +223,10 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_STAGING_CPUS 37 /* staging_cpus or staging_cpu_count */
 #define FERRY_FIELD_STAGING_PRIORITY 38
 #define FERRY_FIELD_STAGING_BYTES 39
-#define FERRY_FIELD_SOFTWARE_DEVICES 40
-#define FERRY_FIELD_SOFTWARE_QUEUES 41
-#define FERRY_FIELD_FORMAT 42   /* of an array */
-#define FERRY_FIELD_CHANNELS 43 /* of an array */
-#define FERRY_FIELD_SOFTWARE_LINKS 44
-#define FERRY_FIELD_HELPERS 45
-#define FERRY_FIELD_TRACE_PHASES 46
+#define FERRY_FIELD_FORMAT 40   /* of an array */
+#define FERRY_FIELD_CHANNELS 41 /* of an array */
+#define FERRY_FIELD_HELPERS 42
+#define FERRY_FIELD_TRACE_PHASES 43
 
 /*
  * Details of an error. Set struct_size before the call: 0 counts as 40, the size of the first version, and becomes 40;
@@ -292,8 +291,8 @@ typedef struct ferry_options ferry_options;
 
 /*
  * Opens an instance. NULL `options` are the defaults: the NVIDIA driver or an error. Several instances may be open
- * at once, also on both drivers. Instances on the software driver share it: a later one with other software_* values is
- * refused. Never give an instance a handle or a device address of the other driver. The software driver refuses handles
+ * at once, also on both drivers. Instances on the software driver share it: a later one whose driver_options differ from
+ * its settings is refused. Never give an instance a handle or a device address of the other driver. The software driver refuses handles
  * that are not its own with the driver's status (-1400, of contexts -1201), but the NVIDIA driver may crash, and both
  * take an address that they do not know for host memory.
  *
@@ -306,7 +305,7 @@ typedef struct ferry_options ferry_options;
  * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD, _NO_DEVICE, or the driver's own status if cuInit fails. With
  *                FERRY_DRIVER_AUTO the software driver serves instead, and ferry_report gives that status.
  *                _ABI_MISMATCH, _RESERVED, _FLAGS and _INVALID_ARGUMENT name the option; _SOFTWARE_CONFIG;
- *                _UNSUPPORTED if the build has no software driver; _OUT_OF_MEMORY. A device that refuses ferry's
+ *                _NO_SOFTWARE_DRIVER and _SOFTWARE_BUILD; _OUT_OF_MEMORY. A device that refuses ferry's
  *                kernels at open is logged, and reports FERRY_OBSTACLE_NOT_LOADED later.
  * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries for ferry_device_info; with
  *                FERRY_KERNELS_AT_OPEN or FERRY_STAGING_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and the
@@ -1183,13 +1182,6 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 /* staging_priority: the niceness of the main thread. */
 #define FERRY_PRIORITY_OF_PROCESS 20
 
-/* ferry_options.software_links: the pairs of the software driver's devices that can get peer access. */
-#define FERRY_SOFTWARE_LINKS_DEFAULT 0 /* as the software driver runs already, or else ALL */
-#define FERRY_SOFTWARE_LINKS_ALL 1     /* every pair */
-#define FERRY_SOFTWARE_LINKS_NONE 2    /* no pair */
-#define FERRY_SOFTWARE_LINKS_PAIRS 3   /* devices 2k and 2k + 1 */
-#define FERRY_SOFTWARE_LINKS_LOSSY 4   /* every pair, but its access moves no bytes */
-
 /* Levels of the log callback. */
 #define FERRY_LOG_ERROR 0
 #define FERRY_LOG_WARNING 1
@@ -1229,6 +1221,8 @@ typedef struct ferry_trace_event {
 /*
  * How to open an instance. All zero but struct_size means defaults.
  *
+ * driver_options  Settings of the software driver: a ferry_software_options (ferry_software.h). It is read in ferry_open,
+ *              and only if the software driver is opened.
  * get_proc     The program's own driver loader, with cuGetProcAddress's meaning: returns the newest variant of `name`
  *              that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form, or NULL. A plain dlsym
  *              does not do: it finds first versions. Called during ferry_open and ferry_instance_get_proc, on the
@@ -1284,11 +1278,6 @@ typedef struct ferry_trace_event {
  *              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
  *              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
  *              runs for as long as it is needed.
- * software_links  With every value, copies between contexts without peer access arrive. LOSSY imitates machines that
- *              report access and move nothing: ferry_peer_probe and ferry_peer_enable fail with
- *              FERRY_ERROR_PEER_ACCESS. If the program enables access itself, copies between the two contexts' memory
- *              write nothing and report no error. Fills and kernels then do not change a peer's memory, and kernels
- *              read bytes of 0xff from it.
  * trace        Called for every copy, batch and fill, also one that fails: when the call begins, when it returns, and
  *              for one on a stream once the stream has passed, on a thread of ferry's. That thread looks every 0.05 ms;
  *              the stream does not wait for it. There is no third event if the call failed, did nothing, or became part
@@ -1303,12 +1292,10 @@ typedef struct ferry_trace_event {
  */
 struct ferry_options {
     uint32_t struct_size;
-    int32_t driver;            /* FERRY_DRIVER_* */
-    int32_t checks;            /* FERRY_CHECKS_* */
-    uint32_t software_devices; /* number of devices of the software driver, 1 to 64; 0 for the default, 2 */
-    uint32_t software_queues;  /* hardware queues of each, 1 to 128; 0 for the default, 8 */
+    int32_t driver; /* FERRY_DRIVER_* */
+    int32_t checks; /* FERRY_CHECKS_* */
     uint32_t reserved;
-    uint64_t software_memory; /* bytes of memory of each; 0 for the default, 4 GiB; committed on first write */
+    const void *driver_options; /* NULL for the defaults */
     void *(*get_proc)(void *user, const char *name, int32_t version);
     void *get_proc_user;
     void *(*allocate)(void *user, uint64_t size, uint64_t alignment);
@@ -1330,8 +1317,8 @@ struct ferry_options {
     int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
     void *submit_user;
     uint64_t deferred_bytes; /* 0: a sixteenth of the device's memory */
-    int32_t software_links;  /* FERRY_SOFTWARE_LINKS_*: which devices of the software driver have peer access */
     uint32_t trace_phases;   /* FERRY_PHASE_*; 0: all */
+    uint32_t reserved1;
     void (*trace)(void *user, const ferry_trace_event *event);
     void *trace_user;
 };

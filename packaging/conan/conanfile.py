@@ -67,5 +67,8 @@ class FerryConan(ConanFile):
         self.cpp_info.set_property("cmake_target_name", "ferry::ferry" if self.options.shared else "ferry::ferry_static")
         self.cpp_info.set_property("pkg_config_name", "ferry")
         if not self.options.shared:
+            if self.options.software_driver:
+                self.cpp_info.libs.append("ferry-software")
+                self.cpp_info.exelinkflags = self.cpp_info.sharedlinkflags = ["-Wl,-u,ferry_software_open"]
             on_windows = self.settings.os == "Windows"
             self.cpp_info.system_libs = ["stdc++", "pthread", "synchronization" if on_windows else "dl"]

@@ -4,7 +4,6 @@
 #include "driver/result.h"
 #include "plan/staged_chunks.h"
 #include "routes/staged.h"
-#include "softdriver/softdriver.h"
 #include "submit/instance.h"
 #include "submit/staging_setup.h"
 #include "system/pages.h"
@@ -66,39 +65,19 @@ error query_devices(ferry_instance &instance) noexcept {
 // Resolves the entry points, initialises the driver and queries the devices.
 error start(ferry_instance &instance, resolver entry_points) noexcept {
     instance.entry_points = entry_points;
-    resolve_table(entry_points, instance.cu, instance.found);
-    // Only the software driver exports this name. The host program's own resolver may return it too.
-    const bool is_software = entry_points.get_proc(entry_points.user, "ferrySoftwareDriver", oldest_driver) != nullptr;
+    bool is_software = false;
+    if (error failed = identify_driver(entry_points, instance.log, is_software)) return failed;
     instance.report.driver = is_software ? FERRY_DRIVER_SOFTWARE : FERRY_DRIVER_CUDA;
+    resolve_table(entry_points, instance.cu, instance.found);
     if (error failed = check_version(instance)) return failed;
     if (error failed = initialise(instance)) return failed;
     return query_devices(instance);
 }
 
-error start_software([[maybe_unused]] ferry_instance &instance,
-                     [[maybe_unused]] const ferry_options &options) noexcept {
-#if FERRY_HAS_SOFTWARE_DRIVER
-    using softdriver::device_links;
-    static_assert(static_cast<std::uint32_t>(device_links::unset) == FERRY_SOFTWARE_LINKS_DEFAULT);
-    static_assert(static_cast<std::uint32_t>(device_links::all) == FERRY_SOFTWARE_LINKS_ALL);
-    static_assert(static_cast<std::uint32_t>(device_links::none) == FERRY_SOFTWARE_LINKS_NONE);
-    static_assert(static_cast<std::uint32_t>(device_links::pairs) == FERRY_SOFTWARE_LINKS_PAIRS);
-    static_assert(static_cast<std::uint32_t>(device_links::lossy) == FERRY_SOFTWARE_LINKS_LOSSY);
-    const softdriver::config config = {options.software_devices, options.software_queues, options.software_memory,
-                                       static_cast<device_links>(options.software_links)};
-    switch (softdriver::open(config)) {
-    case softdriver::open_result::refused_config:
-        return refuse_option(FERRY_ERROR_SOFTWARE_CONFIG, FERRY_FIELD_SOFTWARE);
-    case softdriver::open_result::out_of_memory:
-        return no_memory;
-    case softdriver::open_result::opened:
-        break;
-    }
-    instance.holds_software_driver = true;
-    return start(instance, {[](void *, const char *name, int version) { return softdriver::get_proc(name, version); }});
-#else
-    return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_DRIVER);
-#endif
+error start_software(ferry_instance &instance, const ferry_options &options) noexcept {
+    const auto *settings = static_cast<const ferry_software_options *>(options.driver_options);
+    if (error failed = instance.software.open(settings, instance.log)) return failed;
+    return start(instance, instance.software.entry_points());
 }
 
 error start_cuda(ferry_instance &instance, const ferry_options &options) noexcept {
@@ -174,12 +153,10 @@ void close_instance(ferry_instance &instance) noexcept {
         instance.read_buffers.close();
         instance.deferred.close();
     }
-    [[maybe_unused]] const bool holds_software_driver = instance.holds_software_driver;
+    software_driver software = instance.software;
     instance.~ferry_instance();
     memory.deallocate(&instance, sizeof(ferry_instance));
-#if FERRY_HAS_SOFTWARE_DRIVER
-    if (holds_software_driver) softdriver::close();
-#endif
+    software.close();
     code.release();
 }
 
@@ -261,16 +238,13 @@ error read_options(const ferry_options *theirs, ferry_options &options) noexcept
     options = {};
     if (!theirs) return {};
     if (error failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
-    if (options.reserved) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
+    if (options.reserved || options.reserved1) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
     struct {
         std::int64_t value, limit;
         std::int32_t field;
     } const ranges[] = {
         {options.driver, FERRY_DRIVER_SOFTWARE, FERRY_FIELD_DRIVER},
         {options.checks, FERRY_CHECKS_FULL, FERRY_FIELD_CHECKS},
-        {options.software_devices, device_contexts::max_devices, FERRY_FIELD_SOFTWARE_DEVICES},
-        {options.software_queues, 128, FERRY_FIELD_SOFTWARE_QUEUES},
-        {options.software_links, FERRY_SOFTWARE_LINKS_LOSSY, FERRY_FIELD_SOFTWARE_LINKS},
         {options.kernels, FERRY_KERNELS_NONE, FERRY_FIELD_KERNELS},
         {options.staging, FERRY_STAGING_NONE, FERRY_FIELD_STAGING},
         {options.staging_threads, max_threads, FERRY_FIELD_THREADS},

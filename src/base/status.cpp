@@ -76,9 +76,14 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_NOT_SHAREABLE", "this memory, pool, event or semaphore cannot be shared"},
     {"FERRY_ERROR_PROFILE", "the profile is damaged, or is for another version, device or driver"},
     {"FERRY_ERROR_ROUTE", "the route that the flags force does not support this copy"},
+    {"FERRY_ERROR_NO_SOFTWARE_DRIVER",
+     "the software driver is not installed: its library libferry-software cannot be loaded "
+     "(Debian package libferry-software1)"},
+    {"FERRY_ERROR_SOFTWARE_BUILD", "the software driver's library libferry-software is of another build than libferry: "
+                                   "install both from one release"},
 };
 constexpr int own_status_count = sizeof own_statuses / sizeof own_statuses[0];
-static_assert(own_status_count == 1 - FERRY_ERROR_ROUTE);
+static_assert(own_status_count == 1 - FERRY_ERROR_SOFTWARE_BUILD);
 
 constexpr const char *side_names[] = {"", "source", "destination", "extent", "descriptor", "options"};
 constexpr const char *field_names[] = {"",
@@ -100,7 +105,7 @@ constexpr const char *field_names[] = {"",
                                        "driver",
                                        "checks",
                                        "callbacks",
-                                       "software",
+                                       "driver_options",
                                        "pattern",
                                        "numa",
                                        "numa_node",
@@ -121,11 +126,8 @@ constexpr const char *field_names[] = {"",
                                        "staging_cpus",
                                        "staging_priority",
                                        "staging_bytes",
-                                       "software_devices",
-                                       "software_queues",
                                        "format",
                                        "channels",
-                                       "software_links",
                                        "helpers",
                                        "trace_phases"};
 static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_OPTIONS + 1);

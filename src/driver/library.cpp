@@ -1,30 +1,8 @@
 #include "driver/library.h"
 
-#include "system/windows_api.h"
-
-#if !defined(_WIN32)
-#include <dlfcn.h>
-#endif
+#include "system/shared_library.h"
 
 namespace ferry {
-
-namespace {
-
-#if defined(_WIN32)
-constexpr const char *library_name = "nvcuda.dll";
-void *open_library(const char *name) noexcept { return LoadLibraryExA(name, nullptr, LOAD_LIBRARY_SEARCH_SYSTEM32); }
-void *find_symbol(void *handle, const char *name) noexcept {
-    return reinterpret_cast<void *>(GetProcAddress(static_cast<HMODULE>(handle), name));
-}
-void close_library(void *handle) noexcept { FreeLibrary(static_cast<HMODULE>(handle)); }
-#else
-constexpr const char *library_name = "libcuda.so.1";
-void *open_library(const char *name) noexcept { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
-void *find_symbol(void *handle, const char *name) noexcept { return dlsym(handle, name); }
-void close_library(void *handle) noexcept { dlclose(handle); }
-#endif
-
-} // namespace
 
 void driver_library::close() noexcept {
     if (handle_) close_library(handle_);
@@ -32,7 +10,11 @@ void driver_library::close() noexcept {
 }
 
 bool driver_library::open() noexcept {
-    handle_ = open_library(library_name);
+#if defined(_WIN32)
+    handle_ = open_system_library("nvcuda.dll");
+#else
+    handle_ = open_library("libcuda.so.1");
+#endif
     if (!handle_) return false;
     // The unversioned symbol has the signature of 11.3. _v2, introduced with 12.0, has an additional argument.
     get_proc_12_ = reinterpret_cast<PFN_cuGetProcAddress_v12000>(find("cuGetProcAddress_v2"));

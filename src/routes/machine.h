@@ -6,6 +6,7 @@
 #include "device/contexts.h"
 #include "device/kernels.h"
 #include "driver/library.h"
+#include "driver/software_driver.h"
 #include "links/multilink.h"
 #include "links/peer_access.h"
 #include "memory/deferred_frees.h"
@@ -26,11 +27,11 @@ struct machine {
     code_reference code;
     ferry::allocator allocator;
     log_sink log;
-    driver_library library; // stays closed if the entry points come from elsewhere
+    driver_library library;   // stays closed if the entry points come from elsewhere
+    software_driver software; // the same
     resolver entry_points;
     driver_table cu;
     bool found[driver_symbol_count] = {}; // parallel to driver_symbols
-    bool holds_software_driver = false;
     bool full_checks = false;
     std::uint32_t copy_flags = 0; // for copies without flags of their own
     ferry_report report = {};

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "driver/software_build.h"
 #include "driver/table.h"
 
 namespace ferry::softdriver {
@@ -12,8 +13,6 @@ namespace {
 
 // Takes the function by its pinned type, so an entry point with another signature does not compile.
 template <class Function> void *address_of(Function function) { return reinterpret_cast<void *>(function); }
-
-const char software_driver_mark = 0;
 
 } // namespace
 
@@ -24,8 +23,7 @@ void *get_proc(const char *name, int version) noexcept {
 #undef FERRY_DRIVER_SYMBOL
     };
     if (!name) return nullptr;
-    // The library recognises this driver by this symbol.
-    if (!std::strcmp(name, "ferrySoftwareDriver")) return const_cast<char *>(&software_driver_mark);
+    if (!std::strcmp(name, software_driver_mark)) return const_cast<char *>(software_build);
     int newest = -1;
     for (int i = 0; i < driver_symbol_count; ++i) {
         const driver_symbol &one = driver_symbols[i];

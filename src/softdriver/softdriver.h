@@ -6,13 +6,15 @@
 
 namespace ferry::softdriver {
 
+inline constexpr unsigned max_devices = 64; // a bit set of devices has one word
+
 // Which devices can access each other's memory. Copies between devices need no access.
 enum class device_links : std::uint32_t {
     unset,
     all,
     none,
     pairs, // devices 2k and 2k + 1
-    lossy  // all pairs, but what goes over a link is lost (trap 9 in docs/driver.md)
+    lossy  // for tests: all pairs, but what goes over a link is lost (trap 9 in docs/driver.md)
 };
 
 // A field of 0 takes the default on the first open, and the running driver's value afterwards.

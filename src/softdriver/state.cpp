@@ -15,7 +15,6 @@ std::atomic<driver *> current_driver = nullptr;
 std::atomic<bool> forked = false;
 
 constexpr std::size_t placement = std::size_t{2} << 20; // device ranges begin on a large page, as on GPUs
-constexpr unsigned max_devices = 64;                    // operation::devices is a bit set
 
 // A forked child has the memory but none of the threads. As with the real driver, the child has no driver at all.
 void after_fork_in_child() {

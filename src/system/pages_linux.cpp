@@ -2,6 +2,7 @@
 #include "system/pages.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -91,8 +92,10 @@ bool has_huge_pages() noexcept {
     return read && !std::strstr(read.bytes(), "[never]");
 }
 bool gives_huge_pages() noexcept {
-    static const bool gives = has_huge_pages();
-    return gives;
+    enum answer : int { unknown, no, yes };
+    static std::atomic<answer> known = unknown; // a constant, because other values need a guard of the C++ runtime
+    if (known == unknown) known = has_huge_pages() ? yes : no;
+    return known == yes;
 }
 
 bool is_present(std::uint64_t address) noexcept {

@@ -18,6 +18,7 @@ from pathlib import Path
 import exports
 
 header, description_file, declarations_file, library_file, *compiler = sys.argv[1:]
+settings = Path(header).with_name("ferry_software.h")  # its constants and structs are described too; includes the header
 with open(description_file, encoding="utf-8") as file:
     description = json.load(file)
 library = ctypes.CDLL(library_file)
@@ -38,7 +39,7 @@ def check(condition, *told):
 
 
 def compile_c(*options, source=""):
-    return subprocess.run([*compiler, "-x", "c", "-std=gnu11", *options, "-"], input=f'#include "{header}"\n{source}',
+    return subprocess.run([*compiler, "-x", "c", "-std=gnu11", *options, "-"], input=f'#include "{settings}"\n{source}',
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
 
 
@@ -77,7 +78,8 @@ text = Path(header).read_text(encoding="utf-8")
 check({one["name"] for one in description["functions"]} == exports.declared_in_header(text), "functions are missing")
 defined = set(re.findall(r"^#define (FERRY_\w+) .", compile_c("-E", "-dM"), flags=re.M)) - {"FERRY_API"}
 check(set(constants) == defined, "constants are missing or none:", *set(constants) ^ defined)
-named = set(re.findall(r"\b(?:struct|\}) (ferry_\w+)\b", exports.code_of(text)))
+code = exports.code_of(text + settings.read_text(encoding="utf-8"))
+named = set(re.findall(r"\b(?:struct|\}) (ferry_\w+)\b", code))
 check({*structs, *description["opaque"]} == named, "structs are missing:", *named - {*structs, *description["opaque"]})
 
 # ---- Values: what a generator needs to know of each

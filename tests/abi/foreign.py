@@ -18,8 +18,8 @@ class ErrorInfo(ctypes.Structure):
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("struct_size", c_uint32), ("driver", c_int32), ("checks", c_int32), ("software_devices", c_uint32),
-                ("software_queues", c_uint32), ("reserved", c_uint32), ("software_memory", c_uint64),
+    _fields_ = [("struct_size", c_uint32), ("driver", c_int32), ("checks", c_int32), ("reserved", c_uint32),
+                ("driver_options", c_void_p),
                 ("get_proc", c_void_p), ("get_proc_user", c_void_p), ("allocate", c_void_p), ("deallocate", c_void_p),
                 ("allocate_user", c_void_p), ("log", c_void_p), ("log_user", c_void_p), ("register_chunk", c_uint64),
                 ("copy_flags", c_uint32), ("kernels", c_int32)]

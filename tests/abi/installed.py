@@ -2,7 +2,7 @@
 """Installs ferry into a temporary folder and builds a program against it through pkg-config.
 
 installed.py MESON BUILD_FOLDER PREFIX LIBDIR CC CXX PROGRAM shared|static
-The C compiler links the static library, because users need no C++ compiler.
+The C compiler links the static libraries, because users need no C++ compiler.
 """
 import sys
 
@@ -13,9 +13,9 @@ from staged import check_linkage, run, staged
 with staged(*installation) as stage:
     binary = str(stage.folder / "program")
     if library == "static":
-        for shared in stage.libraries.glob("libferry.so*"):
+        for shared in stage.libraries.glob("libferry*.so*"):
             shared.unlink()
-        run(cc, "-std=c99", program, "-o", binary, *stage.flags("--static"))
+        run(cc, "-std=c99", program, "-o", binary, *stage.flags("--static", names=("ferry", "ferry-software")))
         run(binary)
     else:
         flags = stage.flags()

@@ -12,11 +12,11 @@ ORDER = [
 ALLOWED = {folder: set(ORDER[: i + 1]) for i, folder in enumerate(ORDER)}
 # The kernels are also compiled for GPUs.
 ALLOWED["kernels"] = {"kernels"}
-# The software driver stands beside them: it is reached through the table, and only api knows it by name, to open it.
+# The software driver is a library of its own, which is reached through the table like any other driver.
 ALLOWED["softdriver"] = {"base", "system", "kernels", "driver", "softdriver"}
-ALLOWED["api"].add("softdriver")
 
-# Only api meets structs of a caller's size, and exports.
+# Who meets structs of a caller's size, and exports: the interface of ferry, and that of the software driver.
+INTERFACES = {"api", "softdriver"}
 SIZED = "base/sized.h"
 EXPORT = re.compile(r'\bextern\s*""')
 
@@ -46,12 +46,12 @@ def problems_of(file, folder):
         target = include.group(1).split("/")[0] if "/" in include.group(1) else folder
         if target not in ALLOWED[folder] | {"ferry"}:
             yield number, f"{folder} may not include {target}"
-        if include.group(1) == SIZED and folder != "api":
-            yield number, f"only api may include {SIZED}"
+        if include.group(1) == SIZED and folder not in INTERFACES:
+            yield number, f"{folder} may not include {SIZED}"
     for number, line in enumerate(without_comments_and_strings(text).splitlines(), 1):
         if folder in PURE and DRIVER_CALL.search(line):
             yield number, f"{folder} may not call the driver"
-        if EXPORT.search(line) and folder not in {"api", "kernels"}:
+        if EXPORT.search(line) and folder not in INTERFACES | {"kernels"}:
             yield number, f"{folder} may not export"
         forbidden = FORBIDDEN.search(line) if folder != "softdriver" else None
         if forbidden:

@@ -3,7 +3,7 @@
  * ferry_fill_desc are frozen for good; the others may only grow at their end. Each field begins where the one before it
  * ends, so no compiler's padding is part of the ABI.
  */
-#include "ferry/ferry.h"
+#include "ferry/ferry_software.h"
 
 #define JOIN(a, b) a##b
 #define NAME(line) JOIN(assertion_, line)
@@ -64,36 +64,34 @@ LAST(ferry_error_info, value, 40);
 FIRST(ferry_options, struct_size);
 NEXT(ferry_options, struct_size, driver, 4);
 NEXT(ferry_options, driver, checks, 8);
-NEXT(ferry_options, checks, software_devices, 12);
-NEXT(ferry_options, software_devices, software_queues, 16);
-NEXT(ferry_options, software_queues, reserved, 20);
-NEXT(ferry_options, reserved, software_memory, 24);
-NEXT(ferry_options, software_memory, get_proc, 32);
-NEXT(ferry_options, get_proc, get_proc_user, 40);
-NEXT(ferry_options, get_proc_user, allocate, 48);
-NEXT(ferry_options, allocate, deallocate, 56);
-NEXT(ferry_options, deallocate, allocate_user, 64);
-NEXT(ferry_options, allocate_user, log, 72);
-NEXT(ferry_options, log, log_user, 80);
-NEXT(ferry_options, log_user, register_chunk, 88);
-NEXT(ferry_options, register_chunk, copy_flags, 96);
-NEXT(ferry_options, copy_flags, kernels, 100);
-NEXT(ferry_options, kernels, staging, 104);
-NEXT(ferry_options, staging, staging_threads, 108);
-NEXT(ferry_options, staging_threads, staging_cpus, 112);
-NEXT(ferry_options, staging_cpus, staging_cpu_count, 120);
-NEXT(ferry_options, staging_cpu_count, staging_priority, 124);
-NEXT(ferry_options, staging_priority, staging_numa, 128);
-NEXT(ferry_options, staging_numa, staging_numa_node, 132);
-NEXT(ferry_options, staging_numa_node, staging_bytes, 136);
-NEXT(ferry_options, staging_bytes, submit, 144);
-NEXT(ferry_options, submit, submit_user, 152);
-NEXT(ferry_options, submit_user, deferred_bytes, 160);
-NEXT(ferry_options, deferred_bytes, software_links, 168);
-NEXT(ferry_options, software_links, trace_phases, 172);
-NEXT(ferry_options, trace_phases, trace, 176);
-NEXT(ferry_options, trace, trace_user, 184);
-LAST(ferry_options, trace_user, 192);
+NEXT(ferry_options, checks, reserved, 12);
+NEXT(ferry_options, reserved, driver_options, 16);
+NEXT(ferry_options, driver_options, get_proc, 24);
+NEXT(ferry_options, get_proc, get_proc_user, 32);
+NEXT(ferry_options, get_proc_user, allocate, 40);
+NEXT(ferry_options, allocate, deallocate, 48);
+NEXT(ferry_options, deallocate, allocate_user, 56);
+NEXT(ferry_options, allocate_user, log, 64);
+NEXT(ferry_options, log, log_user, 72);
+NEXT(ferry_options, log_user, register_chunk, 80);
+NEXT(ferry_options, register_chunk, copy_flags, 88);
+NEXT(ferry_options, copy_flags, kernels, 92);
+NEXT(ferry_options, kernels, staging, 96);
+NEXT(ferry_options, staging, staging_threads, 100);
+NEXT(ferry_options, staging_threads, staging_cpus, 104);
+NEXT(ferry_options, staging_cpus, staging_cpu_count, 112);
+NEXT(ferry_options, staging_cpu_count, staging_priority, 116);
+NEXT(ferry_options, staging_priority, staging_numa, 120);
+NEXT(ferry_options, staging_numa, staging_numa_node, 124);
+NEXT(ferry_options, staging_numa_node, staging_bytes, 128);
+NEXT(ferry_options, staging_bytes, submit, 136);
+NEXT(ferry_options, submit, submit_user, 144);
+NEXT(ferry_options, submit_user, deferred_bytes, 152);
+NEXT(ferry_options, deferred_bytes, trace_phases, 160);
+NEXT(ferry_options, trace_phases, reserved1, 164);
+NEXT(ferry_options, reserved1, trace, 168);
+NEXT(ferry_options, trace, trace_user, 176);
+LAST(ferry_options, trace_user, 184);
 
 FIRST(ferry_trace_event, struct_size);
 NEXT(ferry_trace_event, struct_size, kind, 4);
@@ -371,3 +369,10 @@ NEXT(ferry_ipc_info, is_own, reserved, 52);
 LAST(ferry_ipc_info, reserved, 56);
 
 ASSERT(sizeof(ferry_ipc_handle) == 256);
+
+FIRST(ferry_software_options, struct_size);
+NEXT(ferry_software_options, struct_size, devices, 4);
+NEXT(ferry_software_options, devices, queues, 8);
+NEXT(ferry_software_options, queues, links, 12);
+NEXT(ferry_software_options, links, memory, 16);
+LAST(ferry_software_options, memory, 24);

@@ -31,8 +31,8 @@ class Stage:
         self.libraries = self.root / libdir
         self.headers = self.root / "include"
 
-    def flags(self, *options):
-        command = ["pkg-config", f"--define-variable=prefix={self.root}", *options, "--cflags", "--libs", "ferry"]
+    def flags(self, *options, names=("ferry",)):
+        command = ["pkg-config", f"--define-variable=prefix={self.root}", *options, "--cflags", "--libs", *names]
         return shlex.split(output_of(*command, PKG_CONFIG_PATH=str(self.libraries / "pkgconfig")))
 
 

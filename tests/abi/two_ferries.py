@@ -4,6 +4,7 @@ pkg-config.
 
 two_ferries.py MESON BUILD_FOLDER PREFIX LIBDIR CC CXX SOURCE_FOLDER
 """
+import re
 import sys
 
 from staged import check_linkage, run, staged
@@ -13,8 +14,9 @@ from staged import check_linkage, run, staged
 KINDS = {"program": ["-rdynamic"], "plugin": ["-shared", "-fPIC"]}
 
 with staged(*installation) as stage:
+    static = stage.flags("--static", names=("ferry", "ferry-software"))
     flags = {"shared": stage.flags(),
-             "static": ["-l:libferry.a" if flag == "-lferry" else flag for flag in stage.flags("--static")]}
+             "static": [re.sub(r"^-l(ferry.*)", r"-l:lib\1.a", flag) for flag in static]}
     for name, arguments in KINDS.items():
         for library in flags:
             binary = stage.folder / f"{name}-{library}"

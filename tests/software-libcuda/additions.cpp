@@ -32,7 +32,7 @@ CUresult open_from_environment() {
     if (!read_number("FERRY_SOFTWARE_DEVICES", devices) ||
         !read_number("FERRY_SOFTWARE_QUEUES", asked.hardware_queues) || !read_number("FERRY_SOFTWARE_LINKS", links))
         return CUDA_ERROR_INVALID_VALUE;
-    asked.links = static_cast<softdriver::device_links>(links); // the numbers of FERRY_SOFTWARE_LINKS_*
+    asked.links = static_cast<softdriver::device_links>(links); // or lossy, which only tests have
     if (devices == 0) return CUDA_ERROR_NO_DEVICE;
     asked.devices = devices;
     return softdriver::open(asked) == softdriver::open_result::opened ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

@@ -1,5 +1,6 @@
 #include "support/driver_under_test.h"
 
+#include "softdriver/softdriver.h"
 #include "support/gpu_profile.h"
 #include "support/second_process.h"
 
@@ -31,6 +32,25 @@ std::uint32_t number_in(const char *variable) {
     return wanted ? static_cast<std::uint32_t>(std::atoi(wanted)) : 0;
 }
 std::uint32_t wanted_queues() { return number_in("FERRY_TEST_QUEUES"); }
+
+// Starts the software driver with the settings of the environment. Instances join it. Lossy links are for tests only, so
+// they are not among the settings that ferry_open passes on.
+void start_software_driver() {
+#if FERRY_HAS_SOFTWARE_DRIVER
+    if (wanted_driver() != FERRY_DRIVER_SOFTWARE) return;
+    softdriver::config settings;
+    settings.devices = number_in("FERRY_TEST_DEVICES");
+    settings.hardware_queues = wanted_queues();
+    settings.links = static_cast<softdriver::device_links>(number_in("FERRY_TEST_LINKS"));
+    if (softdriver::open(settings) != softdriver::open_result::opened) std::abort();
+#endif
+}
+
+void end_software_driver() {
+#if FERRY_HAS_SOFTWARE_DRIVER
+    if (wanted_driver() == FERRY_DRIVER_SOFTWARE) softdriver::close();
+#endif
+}
 
 void *get_real(void *, const char *name, int version) {
     return ferry_instance_get_proc(environment.instance, name, version);
@@ -156,10 +176,8 @@ int main(int argc, char **argv) {
     using namespace ferry::test;
     ::testing::InitGoogleTest(&argc, argv);
     take_arguments(argc, argv);
-    ferry_options options = options_under_test();
-    options.software_queues = wanted_queues();
-    options.software_devices = number_in("FERRY_TEST_DEVICES");
-    options.software_links = number_in("FERRY_TEST_LINKS");
+    const ferry_options options = options_under_test();
+    start_software_driver();
     const std::int32_t status = ferry_open(&options, &environment.instance, nullptr);
     if (status) {
         const bool no_gpu = status == FERRY_ERROR_NO_DRIVER || status == FERRY_ERROR_NO_DEVICE;
@@ -177,5 +195,6 @@ int main(int argc, char **argv) {
     int result = 0;
     if (!play_second_process(argc, argv, result)) result = RUN_ALL_TESTS();
     ferry_close(environment.instance);
+    end_software_driver();
     return result;
 }

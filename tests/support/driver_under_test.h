@@ -21,7 +21,7 @@ const driver_table &raw();
 resolver raw_entry_points();
 bool on_software_driver();
 int device_count();
-// FERRY_TEST_DEVICES and FERRY_TEST_LINKS: software_devices and software_links of the software driver.
+// FERRY_TEST_DEVICES and FERRY_TEST_LINKS: the software driver's number of devices, and its device_links as a number.
 // FERRY_TEST_QUEUES=1: all streams of the software driver share one hardware queue and wait for each other, as some
 // streams of any driver may.
 bool streams_share_a_queue();

@@ -402,7 +402,7 @@ static class StreamTests
     {
         FerryException error = Test.Throws<FerryException>(() => Test.Open(options => options.SoftwareDevices = 1000));
         Test.Equal(error.Side, Side.Options, "side");
-        Test.Equal(error.Field, Field.SoftwareDevices, "field");
+        Test.Equal(error.Field, Field.DriverOptions, "field");
         error = Test.Throws<FerryException>(() => Test.Open(options => options.Adjust =
             (ref NativeOptions native) => native.Reserved = 1));
         Test.Equal(error.Status, Status.Reserved, "status");

@@ -1,5 +1,5 @@
 /* Who uses one copy of ferry: compiled into the program and into the plug-in, which link a ferry each. */
-#include <ferry/ferry.h>
+#include <ferry/ferry_software.h>
 
 #include <string.h>
 
@@ -15,8 +15,9 @@ static ferry_instance *instance;
 static int32_t last_device;
 
 static int32_t user_open(uint32_t devices) {
+    const ferry_software_options settings = {.struct_size = sizeof settings, .devices = devices};
     ferry_options options = {.struct_size = sizeof options, .driver = FERRY_DRIVER_SOFTWARE};
-    options.software_devices = devices;
+    options.driver_options = &settings;
     last_device = (int32_t)devices - 1;
     return ferry_open(&options, &instance, NULL);
 }

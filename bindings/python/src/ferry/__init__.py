@@ -37,5 +37,6 @@ __all__ = ["ArgumentError", "BY_DRIVER", "BY_KERNEL", "BY_RELAY", "BY_STAGING", 
 
 def open(*, software: bool = False, **options: Any) -> Instance:
     """Opens ferry on the NVIDIA driver, or on the software driver. Other options are the fields of ferry_options, such
-    as software_devices=4, checks=ferry.native.FERRY_CHECKS_FULL or copy_flags=ferry.SOURCE_READ."""
+    as checks=ferry.native.FERRY_CHECKS_FULL or copy_flags=ferry.SOURCE_READ, and the fields of ferry_software_options
+    after software_, such as software_devices=4."""
     return Instance(software=software, **options)

@@ -127,11 +127,17 @@ class Instance(Owner):
         self._lock = threading.Lock()
         given = native.ferry_options(struct_size=sizeof(native.ferry_options),
                                      driver=native.FERRY_DRIVER_SOFTWARE if software else native.FERRY_DRIVER_CUDA)
-        known = {name: kind for name, kind, *_ in native.ferry_options._fields_}
+        settings = native.ferry_software_options(struct_size=sizeof(native.ferry_software_options))
+        given.driver_options = addressof(settings)
+        fields: dict[str, tuple[ctypes.Structure, str, Any]] = {
+            name: (given, name, kind) for name, kind, *_ in given._fields_}
+        fields.update({"software_" + name: (settings, name, kind) for name, kind, *_ in settings._fields_})
         for name, value in options.items():
-            if name not in known or name == "struct_size":
-                raise TypeError(f"ferry.open() has no option {name!r}; its options are the fields of ferry_options")
-            setattr(given, name, _option(name, known[name], value))
+            if name not in fields or name.endswith("struct_size") or name == "driver_options":
+                raise TypeError(f"ferry.open() has no option {name!r}; its options are the fields of ferry_options and, "
+                                "after software_, of ferry_software_options")
+            struct, field, kind = fields[name]
+            setattr(struct, field, _option(name, kind, value))
         made = c_void_p()
         info = new_error_info()
         status = self.library.ferry_open(byref(given), byref(made), byref(info))

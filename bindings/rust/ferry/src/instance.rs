@@ -43,7 +43,8 @@ impl Ferry {
     /// Opens an instance. While instances on the NVIDIA driver are open, one on the software driver is refused with
     /// `FERRY_ERROR_UNSUPPORTED`, and the reverse: their objects must not be mixed.
     pub fn open(options: Options) -> Result<Ferry> {
-        let Options { mut raw, log } = options;
+        let Options { mut raw, software, log } = options;
+        raw.driver_options = (&software as *const sys::ferry_software_options).cast();
         if let Some(lines) = &log {
             raw.log = Some(send_line);
             raw.log_user = &**lines as *const Mutex<Sender<LogLine>> as *mut std::ffi::c_void;

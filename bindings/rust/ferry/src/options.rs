@@ -31,6 +31,7 @@ pub struct LogLine {
 /// Options without a method are fields of `sys::ferry_options`: see [`Options::with_raw`].
 pub struct Options {
     pub(crate) raw: sys::ferry_options,
+    pub(crate) software: sys::ferry_software_options,
     pub(crate) log: Option<Arc<Mutex<Sender<LogLine>>>>,
 }
 
@@ -42,7 +43,8 @@ impl Options {
             Driver::Auto => sys::FERRY_DRIVER_AUTO,
             Driver::Software => sys::FERRY_DRIVER_SOFTWARE,
         };
-        Options { raw: sys::ferry_options { driver, ..Default::default() }, log: None }
+        let raw = sys::ferry_options { driver, ..Default::default() };
+        Options { raw, software: Default::default(), log: None }
     }
 
     /// Also checks each address of a copy, not only its arithmetic.
@@ -77,8 +79,8 @@ impl Options {
 
     /// The number of devices of the software driver, and the bytes of memory of each; 0: the default.
     pub fn software(mut self, devices: u32, memory: u64) -> Options {
-        self.raw.software_devices = devices;
-        self.raw.software_memory = memory;
+        self.software.devices = devices;
+        self.software.memory = memory;
         self
     }
 
@@ -88,7 +90,7 @@ impl Options {
         self
     }
 
-    /// Changes any field.
+    /// Changes any field. `driver_options` is set later, from [`Options::software`].
     ///
     /// # Safety
     /// Callbacks and the list of processors must keep to the rules of `ferry_options`, until the last object of the
