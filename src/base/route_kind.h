@@ -27,15 +27,17 @@ enum class route_kind : std::uint8_t {
 
 // The name of a route by its number, FERRY_ROUTE_*.
 inline const char *name_of_route(std::int32_t number) noexcept {
-    switch (number) {
-#define FERRY_ROUTE(name, number)                                                                                      \
-    case number:                                                                                                       \
-        return #name;
+    constexpr struct {
+        std::int32_t number;
+        const char *name;
+    } routes[] = {
+#define FERRY_ROUTE(name, number) {number, #name},
         FERRY_ROUTES(FERRY_ROUTE)
 #undef FERRY_ROUTE
-    default:
-        return "driver";
-    }
+    };
+    for (const auto &route : routes)
+        if (route.number == number) return route.name;
+    return "driver";
 }
 
 } // namespace ferry
