@@ -209,7 +209,8 @@ class Amalgamation:
         self.files = {}  # by name, in an order in which each follows what it includes
         self.conditions = {}  # of each file: what is true wherever the file is included
         self.includers = {}
-        for name in listed_sources():
+        # The system's headers are included first, so the macros that this header removes must not reach other files.
+        for name in ["system/windows_api.h", *listed_sources()]:
             self.add(name, [])
         for name, file in reversed(self.files.items()):
             self.set_conditions(file)
