@@ -12,6 +12,7 @@
 #include "support/fault_driver.h"
 #include "support/piece_batch.h"
 #include "support/raw_objects.h"
+#include "support/sanitizer.h"
 #include "support/system.h"
 
 namespace ferry::test {
@@ -66,13 +67,7 @@ class threads : public ferry_test {
 protected:
     void SetUp() override {
         ferry_test::SetUp();
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-        GTEST_SKIP() << "sanitizers need stack of their own";
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-        GTEST_SKIP() << "sanitizers need stack of their own";
-#endif
-#endif
+        if (is_sanitized) GTEST_SKIP() << "sanitizers need stack of their own";
     }
 
     std::function<void()> in_context(std::function<void()> call) const {
