@@ -2,6 +2,7 @@
 // Addresses come from a table of small buffers or are outside any memory. A call that succeeds must change exactly the
 // bytes that the descriptor describes. A call that is rejected must not change any bytes.
 #include "driver/table.h"
+#include "ferry/ferry_software.h"
 #include "fuzz/target.h"
 
 #include <algorithm>
@@ -342,6 +343,8 @@ void run_options(input &from, table &all) {
         options.staging_cpus = nullptr;
         options.submit = nullptr;
         options.driver = FERRY_DRIVER_SOFTWARE;
+        const ferry_software_options settings = draw_struct<ferry_software_options>(from);
+        options.driver_options = from.one_in(2) ? &settings : nullptr;
         options.staging_bytes %= 1 << 20;
         options.staging_threads %= 4;
         ferry_instance *made = nullptr;
