@@ -247,7 +247,7 @@ def python_table(run):
     return markdown(["", *(title for _, title in CONTENDERS)], lines)
 
 
-# The calls of ferry's Python package in python_copies.py, and the C call of each.
+# The functions of ferry's Python package that python_copies.py measures, and the C function that each of them calls.
 PYTHON_CALLS = [
     ("`gpu.enqueue` of the same views again", "enqueue, views", ""),
     ("`gpu.enqueue` of addresses (`ferry.memory`)", "enqueue, addresses", ""),

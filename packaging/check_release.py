@@ -44,7 +44,7 @@ def same(what, given, expected):
 
 
 def unpack(archive, where):
-    """The folder in the archive. Nothing may lie beside it, belong to someone, or be writable for others."""
+    """The folder in the archive. The archive must contain nothing beside this folder, and no file with an owner or that others can write."""
     with tarfile.open(archive) as opened:
         members = opened.getmembers()
         same("top folders", {member.name.split("/")[0] for member in members}, {archive.name[:-len(".tar.xz")]})

@@ -413,15 +413,15 @@ typedef struct ferry_place {
  *              MiB on, where it is staged. No effect on other copies, in graphs, beside NO_KERNELS or a forced route
  *              other than BY_STAGING.
  * BY_DRIVER, BY_KERNEL, BY_STAGING, BY_RELAY  Forces that route; a copy that it cannot take fails with
- *              FERRY_ERROR_ROUTE. Two of these, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. NO_KERNELS
- *              with BY_STAGING stages without a kernel; the copy fails with FERRY_ERROR_LIMIT and is not enqueued while
- *              the staging buffer has no free slot. A copy with BY_RELAY fails in the same way while ferry's streams are all in use. For a fill BY_DRIVER only excludes kernels, and
- *              BY_STAGING and BY_RELAY have no effect. URGENT has no effect beside BY_DRIVER. Beside NO_KERNELS it
- *              takes no kernel, but pageable memory is staged without a prediction, and no copy is relayed or
- *              broadcast.
+ *              FERRY_ERROR_ROUTE. Two of these, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. BY_STAGING
+ *              stages without a kernel beside NO_KERNELS, and where no kernel can serve. Such a copy fails with
+ *              FERRY_ERROR_LIMIT and is not enqueued while the staging buffer has no free slot. A copy with BY_RELAY
+ *              fails in the same way while all of ferry's streams are in use. For a fill, BY_DRIVER only excludes
+ *              kernels, and BY_STAGING and BY_RELAY have no effect. URGENT has no effect beside BY_DRIVER. Beside
+ *              NO_KERNELS it takes no kernel, but pageable memory is staged without a prediction, and no copy is
+ *              relayed or broadcast.
  *
- * The upper 16 bits hold the maximum number of SMs a kernel may use: flags | number << 16. 0: as many as are useful,
- * which are few where a host link is the limit.
+ * The upper 16 bits hold the maximum number of SMs a kernel may use: flags | number << 16. 0: as many as are useful.
  */
 #define FERRY_COPY_URGENT 0x1u
 #define FERRY_COPY_NO_KERNELS 0x2u

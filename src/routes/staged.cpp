@@ -129,7 +129,7 @@ bool is_staged(const copy_question &copy) noexcept {
 // Whether to stage rows of pinned memory, which the driver and kernels can copy too.
 bool are_rows_staged(const copy_question &copy) noexcept {
     if (is_obstacle(copy.why_not_predicted())) return false;
-    // From rows that lie apart on the device, or have odd widths, the staging kernel is slower than predicted: 64 Ki
+    // For rows with gaps on the device, or with odd widths, the staging kernel is slower than predicted: 64 Ki
     // rows of 3 B took 117 us, against the driver's 88 us, and rows of 4 B at a pitch of 8 on both sides took 201 us.
     // The threads are slower than predicted at rows far apart: 190 us at a pitch of 512 B (H200).
     constexpr std::uint64_t cache_line = 64;
@@ -181,15 +181,13 @@ gpu::box_end box_end_of(const shape_end &end, std::uint64_t address) noexcept {
 }
 
 staged_box staged_box_of(const shape &shape, const kernel_view &view, bool by_copies) noexcept {
-    const bool to_device = is_host(shape.source.kind);
-    const shape_end &host = to_device ? shape.source : shape.destination;
-    const shape_end &device = to_device ? shape.destination : shape.source;
+    const shape_end &host = host_end(shape), &device = device_end(shape);
     staged_box box = {};
     box.host = box_end_of(host, host.span.first);
     box.width = shape.width;
     box.height = shape.height;
     box.depth = shape.depth;
-    box.to_device = to_device;
+    box.to_device = is_host(shape.source.kind);
     box.by_copies = by_copies;
     if (device.array)
         box.array = {view.surface, view.form, device.x, device.y, device.z};
@@ -265,7 +263,7 @@ struct staged_run {
     std::uint32_t target_count = 0;
 };
 
-// A synchronous copy does not use `progress`, nor does a copy with whose progress the caller helps.
+// `progress` may be null. If the caller helps, the progress of the copy ends before the call returns.
 error enqueue_staged(machine &machine, const copy_step &step, const copy_site &site, const staged_run &how,
                      staged_progress *progress) noexcept {
     const auto &[shape, call, plan, views] = step;

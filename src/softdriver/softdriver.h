@@ -43,7 +43,8 @@ void use_host_page_tables(bool use) noexcept;
 open_result open(const config &asked) noexcept;
 void close() noexcept; // once per successful open; the last call waits for running work, then frees everything
 
-// Like cuGetProcAddress: returns the newest variant of `name` that is not newer than `version`, or null without one.
+// Like cuGetProcAddress: returns the newest variant of `name` that is not newer than `version`, or null if there is no such
+// variant.
 void *get_proc(const char *name, int version) noexcept;
 
 } // namespace ferry::softdriver

@@ -20,7 +20,8 @@ void cut_ring(std::uint64_t bytes, staged_options &options) noexcept {
     options.slots = static_cast<std::uint32_t>(std::max(bytes / options.slot_size, min_slots));
 }
 
-// Returns the processors for the staging threads: the program's list, those of a NUMA node, or all of the process's.
+// Returns the processors for the staging threads: the program's list, the processors of a NUMA node, or all
+// processors that the process may use.
 processor_set choose_processors(const ferry_options &options) noexcept {
     if (options.staging_numa == FERRY_NUMA_NODE) return processors_of_node(options.staging_numa_node);
     if (options.staging_cpu_count == 0) return processors_of_process();

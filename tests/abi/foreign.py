@@ -111,7 +111,7 @@ def options(**given):
 
 
 def names_options_that_are_wrong(instance):
-    """Provokes one error for each field, to check that the fields lie where the library reads them."""
+    """Provokes one error for each field, to check the offsets of the fields."""
     for given, status, field in [({"register_chunk": 4095}, ERROR_INVALID_ARGUMENT, FIELD_REGISTER_CHUNK),
                                  ({"copy_flags": COPY_BY_DRIVER | COPY_BY_KERNEL}, ERROR_FLAGS, FIELD_FLAGS),
                                  ({"kernels": 99}, ERROR_INVALID_ARGUMENT, FIELD_KERNELS)]:

@@ -15,7 +15,7 @@ ALLOWED["kernels"] = {"kernels"}
 # The software driver is a library of its own, which is reached through the table like any other driver.
 ALLOWED["softdriver"] = {"base", "system", "kernels", "driver", "softdriver"}
 
-# Who meets structs of a caller's size, and exports: the interface of ferry, and that of the software driver.
+# Who meets structs of a caller's size, and exports: the interfaces of ferry and of the software driver.
 INTERFACES = {"api", "softdriver"}
 SIZED = "base/sized.h"
 EXPORT = re.compile(r'\bextern\s*""')

@@ -38,7 +38,7 @@ CUresult open_from_environment() {
     return softdriver::open(asked) == softdriver::open_result::opened ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-// Makes another context current. Null stands for the current one.
+// Makes another context current. Null: keeps the current context.
 class current_context {
 public:
     explicit current_context(CUcontext context)
