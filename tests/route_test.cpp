@@ -206,11 +206,11 @@ TEST_F(routes, the_software_driver_copies_pageable_memory_itself_unless_that_wou
         EXPECT_EQ(explain(ferry.get(), copy, stream).route, FERRY_ROUTE_STAGED);
         EXPECT_EQ(explain(counted.get(), copy, stream).route, FERRY_ROUTE_STAGED);
     });
-    // A sanitizer slows down the software driver's copies more than the worker threads' copies.
-    if (is_sanitized) return;
-    // A calibration finds the same, unless other programs take the processors meanwhile.
+    // A calibration finds the same, unless other programs take the processors meanwhile. Sanitizers slow down the software
+    // driver's copies more than the worker threads' copies: the driver allocates a buffer for each upload, and the address
+    // sanitizer does not reuse freed memory soon (1 MiB took 1.6 ms instead of 0.2 ms).
     bool is_by_driver = false;
-    for (int attempt = 0; attempt < 5 && !is_by_driver; ++attempt) {
+    for (int attempt = 0; attempt < (is_sanitized ? 1 : 5) && !is_by_driver; ++attempt) {
         ASSERT_OK(ferry_device_calibrate(ferry.get(), 0, nullptr));
         is_by_driver = true;
         for_each_copy([&](const ferry_copy_desc &copy) {
@@ -219,7 +219,7 @@ TEST_F(routes, the_software_driver_copies_pageable_memory_itself_unless_that_wou
                             explain(ferry.get(), copy, stream).route == FERRY_ROUTE_DRIVER;
         });
     }
-    EXPECT_TRUE(is_by_driver);
+    EXPECT_TRUE(is_by_driver || is_sanitized);
 }
 
 TEST_F(routes, the_software_driver_copies_every_piece_of_pageable_memory_itself_on_an_idle_stream) {
