@@ -427,7 +427,7 @@ TEST(host_access, untouched_shared_memory_stays_untouched) {
 TEST(host_access, the_end_of_a_range_in_a_guard_region_is_found) {
     const mapped_pages pages(4);
     constexpr int install_guard = 102; // MADV_GUARD_INSTALL, Linux 6.13
-    unsigned char *const guarded = pages.data() + pages.page;
+    std::byte *const guarded = pages.data() + pages.page;
     const int file = memfd_create("guarded", MFD_CLOEXEC);
     ASSERT_GE(file, 0);
     // An emulator may accept unknown advice and ignore it.
