@@ -54,7 +54,7 @@ TABLES = {
         ("pinned memory to the device, 1 GiB", "linear", GiB, line("H2D")),
         ("device to pinned memory, 1 MiB", "linear", MiB, line("D2H")),
         ("device to pinned memory, 1 GiB", "linear", GiB, line("D2H")),
-        ("both at once, 1 GiB each", "both-ways", 2 * GiB, {}),
+        ("both at the same time, 1 GiB each", "both-ways", 2 * GiB, {}),
         ("within the device, 1 GiB", "linear", GiB, {"copy": "D2D", "form": "async"}),
         ("pinned memory to a 3D array of 4-byte texels", "volume", None,
          {"copy": "H2A", "array": "3D", "texel bytes": "4", "box": "whole", "pitch": "tight"}),

@@ -128,7 +128,7 @@ int main() {
     const buffer target = make_buffer(physical, device, size, true);
     const buffer seen = make_buffer(physical, device, size, false);
 
-    // The upload. The call returns at once, and the semaphore gets the value 1 when all bytes have arrived.
+    // The upload. The call returns immediately, and the semaphore gets the value 1 when all bytes have arrived.
     std::vector<std::uint32_t> data(size / sizeof(std::uint32_t));
     for (std::size_t i = 0; i < data.size(); ++i)
         data[i] = static_cast<std::uint32_t>(i * 2654435761U);

@@ -333,7 +333,7 @@ TEST_F(explanations, calls_that_do_not_block_return_before_the_work_ahead_of_the
     test_place ahead(place_kind::pinned, {.width = size}), memory(place_kind::device, {.width = size});
     for (const waiting_row &row : rows) {
         SCOPED_TRACE(row.line);
-        if (row.asynchronous == FERRY_BLOCKS_UNTIL_STAGED) continue; // small copies are staged at once
+        if (row.asynchronous == FERRY_BLOCKS_UNTIL_STAGED) continue; // small copies are staged immediately
         const stated_copy between(row.from, row.to, {.width = 64, .height = 4}, 48, 3);
         std::int32_t done = -1;
         if (row.asynchronous == FERRY_BLOCKS_NO) {

@@ -757,7 +757,7 @@ TEST_F(memory, threads_share_one_instance) {
         thread.join();
 }
 
-// Makes the other kinds of calls from several threads at once, on one instance and one pair of devices.
+// Makes the other kinds of calls from several threads at the same time, on one instance and one pair of devices.
 TEST_F(memory, threads_share_one_instance_for_streams_events_fills_peers_and_arrays) {
     std::vector<std::thread> threads;
     for (int number = 0; number < 4; ++number)

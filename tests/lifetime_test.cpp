@@ -272,8 +272,8 @@ struct slow_driver {
     }
 };
 
-// Trap 17: another thread may hold any lock when the process forks. That thread does not exist in the child, so nobody
-// releases the lock there.
+// Trap 17: another thread may hold any lock when the process forks. That thread does not exist in the child, so no
+// thread releases the lock there.
 TEST_F(lifetimes, a_forked_child_can_close_an_instance_that_another_thread_was_using) {
     FERRY_NEEDS_FORK();
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";

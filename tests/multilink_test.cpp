@@ -714,7 +714,7 @@ TEST_F(multilink, frees_in_other_threads_do_not_block_copies) {
         }
 }
 
-// Kernels end their context where they touch memory that nobody has registered.
+// Kernels end their context if they access memory that is not registered.
 TEST_F(multilink, the_driver_copies_host_memory_that_is_registered_in_part) {
     const std::uint64_t size = 8 * megabyte;
     const mapped_memory host(size);

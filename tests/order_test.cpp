@@ -229,7 +229,7 @@ TEST_F(order, a_batch_waits_for_its_stream_once) {
 
 // ---- Synchronous copies -----------------------------------------------------------------------------------------
 
-// Reads device memory at once, on a stream that waits for nothing.
+// Reads device memory immediately, on a stream that waits for nothing.
 void expect_there(CUstream stream, std::uint64_t address, std::byte value, std::uint64_t size) {
     pinned_memory seen(size);
     ASSERT_OK(raw().cuMemcpyDtoHAsync(seen.data(), address, size, stream));

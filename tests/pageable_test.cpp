@@ -2231,7 +2231,8 @@ TEST_F(pageable, no_failing_driver_call_causes_a_hang_and_the_next_copy_works) {
     for (const char *const entry : entries)
         for (const bool is_synchronous : {false, true})
             for (int nth = 1; nth <= 3; ++nth) {
-                SCOPED_TRACE(testing::Message() << entry << ", call " << nth << (is_synchronous ? ", at once" : ""));
+                SCOPED_TRACE(testing::Message()
+                             << entry << ", call " << nth << (is_synchronous ? ", synchronous" : ""));
                 open(small());
                 const ferry_copy_desc copy =
                     line(device, at(host), host.size(), is_synchronous ? FERRY_COPY_BY_STAGING : 0);

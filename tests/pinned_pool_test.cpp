@@ -1020,8 +1020,8 @@ TEST_F(pinned_pools, do_not_grow_for_a_stream_that_is_blocked) {
     EXPECT_EQ(stats_of(pool).reserved_current, 21 * large);
 }
 
-// Each thread writes its own mark, copies it, and checks that the copy is whole. A block that two threads hold at once
-// shows.
+// Each thread writes its own mark, copies it, and checks that the copy is whole. A block that two threads hold at the
+// same time shows.
 TEST_F(pinned_pools, serve_many_threads_and_streams_at_once) {
     constexpr int thread_count = 6, rounds = 150;
     const pool_owner shared = new_pool(basic.get(), 48 << 20);

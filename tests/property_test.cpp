@@ -47,7 +47,7 @@ public:
         return end_is_right(*copy_.source, desc.source) && end_is_right(*copy_.destination, desc.destination) &&
                formats_match() && !shares_bytes() && !goes_between_layers();
     }
-    // Whether the copy passes the end of memory whose extent the driver does not report. Nobody can check that, so no
+    // Whether the copy passes the end of memory whose extent the driver does not report. This cannot be checked, so no
     // test may try it.
     bool leaves_unbounded_memory() const {
         const auto leaves = [&](test_place &place, const ferry_place &described) {

@@ -66,7 +66,7 @@ TEST_F(relayed, long_lines_arrive_whole_on_streams_of_either_device) {
                 ASSERT_OK(relay(to, from, size, caller->stream()));
                 caller->wait();
                 EXPECT_TRUE(to.read() == sent);
-                EXPECT_EQ(driver.calls("cuLaunchKernel"), 0) << "kernels that fill the devices are in nobody's way";
+                EXPECT_EQ(driver.calls("cuLaunchKernel"), 0) << "kernels that occupy the devices delay nothing";
             }
     }
 }
@@ -255,7 +255,7 @@ TEST_F(relayed, boxes_of_many_chunks_arrive_whole_and_touch_nothing_else) {
 }
 
 // ferry's streams that wait for held streams occupy hardware queues. Their number is limited: this many relays are
-// served at once.
+// served at the same time.
 constexpr int relays_at_once = 4;
 
 TEST_F(relayed, copies_on_a_few_blocked_streams_are_relayed_and_the_driver_makes_the_others) {

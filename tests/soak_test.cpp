@@ -429,7 +429,7 @@ private:
     void copy_at_once() {
         pass_the_stream();
         const drawn_copy drawn = draw(random_.one_in(2));
-        tell("copying at once");
+        tell("copying synchronously");
         const ferry_copy_desc copy = drawn.describe();
         ferry_error_info error = new_error();
         if (!is_success(ferry_copy(of_.ferry, &copy, &error))) return fail(describe_failure(drawn, error));

@@ -149,7 +149,7 @@ TEST_F(softdriver_test, streams_and_captures_of_a_thread_end_with_it) {
         EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_GLOBAL));
         EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.cuMemAlloc(&address, 64));
     }).join();
-    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&address, 64)) << "a capture that nobody can end blocks nothing";
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&address, 64)) << "a capture that no thread can end blocks nothing";
     std::thread([&] {
         EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxSetCurrent(context));
         EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemsetD8Async(address, 5, 64, CU_STREAM_PER_THREAD));
@@ -452,7 +452,7 @@ TEST_F(softdriver_test, a_synchronous_copy_returns_as_early_as_the_manual_allows
 }
 
 TEST_F(softdriver_test, the_end_of_a_large_pageable_source_arrives_after_the_call_has_returned) {
-    constexpr std::size_t width = 300, height = 250, depth = 3; // more than is staged at once, in every dimension
+    constexpr std::size_t width = 300, height = 250, depth = 3; // more than is staged in one step, in every dimension
     CUdeviceptr memory = 0;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, width * height * depth));
     std::vector<unsigned char> source(400 * height * depth);

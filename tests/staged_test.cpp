@@ -567,8 +567,8 @@ int node_of_caller() {
     return two_nodes::node(0).has(static_cast<unsigned>(std::countr_zero(mine.words[0]))) ? 0 : 1;
 }
 
-// Makes long copies at once, to both devices or to the second. Returns the share of pages that threads of the device's
-// own node read.
+// Makes long copies at the same time, to both devices or to the second. Returns the share of pages that threads of the
+// device's own node read.
 double share_of_own_node(staged &test, CUcontext second, bool to_both) {
     constexpr std::size_t size = std::size_t{4} << 20, page = std::size_t{64} << 10;
     const mapped_memory sources[2] = {mapped_memory(size), mapped_memory(size)};
@@ -787,7 +787,7 @@ TEST_F(staged, enqueued_work_is_submitted_where_the_driver_defers_it) {
     facts[0].keeps_work_back = kept_some;
 }
 
-// ---- Many at once ---------------------------------------------------------------------------------------------
+// ---- Many at a time -------------------------------------------------------------------------------------------
 
 // Returns how much of the big copy has arrived when the small copy is done, which was enqueued after the big one's
 // first chunks.
@@ -1034,7 +1034,7 @@ TEST_F(staged, the_job_system_of_the_program_does_the_work) {
     EXPECT_EQ(engine->thread_count(), 0u);
     EXPECT_GT(jobs.submitted, 0);
 
-    // Many copies at once on the single thread, some of them behind others.
+    // Many copies at the same time on the single thread, some of them behind others.
     const test_stream first, second;
     std::vector<std::unique_ptr<copied>> all;
     for (int i = 0; i < 20; ++i)

@@ -190,7 +190,7 @@ TEST_F(without_kernels, a_batch_fails_while_no_slot_is_free_for_a_forced_copy_an
         return status;
     };
     for (const bool is_prepared : {false, true}) {
-        SCOPED_TRACE(is_prepared ? "prepared" : "at once");
+        SCOPED_TRACE(is_prepared ? "prepared" : "not prepared");
         ASSERT_OK(raw().cuMemsetD8(device, 0, from.size()));
         ASSERT_OK(raw().cuCtxSynchronize());
         const test_stream other;

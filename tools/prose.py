@@ -44,6 +44,10 @@ PHRASES = [
     (r"(?:go|goes|going|went|gone) by", "use, follow"),
     (r"(?:nothing|none) but", "only"),
     (r"how late", "the delay of"),
+    (r"at once", "immediately, at the same time, in one call"),
+    (r"nobody(?:'s)?|no one(?! \w)", "no thread, no program, no caller"),
+    (r"quer(?:y|ies|ied|ying) (?:the|a|each|every|its) \w+ whether", "query whether"),
+    (r"for the sake of", "because of, for"),
 ]
 PATTERN = re.compile("|".join(rf"(\b(?:{phrase})(?!\w))".replace(" ", r"\s+") for phrase, _ in PHRASES))
 

@@ -1448,9 +1448,9 @@ namespace Ferry
 #endif
     }
 
-    /// <summary>One opened library. Any number of threads may use it at once. Dispose rejects further calls, waits for
-    /// copies of managed arrays, frees all objects of the instance and closes it. If other threads are in a call, the
-    /// last of these threads does so. Dispose the instance before a domain is unloaded.</summary>
+    /// <summary>One opened library. Any number of threads may use it at the same time. Dispose rejects further calls,
+    /// waits for copies of managed arrays, frees all objects of the instance and closes it. If other threads are in a
+    /// call, the last of these threads does so. Dispose the instance before a domain is unloaded.</summary>
     public sealed unsafe class FerryInstance : IDisposable
     {
         readonly InstanceHandle handle;

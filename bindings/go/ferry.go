@@ -90,7 +90,7 @@ type Instance struct {
 	open   map[string]int
 }
 
-// Open opens an instance. Several may be open at once.
+// Open opens an instance. Several may be open at the same time.
 func Open(options Options) (*Instance, error) {
 	c := C.ferry_options{
 		struct_size:       C.sizeof_ferry_options,

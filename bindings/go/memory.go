@@ -195,7 +195,7 @@ func (f *Instance) NewPinnedPool(options PinnedPoolOptions) (*PinnedPool, error)
 
 func (p *PinnedPool) c() *C.ferry_pinned_pool { return (*C.ferry_pinned_pool)(C.go_pointer(p.handle)) }
 
-// Alloc allocates a block that the program may use at once.
+// Alloc allocates a block that the program may use immediately.
 func (p *PinnedPool) Alloc(size uint64) (*PinnedMemory, error) {
 	return p.alloc(size, nil, func(address *unsafe.Pointer, info *C.ferry_error_info) C.int32_t {
 		return C.ferry_pinned_pool_alloc(p.c(), C.uint64_t(size), address, info)

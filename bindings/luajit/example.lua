@@ -36,7 +36,8 @@ copies[100].flags = 0x8000
 local ok, failure = pcall(stream.copy_batch, stream, copies)
 assert(not ok and failure.index == 99 and failure.status == C.FERRY_ERROR_FLAGS, tostring(failure))
 
--- Frame loop: each frame uploads a buffer that Lua may collect at once; the stream keeps it until it has passed.
+-- Frame loop: each frame uploads a buffer that Lua may collect immediately: the stream keeps the buffer until the copy
+-- is complete.
 for frame = 1, 60 do
     local pixels = ffi.new("uint32_t[?]", 256 * 256)
     for i = 0, 256 * 256 - 1 do pixels[i] = frame end

@@ -1,8 +1,9 @@
 // For the shared library, which contains the C++ library. ferry is compiled without exceptions, but calls functions of
 // the C++ library that may throw. The C++ library would then contain its code for exceptions, 70 KB in libstdc++, and
-// allocate 72 KiB when it is loaded. ferry neither throws nor catches, so the functions below replace this code. Those
-// that would throw end the program, as an exception would in the first function of ferry that it reaches. All are weak:
-// if the C++ library contains its own versions for another reason, these count.
+// allocate 72 KiB when it is loaded. ferry neither throws nor catches, so the functions below replace this code. The
+// functions that would throw end the program instead, as an exception would in the first function of ferry that it
+// reaches. All functions below are weak: if the C++ library contains its own versions for another reason, the linker
+// uses the C++ library's versions.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

@@ -105,8 +105,7 @@ int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferr
         if (error failed = enable_helper(*instance, given.helpers[i], device))
             return refuse_helper(details, failed, i, given.helpers[i]);
     if (error failed = instance->links.set(device, helpers, given.max_sms)) return report(details, failed);
-    // Pageable copies over these links need as many threads and slots as all the links together. Without them, such
-    // copies are slower.
+    // Pageable copies over these links need threads and slots for all the links. With fewer, such copies are slower.
     for (std::uint32_t i = 0; i < given.helper_count && instance->stages; ++i)
         static_cast<void>(is_ready_to_stage(*instance, given.helpers[i]));
     if (given.helper_count && instance->stages)

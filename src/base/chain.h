@@ -1,5 +1,5 @@
-// An intrusive doubly linked list. Records live elsewhere and hold the two links `previous` and `next`, so adding and
-// removing needs no memory and cannot fail.
+// An intrusive doubly linked list. The owner of the records provides their memory, including the two links `previous`
+// and `next`. Adding and removing therefore allocates nothing and cannot fail.
 #pragma once
 
 namespace ferry {

@@ -7,9 +7,9 @@
 
 namespace ferry {
 
-// The table of routes: the name of each and its number in ferry.h, in the order of preference. A copy takes the first
-// route that can serve it and pays off. The driver route serves all copies and is the last. src/routes/NAME.cpp defines
-// NAME_route.
+// The table of routes: the name of each and its number in ferry.h, in the order of preference. A copy uses the first
+// route that can serve the copy and is preferred to the driver route. The driver route is the last route, and serves
+// all copies. src/routes/NAME.cpp defines NAME_route.
 #define FERRY_ROUTES(ROUTE)                                                                                            \
     ROUTE(multilink, FERRY_ROUTE_MULTILINK) /* kernels of several devices, each over its own link to the host */       \
     ROUTE(buffered, FERRY_ROUTE_BUFFERED)   /* the calling thread reads the source; the driver copies its buffer */    \

@@ -1,4 +1,4 @@
-// Records that are used again, so that a call that needs as much memory as an earlier one allocates nothing.
+// Records that are reused, so that a call that needs no more memory than an earlier call allocates nothing.
 #pragma once
 
 #include <mutex>
@@ -20,8 +20,8 @@ public:
     spare_records(const spare_records &) = delete;
     spare_records &operator=(const spare_records &) = delete;
 
-    // Returns null if memory runs out. Waits for no lock: in the child of a fork the mutex may stay locked forever, and
-    // elsewhere a new record serves as well.
+    // Returns null if memory runs out. Does not wait for the mutex: in the child of a fork, the mutex may stay locked
+    // forever. Everywhere else, a new record is as good.
     Record *take() noexcept {
         if (std::unique_lock held(mutex_, std::try_to_lock); held.owns_lock())
             if (Record *const reused = spare_.pop()) return reused;

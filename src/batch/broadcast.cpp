@@ -138,8 +138,8 @@ std::uint64_t broadcast::size_of_exchanged(unsigned devices) const noexcept {
 
 // From a device: each device of an island forwards the chunks to the next device, so that no link transfers a byte
 // twice, and no device receives two chunks at a time. If devices took chunks in rotation and forwarded them to all
-// other devices, a device would receive several chunks at once: on three H100, 1 GiB then arrives at 235 GB/s instead
-// of 346.
+// other devices, a device would receive several chunks at the same time: on three H100, 1 GiB then arrives at 235 GB/s
+// instead of 346.
 error broadcast::enqueue_chain(const island &on, std::uint64_t &bad_index) noexcept {
     const std::uint64_t chunk = size_of_passed(on.count);
     for (std::uint64_t at = 0; at < to_.size(); at += chunk) {

@@ -9,10 +9,11 @@ namespace ferry {
 
 namespace {
 
-// For less, the links between the devices would be no faster than the host's links.
+// For smaller copies, the links between the devices would be no faster than the host's links.
 constexpr std::uint64_t min_broadcast = std::uint64_t{4} << 20;
 
-// Looks up memory, and whether all of it is of one kind and in one allocation or registration, as its chunks must be.
+// Looks up memory. `is_one`: all of the memory is of one kind and in one allocation or registration, which its chunks
+// require.
 error look_up_one(const ferry_instance &instance, std::uint64_t address, std::uint64_t size, address_facts &facts,
                   bool &is_one) noexcept {
     if (error failed = look_up_address(instance.cu, address, address_query::everything, facts)) return failed;

@@ -78,13 +78,13 @@ private:
     batch_request *const request_;
 };
 
-// Finds the context for `stream` and makes it current. For a default stream in a thread without a context, the first
-// copy with a device decides.
+// Finds the context for `stream` and makes it current. For a default stream on a thread without a context, uses the
+// context for the device of the first copy that has a device.
 error enter_batch_context(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
                           context_scope &scope) noexcept;
 
-// Validates the whole input and fills the pieces and boxes. `merges`: neighbouring pieces become one. The context must be
-// current.
+// Validates the whole input and fills the pieces and boxes. `merges`: neighbouring pieces become one. The context must
+// be current.
 error validate_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
                      batch_request &request) noexcept;
 
@@ -93,10 +93,10 @@ struct known_ends {
     std::uint32_t to = known_ranges::unknown, from = known_ranges::unknown;
 };
 
-// Hands on what the driver reported for the ranges, so that nobody asks again.
+// Passes on what the driver reported for the ranges, so that no further query is needed.
 void know_ends(const batch_request &request, const shape &shape, const known_ends &known, resolved_ends &ends) noexcept;
 
-// Whether the driver takes batch calls on the stream.
+// Whether the driver accepts batch calls on the stream.
 constexpr bool takes_batch_calls(CUstream stream, bool is_captured) noexcept {
     return stream && stream != CU_STREAM_LEGACY && !is_captured;
 }
@@ -104,13 +104,13 @@ constexpr bool takes_batch_calls(CUstream stream, bool is_captured) noexcept {
 // The copy of one piece.
 shape shape_of(const batch_piece &piece, const known_ranges &ranges) noexcept;
 
-// Returns the index of the input copy that a copy of the request begins in, or 0 for an empty shape. Looks at each input copy, so call it only
-// after a failure.
+// Returns the index of the input copy in which a copy of the request begins, or 0 for an empty shape. Checks each input
+// copy, so call it only after a failure.
 [[gnu::cold, gnu::noinline]] std::uint64_t index_of(const ferry_instance &instance, const batch_input &input,
                                                     const shape &part) noexcept;
 
-// Chooses the routes of the validated batch. The context must be current. `ways` are the plans of the groups where those
-// are chosen already, else null.
+// Chooses the routes of the validated batch. The context must be current. `ways`: the plans of the groups if they are
+// already chosen, otherwise null.
 error choose_batch_routes(ferry_instance &instance, const batch_input &input, bool takes_batch_calls,
                           const batch_plan *ways, batch_request &request) noexcept;
 

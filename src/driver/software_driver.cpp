@@ -9,17 +9,18 @@
 namespace ferry {
 
 #if !FERRY_HAS_SOFTWARE_DRIVER && defined(__GNUC__)
-// A program may link both static libraries, or only ferry's: then these are null.
+// Null in a program that links only ferry's static library, without the software driver's.
 namespace maybe_linked {
 [[gnu::weak]] decltype(ferry_software_open) open __asm__("ferry_software_open");
 [[gnu::weak]] decltype(ferry_software_close) close __asm__("ferry_software_close");
 [[gnu::weak]] decltype(ferry_software_get_proc) get_proc __asm__("ferry_software_get_proc");
 } // namespace maybe_linked
 #if defined(__ELF__)
-// Functions of another library in the process do not count. For weak functions, GCC ignores the attribute.
+// Hidden, so that functions of another library in the process are not used. GCC ignores the attribute for weak
+// functions.
 __asm__(".hidden ferry_software_open, ferry_software_close, ferry_software_get_proc");
 #else
-// For functions with a name of their own, GCC ignores the attribute `weak` on Windows.
+// On Windows, GCC ignores the attribute `weak` for functions with an assembler name.
 __asm__(".weak ferry_software_open\n.weak ferry_software_close\n.weak ferry_software_get_proc");
 #endif
 #endif

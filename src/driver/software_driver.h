@@ -9,7 +9,7 @@
 
 namespace ferry {
 
-// Sets `is_software`. Fails for a software driver of another build than this library.
+// Sets `is_software`. Fails for a software driver whose build differs from the build of this library.
 error identify_driver(const resolver &driver, const log_sink &log, bool &is_software) noexcept;
 
 class software_driver {

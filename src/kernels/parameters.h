@@ -219,7 +219,7 @@ struct ring_parameters {
     u8 word_shift, is_whole;
     u8 by_rows;   // 1: chunks are whole rows; 0: parts of long rows
     u8 to_device; // 0: to the host
-    u8 is_shared; // several launches may use the record at once
+    u8 is_shared; // several launches may use the record at the same time
     // For arrays, whose rows are whole words.
     array_form form;
     u32 x, y, z;     // the origin: bytes, row, slice or layer

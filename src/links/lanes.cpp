@@ -60,8 +60,8 @@ error lane_set::take(CUcontext context, const stream_key &user, bool as_helper, 
     return {};
 }
 
-// Finds and takes a lane of the same stream that is not left behind, or else a lane whose work is complete. `unmade`: a
-// taken lane without a stream.
+// Finds and takes a lane of the same stream that has no work of helpers for which the stream does not wait, or else a
+// lane whose work is complete. `unmade`: a taken lane without a stream.
 lane *lane_set::find(const context_name &here, const stream_key &user, bool as_helper, unsigned &at_work,
                      lane *&unmade) noexcept {
     lane *idle = nullptr;

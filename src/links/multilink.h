@@ -11,8 +11,9 @@
 
 namespace ferry {
 
-// At most, of each device whose link a copy takes. Reads of host memory need more of them than writes: two H100 with 16
-// and 24 blocks move 1 GiB of pinned memory at 101.9 and 104.1 GB/s to a device, and at 105.3 and 106.0 to the host.
+// The maximum number of blocks on each device whose link a copy uses. Reads of host memory need more blocks than
+// writes: two H100 with 16 and 24 blocks move 1 GiB of pinned memory at 101.9 and 104.1 GB/s to a device, and at 105.3
+// and 106.0 to the host.
 constexpr std::uint16_t link_blocks_to_device = 24, link_blocks_to_host = 16;
 inline std::uint16_t blocks_of_a_link(const shape &shape) noexcept {
     return shape.source.kind == memory_kind::pinned ? link_blocks_to_device : link_blocks_to_host;

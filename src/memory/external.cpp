@@ -231,8 +231,8 @@ bool external_objects::find(CUexternalSemaphore semaphore, made_semaphore &found
     return find(semaphores_, semaphore, found);
 }
 
-// Maps the whole memory at once: the driver imports memory of any stated size, and rejects a wrong size only here (CUDA
-// 13.0).
+// Maps the whole memory immediately: the driver imports memory of any stated size, and rejects a wrong size only here
+// (CUDA 13.0).
 error external_objects::map_all(const ferry_external_memory_desc &desc, made_memory &made) noexcept {
     if (!cu_.cuExternalMemoryGetMappedBuffer) return {.status = FERRY_ERROR_UNSUPPORTED};
     CUDA_EXTERNAL_MEMORY_BUFFER_DESC call = {};

@@ -80,7 +80,7 @@ error pinned_memory::allocate(const host_request &request, host_block &block) no
 }
 
 // If every attempt fails, returns the driver's error for the full size. A status that reports a dead context is
-// returned at once.
+// returned immediately.
 error pinned_memory::find_memory(const host_request &request, host_block &block) noexcept {
     const error refused = allocate_pinned(request, request.size, block);
     if (!refused || means_dead_context(refused.status)) return refused;
@@ -151,8 +151,8 @@ error pinned_memory::free_lost(std::uint64_t address, host_owner owner) noexcept
     return {};
 }
 
-// Removes the record before it unmaps the memory, because another block may get the address at once. For the driver's
-// own memory, the driver frees first, and end_freeing detects a reused address.
+// Removes the record before it unmaps the memory, because another block may get the address immediately. For the
+// driver's own memory, the driver frees first, and end_freeing detects a reused address.
 CUresult pinned_memory::release(const host_block &block, bool stays_claimed) noexcept {
     CUresult result = CUDA_SUCCESS;
     bool is_gone = true;

@@ -9,7 +9,7 @@ namespace ferry {
 // What kernels of the context can do.
 struct kernel_facts {
     obstacle why_not = obstacle::not_loaded;
-    // Why they cannot access an end. `managed`: they can access it, and it is managed.
+    // Why kernels cannot access an end. `managed`: kernels can access the end, which is managed memory.
     obstacle source_reach = obstacle::not_known;
     obstacle destination_reach = obstacle::not_known;
     // The device uses the host's page tables: it reads and writes pageable memory as fast as pinned memory.
@@ -22,15 +22,15 @@ struct staging_facts {
     bool has_stream_waits = false;           // copy-engine copies on the stream can replace the staging kernel
     std::uint16_t threads = 0;
     std::uint64_t slot_size = std::uint64_t{512} << 10; // bytes, of the staging buffer
-    // The recent delays of staged copies: of the threads, if the system runs other threads, and of the kernel, if
-    // others fill the device.
+    // The recent delays of staged copies: of the threads, if the system runs other threads, and of the kernel, if other
+    // kernels occupy the device.
     std::uint64_t thread_delay_ns = 0, start_delay_ns = 0;
 };
 
 // What devices and links other than the copy's own can do.
 struct link_facts {
-    // Why the copy cannot be relayed. `direct_access`: it can, but one of the two devices has access to the other's
-    // end.
+    // Why the copy cannot be relayed. `direct_access`: the copy can be relayed, but one of the two devices has access
+    // to the other's end.
     obstacle relay = obstacle::not_between_devices;
     pair_rates pair = {}; // for a copy between devices
     // Why the copy cannot use several links, and how many it can use including its own.

@@ -14,7 +14,7 @@ inline bool needs_no_choice(const fill_shape &shape, const copy_preferences &pre
 struct fill_facts {
     int context_device = -1; // the device of the context in which the fill runs
     obstacle kernels = obstacle::not_loaded;
-    // Why kernels in that context cannot access the memory. `managed`: they can access it, and it is managed.
+    // Why kernels in that context cannot access the memory. `managed`: kernels can access the memory, which is managed.
     obstacle reach = obstacle::not_known;
     copy_preferences preferences = {};
     const device_profile *profile = nullptr; // of the context's device; must not be null

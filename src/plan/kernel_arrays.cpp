@@ -15,7 +15,7 @@ struct tile_shifts {
 
 constexpr unsigned threads_shift = std::countr_zero(gpu::threads_per_tile);
 
-// The tile that a warp reads at once. 8 words of 16 bytes in each of 4 rows are whole cache lines at both ends.
+// The tile that a warp reads in one step. 8 words of 16 bytes in each of 4 rows are whole cache lines at both ends.
 tile_shifts tile_of(std::uint64_t words, std::uint64_t rows) noexcept {
     constexpr unsigned rows_shift = 2;
     const auto enough_for = [](std::uint64_t number) { return static_cast<unsigned>(std::bit_width(number - 1)); };

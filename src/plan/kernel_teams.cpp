@@ -17,7 +17,7 @@ constexpr std::uint64_t enough_units = std::uint64_t{1} << 16;
 team_cut cut_for(std::uint64_t count, std::uint64_t size_of_all, std::uint32_t per_thread_shift,
                  std::uint32_t max_unit_shift) noexcept {
     const std::uint64_t average = count ? size_of_all / count : 0;
-    // The smallest team that performs an average job at once.
+    // The smallest team that performs an average job in one step.
     std::uint32_t team = min_team;
     while (team < max_team && std::uint64_t{1} << (team + per_thread_shift) < average)
         ++team;

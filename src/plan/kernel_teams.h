@@ -7,13 +7,13 @@
 
 namespace ferry {
 
-// A unit is the work that a team performs with all its accesses in flight at once, or a multiple of it.
+// A unit is the work that a team performs with all its accesses in flight at the same time, or a multiple of it.
 struct team_cut {
     std::uint32_t unit_shift, team_shift; // log2 of the size of a unit, and of the threads per team
 };
 
 // Chooses the cut for `count` jobs of `size_of_all` in total. Sizes are in bytes or windows, like units. A thread has
-// 2^per_thread_shift of them in flight at once.
+// 2^per_thread_shift of them in flight at the same time.
 team_cut cut_for(std::uint64_t count, std::uint64_t size_of_all, std::uint32_t per_thread_shift,
                  std::uint32_t max_unit_shift) noexcept;
 

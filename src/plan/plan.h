@@ -72,8 +72,8 @@ struct copy_plan {
     // driver's synchronous call does so after D2D, and after pageable H2D, whose last piece may still be in flight
     // (CUDA driver API, "API synchronization behavior").
     bool synchronise_after = false;
-    // The driver's asynchronous call reads a pageable source within the call, regardless of earlier work on the stream
-    // (seen up to 300000 bytes, CUDA 13.0, H200). So ferry first waits for that work, which may write the source.
+    // The driver's asynchronous call reads up to 2 MiB of a pageable source within the call, regardless of earlier work
+    // on the stream (docs/driver.md). So ferry first waits for that work, which may write the source.
     bool wait_before = false;
     // The call may return only when the source has been read, or the destination is complete: the caller takes part in
     // the staged copy until it is complete, or waits for the stream after the driver's call.

@@ -33,7 +33,7 @@ prediction predict_kernel(const copy_question &copy) noexcept {
     const plan_facts &facts = copy.facts;
     const auto &[direction, of_direction, rows] = copy.rates();
     const double bytes = rows.bytes();
-    // Partial words keep as little in flight on the link as single bytes.
+    // With partial words, no more bytes are in flight on the link than with single bytes.
     const unsigned access = rows.has_parts && direction == copy_direction::host_to_device ? 1 : rows.access;
     const unsigned blocks = blocks_for(*of_direction, direction, bytes, access, facts.call.preferences.max_blocks,
                                        copy.shape.source.array != nullptr);

@@ -1,4 +1,4 @@
-// The machine as an open instance uses it: the driver, its devices, memory, threads and links. Routes work with this.
+// The parts of an open instance that routes use: the driver, the devices, memory, threads and links.
 #pragma once
 
 #include "base/host.h"
@@ -52,7 +52,7 @@ struct machine {
     // The tables from which kernels read their pieces.
     pinned_pool tables{
         cu, contexts, pinned, allocator, {.owner = host_owner::pool}, 0, 0, pinned_pool::use::of_instance};
-    // What the calling thread has read for copies that are enqueued.
+    // The buffers into which calling threads have read the sources of enqueued copies.
     pinned_pool read_buffers{cu,
                              contexts,
                              pinned,

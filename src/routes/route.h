@@ -100,7 +100,8 @@ struct route {
     // The kernels are loaded, and both ends are looked up for them, before the route is chosen. `why_not` is then
     // evaluated again.
     bool needs_views = false;
-    // Queries facts that only this route needs, before any route is chosen.
+    // Queries facts that only this route needs, before any route is chosen. Called only for copies that may use a
+    // device other than the context's.
     error (*look_up)(machine &, const ferry::shape &, CUcontext, plan_facts &) noexcept = nullptr;
     // Whether the route is chosen if it can serve. Pure. Null: if it is predicted to be faster than the driver.
     preference (*prefer)(const copy_question &) noexcept = nullptr;

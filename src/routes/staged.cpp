@@ -1,5 +1,6 @@
-// Copies of pageable memory, and of narrow rows that are scattered into pinned memory: host threads move the bytes at the
-// host's end, and a kernel or copies on the stream move them at the device's end, through slots of a staging buffer.
+// Copies of pageable memory, and of narrow rows that are scattered into pinned memory: host threads move the bytes at
+// the host's end, and a kernel or copies on the stream move them at the device's end, through slots of a staging
+// buffer.
 #include "routes/staged.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ const shape_end &device_end(const shape &shape) noexcept {
     return is_host(shape.source.kind) ? shape.destination : shape.source;
 }
 
-// Whether staging can do without a kernel.
+// Whether the copy can be staged without a kernel.
 bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
     const std::uint64_t max_bytes = max_staging_copies * facts.staging.slot_size;
     if (!facts.staging.has_stream_waits || !is_pageable(shape) || facts.call.is_captured || shape.bytes() > max_bytes)
@@ -35,7 +36,7 @@ bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
            max_staging_copies; // rows may not fill their slots
 }
 
-// Whether staging has to do without a kernel.
+// Whether the copy must be staged without a kernel.
 bool needs_copies(const plan_facts &facts) noexcept {
     return facts.call.preferences.no_kernels || is_obstacle(facts.kernels.why_not) || is_obstacle(facts.staging.reach);
 }
@@ -47,7 +48,7 @@ bool scatters_rows(const shape &shape) noexcept {
     return is_pinned(to.kind) && !to.array && shape.height > 1 && to.row_pitch != shape.width;
 }
 
-// Pinned memory is staged only for the sake of scattered rows.
+// Pinned memory is staged only if its rows are scattered.
 obstacle why_not_staged(const copy_question &copy) noexcept {
     const auto &[call, profile, kernels, staging, links] = copy.facts;
     const shape &shape = copy.shape;
@@ -65,8 +66,7 @@ obstacle why_not_staged(const copy_question &copy) noexcept {
     return needs_kernel ? staging.reach : obstacle::none;
 }
 
-// How much later than predicted otherwise a staged copy would be. A caller that helps does the work of threads that are
-// late.
+// The delay of a staged copy that recent copies suggest. If the caller helps, the delay of the threads does not count.
 std::uint64_t staging_delay(const copy_question &copy, bool by_copies) noexcept {
     const staging_facts &staging = copy.facts.staging;
     return (by_copies ? 0 : staging.start_delay_ns) +
@@ -106,10 +106,10 @@ prediction predict_staged(const copy_question &copy) noexcept {
     return {takes_copies ? by_copies : by_ring, staged_blocks(copy), takes_copies, staging_delay(copy, takes_copies)};
 }
 
-// Whether to stage a copy of pageable memory that can be staged. Behind other work on a stream it always is, because the
-// driver would make the caller wait for that work, and the work may wait for the caller. On an idle stream the driver
-// makes the caller wait for the copy itself. That is worth it for little memory, where staging is late, and where staging
-// is much slower.
+// Whether to stage a copy of pageable memory that can be staged. After other work on a stream, the copy is always
+// staged: the driver's call would wait for that work, and the work may wait for the caller. On an idle stream, the
+// driver's call waits only for the copy itself. That is acceptable for small copies, if staging is delayed, and if
+// staging is much slower.
 bool is_staged(const copy_question &copy) noexcept {
     const plan_facts &facts = copy.facts;
     const call_facts &call = facts.call;
@@ -151,8 +151,8 @@ preference prefer_staged(const copy_question &copy) noexcept {
     return {true, static_cast<std::uint8_t>(is_faster ? FERRY_REASON_PREDICTED : FERRY_REASON_NO_WAIT)};
 }
 
-// Copies on the stream replace a kernel where kernels may not or cannot serve, or where they recently were late to
-// start.
+// Copies on the stream replace the kernel if kernels are forbidden or cannot serve, or if kernels recently started
+// late.
 void plan_staged(const copy_question &copy, copy_plan &plan) noexcept {
     const plan_facts &facts = copy.facts;
     const bool needs = needs_copies(facts);
@@ -166,8 +166,8 @@ void plan_staged(const copy_question &copy, copy_plan &plan) noexcept {
         plan.links = std::min<std::uint16_t>(facts.links.count, max_staged_links);
 }
 
-// Checks what only a staged copy needs. The driver refuses unreadable memory with an error. A staging thread that touched
-// it would end the process.
+// Checks what only a staged copy needs. The driver rejects unreadable memory with an error. A staging thread that
+// accessed such memory would end the process.
 obstacle prepare_staged(machine &machine, const shape &shape, plan_facts &facts) noexcept {
     const bool is_touchable = !is_pageable(shape) || is_readable(machine, host_end(shape).span);
     const bool is_ready =
@@ -196,7 +196,7 @@ staged_box staged_box_of(const shape &shape, const kernel_view &view, bool by_co
     return box;
 }
 
-// Returns when nobody writes to `progress` any more.
+// Returns after the last write to `progress`.
 error run_and_help(staging_engine &engine, const staged_copy &copy, CUstream stream,
                    staged_progress &progress) noexcept {
     const error failed = engine.enqueue(copy, stream, &progress);
@@ -204,21 +204,21 @@ error run_and_help(staging_engine &engine, const staged_copy &copy, CUstream str
     return failed ? failed : helped;
 }
 
-// The helpers of a staged copy over several links, and their lanes. Without a lane a helper is left out.
+// The helpers of a staged copy over several links, and their lanes. A helper without a lane is not used.
 class helpers_of_copy {
 public:
     explicit helpers_of_copy(machine &machine) noexcept
         : machine_(machine),
           own_(machine.lanes), lanes_{taken_lane(machine.lanes), taken_lane(machine.lanes), taken_lane(machine.lanes)} {
     }
-    // The helpers' lanes are busy until the copy's kernels there have ended.
+    // The helpers' lanes are busy until the copy's kernels on these lanes have ended.
     ~helpers_of_copy() {
         if (count_) note_use();
     }
     helpers_of_copy(const helpers_of_copy &) = delete;
     helpers_of_copy &operator=(const helpers_of_copy &) = delete;
 
-    // Puts the lanes behind the stream's earlier work.
+    // Orders the lanes after the stream's earlier work.
     void take(const copy_step &step, const copy_site &site) noexcept;
     const staged_helper *begin() const noexcept { return helpers_; }
     std::uint32_t count() const noexcept { return count_; }
@@ -287,8 +287,8 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
     return plan.synchronise_after ? wait_for_legacy_stream(machine.cu) : ok;
 }
 
-// Stages with a kernel or without. A program's kernel that fills the device may wait for the copy, so ferry's kernel is
-// not put behind it.
+// Stages with a kernel or without. A kernel of the program that occupies the device may wait for the copy. In this
+// case, ferry's kernel is not enqueued.
 error run_staged(machine &machine, const copy_step &step, const copy_site &site, staged_progress *progress) noexcept {
     const call_facts &call = step.call;
     const copy_plan &plan = step.plan;
@@ -309,7 +309,7 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
         if (!is_late) return failed;
     }
     const error failed = run(true, false);
-    // Copies on the stream that the driver refuses half-way still count on the progress.
+    // If the driver rejects a later copy on the stream, `progress` has already counted the earlier copies.
     const bool is_untouched = failed.status == FERRY_ERROR_LIMIT || (lacks_memory(failed) && !progress);
     const bool may_driver_serve = !progress && call.preferences.forced != route_kind::staged;
     const bool is_kernel_left = can_be_in_graph(plan) && !(is_late && may_driver_serve);

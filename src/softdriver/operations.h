@@ -46,7 +46,7 @@ public:
 
     bool finished(const operation_ptr &work);
     std::int64_t finished_ns(const operation_ptr &work);
-    void wait(const operation_ptr &work);   // returns at once for null
+    void wait(const operation_ptr &work);   // returns immediately for null
     void wait(const operations &work);      // nulls allowed
     void wait_idle(std::uint64_t devices);  // until no work runs or waits on any of these devices
     void forget_finished(operations &work); // and nulls

@@ -1,4 +1,4 @@
-// Stream-ordered allocation: a call returns an address at once, and freed memory is reused by work that is ordered
+// Stream-ordered allocation: a call returns an address immediately, and freed memory is reused by work that is ordered
 // after the free.
 #include "base/checked.h"
 #include "softdriver/entry.h"

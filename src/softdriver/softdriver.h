@@ -25,8 +25,8 @@ struct config {
     device_links links = device_links::unset; // default all
 };
 
-// While one exists, the synchronous copies and fills of its thread are ordered on CU_STREAM_PER_THREAD instead of the
-// legacy stream, as the driver's variants with the suffix _ptds are.
+// While an object exists, the synchronous copies and fills of its thread are ordered on CU_STREAM_PER_THREAD instead of
+// the legacy stream, as the driver's variants with the suffix _ptds are.
 class per_thread_default_stream {
 public:
     per_thread_default_stream() noexcept;
@@ -43,8 +43,8 @@ void use_host_page_tables(bool use) noexcept;
 open_result open(const config &asked) noexcept;
 void close() noexcept; // once per successful open; the last call waits for running work, then frees everything
 
-// Like cuGetProcAddress: returns the newest variant of `name` that is not newer than `version`, or null if there is no such
-// variant.
+// Like cuGetProcAddress: returns the newest variant of `name` that is not newer than `version`, or null if there is no
+// such variant.
 void *get_proc(const char *name, int version) noexcept;
 
 } // namespace ferry::softdriver

@@ -40,7 +40,7 @@ struct driver;
 struct context;
 struct stream;
 
-// Work for a stream: submitted at once, or stored as a node of the graph during a capture.
+// Work for a stream: submitted immediately, or stored as a node of the graph during a capture.
 struct work {
     lane_kind kind = lane_kind::compute;
     unsigned copy_device = 0;  // whose copy engine runs an H2D or D2H copy

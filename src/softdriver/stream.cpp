@@ -204,7 +204,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
     return result == CUDA_SUCCESS ? broken->result() : result;
 }
 
-// Returns at once. Enqueued work still runs, and the legacy stream still waits for it.
+// Returns immediately. Enqueued work still runs, and the legacy stream still waits for it.
 void retire_streams_of_thread(driver &cu, std::uint64_t thread) {
     cu.contexts.each([&](context &owner) {
         const auto found = owner.per_thread.find(thread);

@@ -131,7 +131,8 @@ void engine_threads::join_spares_that_left() noexcept {
     }
 }
 
-// Moves bytes that blocks have copied for stuck workers out of slots that other copies wait for.
+// Empties slots that other copies wait for: moves the bytes that blocks have copied for stuck workers to ordinary
+// memory.
 void engine_threads::evacuate_slots() noexcept {
     while (const staging_buffers *const buffers = scheduler_.starved_buffers()) {
         const std::uint64_t room = buffers->slot_size + slot_margin;
@@ -150,7 +151,7 @@ namespace {
 
 // A call of `submit` in progress. A full thread pool may run work inside that call: the new work, or earlier work of
 // any engine. Such work must not wait for launches, because their kernels may be after the host function that makes the
-// call. So it returns at once, and its engine provides another thread.
+// call. So it returns immediately, and its engine provides another thread.
 struct submit_call {
     const engine_threads *const of;
     submit_call *const outer;

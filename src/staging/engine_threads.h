@@ -13,8 +13,8 @@ struct staged_options;
 
 class engine_threads {
 public:
-    // `query_contexts(user)` queries whether contexts have died. It runs on a separate thread, because a driver call may
-    // wait for a lock of the driver.
+    // `query_contexts(user)` queries whether contexts have died. It runs on a separate thread, because a driver call
+    // may wait for a lock of the driver.
     engine_threads(staging_scheduler &scheduler, const staged_options &options, const allocator &memory,
                    void (*query_contexts)(void *user), void *user) noexcept
         : scheduler_(scheduler), options_(options), memory_(memory), query_contexts_(query_contexts), user_(user) {}

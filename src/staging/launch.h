@@ -52,7 +52,7 @@ struct launch_work {
     bool are_stores_streamed = false; // by the workers; into slots only while no other device copies
     int home = any_node;              // home node of the device's servers
     bool caller_helps = false;        // until the copy is complete
-    bool is_first_on_stream = false;  // no earlier work is on the stream, so the kernel may run at once
+    bool is_first_on_stream = false;  // no earlier work is on the stream, so the kernel may run immediately
     // Copy-engine copies on the stream replace the kernel: copy n, from 0, is performed as block n % blocks. Each block
     // has one slot, which it keeps.
     bool by_copies = false;

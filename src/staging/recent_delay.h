@@ -1,5 +1,5 @@
-// The most recent delay of staged copies. A longer delay takes effect at once. Each copy that starts on time reduces
-// the delay. Without measurements, the delay decays, so that a route that was avoided is tried again.
+// The most recent delay of staged copies. A longer delay takes effect immediately. Each copy that starts on time
+// reduces the delay. Without measurements, the delay decays, so that a route that was avoided is tried again.
 #pragma once
 
 #include <atomic>

@@ -134,7 +134,7 @@ public:
     std::uint64_t longest_wait(const staging_buffers &buffers, std::uint64_t now) noexcept;
     // The most recent delay of the workers, caused by the system running other threads.
     const recent_delay &thread_delay() const noexcept { return thread_delay_; }
-    // Measures that delay again by waking a server, if a server sleeps. Returns at once.
+    // Measures that delay again by waking a server, if a server sleeps. Returns immediately.
     void measure_thread_delay() noexcept;
 
     // ---- For the watchdog, a thread that never works on a copy (scheduler_watchdog.cpp, scheduler_slots.cpp)

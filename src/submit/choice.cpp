@@ -74,7 +74,8 @@ error look_up_for_routes(ferry_instance &instance, const shape &shape, CUcontext
 
 namespace {
 
-// Finds the route that serves after everything was looked up. The first route in the list is not the driver route.
+// Looks up both ends for kernels if the first route needs that, prepares the first route, and chooses the first route
+// that can serve. The first route in the list must not be the driver route.
 error look_up_and_choose(ferry_instance &instance, resolved_ends &ends, CUcontext context, const ranked_routes &ranked,
                          const copy_question &copy, plan_facts &facts, copy_step &step) noexcept {
     const route &first = *ranked.all[0].by;

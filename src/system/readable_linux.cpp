@@ -20,17 +20,17 @@ namespace ferry {
 
 namespace {
 
-// FUTEX_WAIT with a timeout of zero compares the word at the address with another value and returns at once. It fails
-// with EFAULT where a plain read would crash the process. It is the cheapest system call that reads memory in this way,
-// especially after a pause.
+// FUTEX_WAIT with a timeout of zero compares the word at the address with another value and returns immediately. It
+// fails with EFAULT where a plain read would crash the process. It is the cheapest system call that reads memory in
+// this way, especially after a pause.
 bool is_readable(std::uint64_t address) noexcept {
     const timespec no_time = {};
     const std::uint64_t word = address & ~std::uint64_t{3};
     return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0x5eed, &no_time, nullptr, 0) == 0 || errno != EFAULT;
 }
 
-// Tests many addresses at once: a write to a pipe fails if one of its bytes cannot be read. Each call creates its own
-// pipe, because a write keeps the pipe locked even while it waits for a page.
+// Tests many addresses in one call: a write to a pipe fails if one of its bytes cannot be read. Each call creates its
+// own pipe, because a write keeps the pipe locked even while it waits for a page.
 class address_tests {
 public:
     address_tests() noexcept = default;

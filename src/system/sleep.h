@@ -9,7 +9,7 @@ namespace ferry {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
-// Returns at once if the word is not `seen`; otherwise sleeps until woken. May return early.
+// Returns immediately if the word is not `seen`; otherwise sleeps until woken. May return early.
 void sleep_while(const std::atomic<std::uint32_t> &word, std::uint32_t seen) noexcept;
 
 // Must be called after the word has changed.

@@ -6,8 +6,8 @@
 
 namespace ferry {
 
-// Whether the processor can store a whole cache line at once, which is faster: 8 threads fill pinned memory at 44 GB/s
-// instead of 30 to 36 (docs/driver.md).
+// Whether the processor can store a whole cache line in one instruction, which is faster: 8 threads fill pinned memory
+// at 44 GB/s instead of 30 to 36 (docs/driver.md).
 bool has_whole_lines() noexcept;
 // Uses plain stores if the compiler or the processor has no streaming stores. `by_whole_lines` requires
 // has_whole_lines().

@@ -93,7 +93,7 @@ static int leave_open(const char *path) {
 
 /*
  * The C library keeps the stacks of ended threads, and freed memory for each thread. How much depends on how many threads
- * happened to run at once. Without these caches all counts are almost the same in every run.
+ * happened to run at the same time. Without these caches all counts are almost the same in every run.
  */
 static void run_without_caches(char **argv) {
     static const char tunables[] =

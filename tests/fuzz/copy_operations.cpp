@@ -294,7 +294,7 @@ void query_a_ticket(world &w) {
                  (info.done || !waits) && (!info.done || info.bytes_done == info.bytes_total),
              "the ticket reports a wrong state");
     const buffer &to = *held.copy.destination.in;
-    const bool copies_something = held.copy.size.total() != 0; // otherwise it is done at once
+    const bool copies_something = held.copy.size.total() != 0; // otherwise it is done immediately
     if (info.done && copies_something && to.traits().is_on_host && w.last_write_of(to) == held.operation)
         w.compare(to, "after the ticket reported completion");
     if (w.random.one_in(2)) w.release_ticket(chosen);

@@ -263,7 +263,7 @@ void world::done(const std::vector<effect> &effects) {
         apply(one);
         buffer *const to = destination_of(one);
         to->readers = to->writers = 0;
-        note_write(one, "at once");
+        note_write(one, "immediately");
     }
 }
 

@@ -196,7 +196,7 @@ const char *threads_model::notify(State &state, choices &way) const {
     unsigned count = 0;
     for (thread &one : state.threads)
         if (one.at == resident::asleep) waiting[count++] = &one;
-    if (count == 0) return "wakes nobody";
+    if (count == 0) return "wakes no thread";
     waiting[way.pick(count)]->at = resident::woken;
     return "wakes a thread";
 }

@@ -224,7 +224,7 @@ void per_thread_streams() {
     OK(cuStreamDestroy_v2(blocking));
 }
 
-// Nobody waits: the driver and ferry end with the process.
+// No thread waits: the driver and ferry end with the process.
 void exit_with_copies_in_flight() {
     static const bytes source = numbered(largest, 1);
     static bytes result(large);

@@ -39,6 +39,11 @@ SENTENCES = [
     (["It goes by one call.", "copies go by the driver"], ["the time that goes beyond"]),
     (["nothing but zeros"], ["nothing, but zeros"]),
     (["how late staged copies were"], ["how latency grows"]),
+    (["returns at once", "several copies at once."], ["at oncesomething", "it queries at most once"]),
+    (["nobody else", "in nobody's way", "No one."], ["no one device", "nobodys"]),
+    (["it queries every context whether it is dead", "queried the driver whether"],
+     ["it queries whether the context is dead", "query the driver. Whether"]),
+    (["for the sake of speed"], ["for the sake"]),
 ]
 
 

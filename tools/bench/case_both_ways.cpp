@@ -75,7 +75,7 @@ case_result run_both_ways(session &session) {
 } // namespace
 } // namespace of_both_ways
 
-const bench_case both_ways_case = {"both-ways", "16 MiB to 1 GiB in both directions at once",
+const bench_case both_ways_case = {"both-ways", "16 MiB to 1 GiB in both directions at the same time",
                                    of_both_ways::run_both_ways};
 
 } // namespace bench

@@ -1,4 +1,4 @@
-// broadcast: copies the same bytes to every device at once.
+// broadcast: copies the same bytes to every device at the same time.
 #include "contest.h"
 #include "peers.h"
 #include "progress.h"
@@ -133,7 +133,7 @@ case_result run_broadcast(session &session) {
 } // namespace
 } // namespace of_broadcast
 
-const bench_case broadcast_case = {"broadcast", "the same 16 MiB to 1 GiB to every device at once",
+const bench_case broadcast_case = {"broadcast", "the same 16 MiB to 1 GiB to every device at the same time",
                                    of_broadcast::run_broadcast};
 
 } // namespace bench

@@ -211,7 +211,8 @@ case_result run_multilink(session &session) {
         {.note = "to and from " + device +
                  "; helpers: how many other devices lend their links; ferry: ferry_copy_async with "
                  "FERRY_COPY_MULTILINK;\nraw: each device for itself, an equal part of the bytes by cuMemcpy*Async on "
-                 "each device, all at once, which is what the\nlinks carry; one link, cuMemcpy*Async of all bytes; "
+                 "each device, all at the same time, which is what the\nlinks carry; one link, cuMemcpy*Async of all "
+                 "bytes; "
                  "ferry, one link, ferry_copy_async without the flag, which stages them;\nall until the bytes have "
                  "arrived; ceiling: one link for each device",
          .label_columns = {"copy", "memory", "helpers", "raw"}});

@@ -1,4 +1,5 @@
-// pageable-devices: pageable memory to and from several devices at once, and the bandwidth of this machine's memory.
+// pageable-devices: pageable memory to and from several devices at the same time, and the bandwidth of this machine's
+// memory.
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -125,11 +126,11 @@ double carried_by(unsigned threads, std::size_t size) {
 }
 
 case_result run_pageable_devices(session &session) {
-    case_result result =
-        session.begin({.note = "each device copies as much, all at once; raw: cuMemcpy*Async, a thread for each "
-                               "device; ferry: ferry_copy_async,\none thread for all; until all have arrived. The "
-                               "second table: memcpy by threads, from memory into buffers of 256 KiB",
-                       .label_columns = {"devices", "copy"}});
+    case_result result = session.begin(
+        {.note = "each device copies as much, all at the same time; raw: cuMemcpy*Async, a thread for each "
+                 "device; ferry: ferry_copy_async,\none thread for all; until all have arrived. The "
+                 "second table: memcpy by threads, from memory into buffers of 256 KiB",
+         .label_columns = {"devices", "copy"}});
     result.numbers.label_columns = {"threads"};
     result.numbers.number_columns = {"GB/s"};
     const environment &environment = session.environment;
@@ -168,7 +169,8 @@ case_result run_pageable_devices(session &session) {
 } // namespace
 } // namespace of_pageable_devices
 
-const bench_case pageable_devices_case = {"pageable-devices", "pageable memory to and from several devices at once",
+const bench_case pageable_devices_case = {"pageable-devices",
+                                          "pageable memory to and from several devices at the same time",
                                           of_pageable_devices::run_pageable_devices};
 
 } // namespace bench

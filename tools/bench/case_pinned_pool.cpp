@@ -25,7 +25,7 @@ contender by_event(const environment &environment, CUevent event) {
         [&environment] { drain(environment); });
 }
 
-// With a stream, blocks are freed in stream order. Without a stream, they are free at once.
+// With a stream, blocks are freed in stream order. Without a stream, they are free immediately.
 contender by_pool(const environment &environment, ferry_pinned_pool *pool, std::size_t size, bool has_stream) {
     return burst(
         "ferry_pinned_pool_alloc", burst_length,

@@ -1,4 +1,4 @@
-// volume: copies to, from and between CUDA arrays: whole arrays and boxes inside, one by one and many at once.
+// volume: copies to, from and between CUDA arrays: whole arrays and boxes inside, one by one and many in one call.
 #include <random>
 
 #include "contest.h"

@@ -66,8 +66,8 @@ struct transfer {
     CUcontext context; // of the stream
     CUstream stream;
 };
-// Runs all transfers at once, until the last bytes have arrived: all are started before any is waited for. Calls that
-// copy pageable memory block, so each of these calls has its own thread.
+// Runs all transfers at the same time, until the last bytes have arrived: all are started before any is waited for.
+// Calls that copy pageable memory block, so each of these calls has its own thread.
 contender raw_transfers(const char *name, const environment &environment, std::vector<transfer> all);
 
 } // namespace bench

@@ -200,7 +200,7 @@ def title_of(case, labels):
         call = {"ferry_copy": "synchronous", "ferry_copy_async": "on a stream"}.get(labels["ferry's call"], "")
         return f"Pageable memory {way}", ", ".join([call, *([] if labels["what"] == "line" else [labels["what"]])])
     if case == "both-ways":
-        return "Both directions at once", "pinned memory"
+        return "Both directions at the same time", "pinned memory"
     if case == "broadcast":
         return f"Broadcast from {broadcast_source(copy)}", counted(labels["destinations"], "destination")
     if case == "multilink":

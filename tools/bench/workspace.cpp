@@ -182,8 +182,8 @@ void raw_copy(const environment &environment, const direction &direction, std::s
     else
         check(cu.cuMemcpyDtoD(destination.address, source.address, size), "cuMemcpyDtoD");
     // Two of these calls return before the bytes have arrived, which ferry_copy never does. From pageable memory to the
-    // device, the driver returns once it has staged the bytes, and from device to device it returns at once. For a fair
-    // comparison, the raw side waits for the stream on which these calls run.
+    // device, the driver returns once it has staged the bytes, and from device to device it returns immediately. For a
+    // fair comparison, the raw side waits for the stream on which these calls run.
     if (source.kind == memory::pageable || direction.kind() == memory::device)
         check(cu.cuStreamSynchronize(CU_STREAM_LEGACY), "cuStreamSynchronize");
 }

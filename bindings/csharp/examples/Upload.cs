@@ -1,4 +1,4 @@
-// Sends an array to the device and back, at once and then awaited on a stream.
+// Sends an array to the device and back, synchronously and then awaited on a stream.
 using System;
 using System.Threading.Tasks;
 using Ferry;

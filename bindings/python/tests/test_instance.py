@@ -52,7 +52,7 @@ def test_a_copy_in_flight_keeps_its_arrays_alive(gpu):
     sent = numbers().view(Kept)
     device = gpu.empty(1 << 20)
     watched, kept = weakref.ref(sent), sent.copy()
-    gpu.copy_async(sent, device, stream)  # the ticket is dropped at once
+    gpu.copy_async(sent, device, stream)  # the ticket is dropped immediately
     del sent
     gc.collect()
     stream.record(event)
@@ -274,7 +274,7 @@ def in_child(work):
 
 
 def test_what_belongs_to_the_parent_says_so_in_the_child_of_a_fork(gpu, monkeypatch):
-    monkeypatch.setattr(ferry.tickets, "_NS_BETWEEN", 1 << 62)  # so that nobody has seen the copy end
+    monkeypatch.setattr(ferry.tickets, "_NS_BETWEEN", 1 << 62)  # so that no call has seen the copy end
     stream, event, device, pinned = gpu.stream(), gpu.event(), gpu.empty(64), gpu.pinned(64)
     ticket = gpu.copy_async(device, pinned, stream)
     prepared, batch = gpu.prepare([(pinned, device)], stream), gpu.batch(stream)
@@ -612,7 +612,7 @@ def test_what_ends_lets_its_buffers_go(gpu):
 
 
 def test_a_prepared_batch_that_closes_keeps_its_arrays_until_its_launches_have_passed(gpu, monkeypatch):
-    monkeypatch.setattr(ferry.tickets, "_NS_BETWEEN", 1 << 62)  # so that nobody asks before
+    monkeypatch.setattr(ferry.tickets, "_NS_BETWEEN", 1 << 62)  # so that no call queries before
     device, stream, got = gpu.empty(1 << 20), gpu.stream(), np.zeros(1 << 20, "uint8")
     sent = numbers().view(Kept)
     watched, kept = weakref.ref(sent), sent.copy()
@@ -1090,5 +1090,5 @@ def test_every_function_is_used_or_left_out_for_a_reason():
         if line and not line.startswith("#"):
             left_out |= set(line.split())
     assert left_out - described == set(), "left-out.txt names functions that do not exist"
-    assert described - used - left_out == set(), "functions that nobody thought of"
+    assert described - used - left_out == set(), "functions that are neither used nor listed"
     assert used & left_out == set(), "left-out.txt names functions that are used"

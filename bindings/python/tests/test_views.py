@@ -114,7 +114,7 @@ def test_what_is_no_array_is_said_to_be_none(gpu, wrong):
 @pytest.mark.parametrize("scalar", [np.float64(1), np.void(bytes(4096)), np.str_("text"), np.bytes_(b"text"), np.bool_(True),
                                     np.datetime64("2026-01-01"), np.zeros(1, "i4, f8")[0]], ids=lambda one: type(one).__name__)
 def test_scalars_of_numpy_are_refused(gpu, scalar):
-    """Their interface names memory that is freed at once."""
+    """Their interface names memory that is freed immediately."""
     for copy in (lambda: gpu.copy(scalar, bytearray(4096)), lambda: gpu.copy(bytes(4096), scalar), lambda: ferry.view(scalar)):
         with pytest.raises(TypeError, match="a scalar of NumPy"):
             copy()

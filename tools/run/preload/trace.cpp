@@ -41,8 +41,8 @@ void open_file() noexcept {
     write_text(line, std::snprintf(line, sizeof line, form, getpid()));
 }
 
-// Writes each event at once: the file of a killed process contains all events, and lacks only the last bracket, which
-// the format does not need. A thread that was cancelled in write() would leave the lock locked.
+// Writes each event immediately: the file of a killed process contains all events, and lacks only the last bracket,
+// which the format does not need. A thread that was cancelled in write() would leave the lock locked.
 void write_event(const char *text, int length) noexcept {
     int before = 0;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);

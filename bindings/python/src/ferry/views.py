@@ -255,7 +255,7 @@ def _of_dlpack(array: Any) -> View:
         shape, itemsize = (*shape[:-1], shape[-1] * bits // 8), 1
         strides = tight_strides(shape, 1)
     place = _DLPACK_PLACES[tensor.device_type]
-    # The capsule keeps the tensor alive: nobody else takes it over. What is written to a copy would be lost.
+    # The capsule keeps the tensor alive: no other owner takes it. What is written to a copy would be lost.
     return View((tensor.data or 0) + tensor.byte_offset, shape, tuple([stride * itemsize for stride in strides]), name,
                 itemsize, tensor.device_id if place is None else place, (array, capsule),
                 bool(flags & (_READ_ONLY | _IS_COPY)))
@@ -323,7 +323,7 @@ def register(kind: type, reader: Callable[[Any], View], key: Callable[[Any], Has
              own: Callable[[Any], View] | None = None) -> None:
     """Makes view() take objects of a class: `reader` returns the view of one. With `key`, repeated copies make no views:
     objects whose keys are equal, of this class or another, must have equal views. A tuple that begins with the class
-    differs from the keys of all others. `own` returns a view that the object keeps and nobody changes."""
+    differs from the keys of all others. `own` returns a view that the object keeps and that never changes."""
     _readers[kind] = reader
     if own is not None:
         _own_views[kind] = own

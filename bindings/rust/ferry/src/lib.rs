@@ -112,7 +112,7 @@
 //!
 //! # Threads
 //!
-//! All types are `Send` and `Sync`: any number of threads may call ferry at once.
+//! All types are `Send` and `Sync`: any number of threads may call ferry at the same time.
 //!
 //! # What is missing
 //!

@@ -107,5 +107,5 @@ pub(crate) unsafe extern "C" fn send_line(user: *mut c_void, level: LogLevel, me
     let (lines, text) = unsafe { (&*user.cast::<Mutex<Sender<LogLine>>>(), CStr::from_ptr(message)) };
     let line = LogLine { level, text: text.to_string_lossy().into_owned() };
     let lines = lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let _ = lines.send(line); // nobody listens any more: the line is lost
+    let _ = lines.send(line); // the receiver may be gone: the line is then lost
 }

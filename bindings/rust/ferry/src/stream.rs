@@ -254,7 +254,7 @@ impl Stream {
 unsafe extern "C" fn send_result(user: *mut c_void, status: sys::Status) {
     // SAFETY: `user` is the sender, which is not used elsewhere.
     let sender = unsafe { Box::from_raw(user.cast::<Sender<Result<()>>>()) };
-    let _ = sender.send(check(status)); // nobody waits for it any more
+    let _ = sender.send(check(status)); // the receiver may be gone
 }
 
 /// A point in the work of a stream.
