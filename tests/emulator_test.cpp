@@ -57,5 +57,19 @@ TEST(emulator, process_vm_reads) {
     EXPECT_GAP(gap::process_vm_reads, process_vm_readv(getpid(), &destination, 1, &source, 1, 0) == 1);
 }
 
+TEST(emulator, guard_regions) {
+    const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    void *const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    constexpr int install_guard = 102; // MADV_GUARD_INSTALL, Linux 6.13
+    const int file = memfd_create("guarded", MFD_CLOEXEC);
+    ASSERT_GE(file, 0);
+    // Without guard regions, the advice is refused.
+    const bool is_kept = madvise(mapped, size, install_guard) != 0 || write(file, mapped, 1) < 0;
+    close(file);
+    munmap(mapped, size);
+    EXPECT_GAP(gap::guard_regions, is_kept);
+}
+
 } // namespace
 } // namespace ferry::test

@@ -19,6 +19,8 @@ library, libcuda, traps, every_call, lookups, plugin, _, _, linked, *_ = map(os.
 
 def run(*command, **environment):
     environment["LD_LIBRARY_PATH"] = os.path.dirname(libcuda)
+    # When a program opens /proc/self/maps, QEMU looks at each page that is mapped.
+    environment["FERRY_SOFTWARE_MEMORY"] = str(64 << 20)
     settings = [word for name, value in environment.items() for word in ("-E", f"{name}={value}")]
     done = subprocess.run([*emulator, *settings, *command], capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL)

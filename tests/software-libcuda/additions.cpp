@@ -28,13 +28,15 @@ bool read_number(const char *variable, std::uint32_t &number) {
 
 CUresult open_from_environment() {
     softdriver::config asked;
-    std::uint32_t devices = 2, links = 0;
+    std::uint32_t devices = 2, links = 0, memory = 0;
     if (!read_number("FERRY_SOFTWARE_DEVICES", devices) ||
-        !read_number("FERRY_SOFTWARE_QUEUES", asked.hardware_queues) || !read_number("FERRY_SOFTWARE_LINKS", links))
+        !read_number("FERRY_SOFTWARE_QUEUES", asked.hardware_queues) || !read_number("FERRY_SOFTWARE_LINKS", links) ||
+        !read_number("FERRY_SOFTWARE_MEMORY", memory))
         return CUDA_ERROR_INVALID_VALUE;
     asked.links = static_cast<softdriver::device_links>(links); // or lossy, which only tests have
     if (devices == 0) return CUDA_ERROR_NO_DEVICE;
     asked.devices = devices;
+    asked.device_memory = memory;
     return softdriver::open(asked) == softdriver::open_result::opened ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

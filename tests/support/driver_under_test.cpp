@@ -42,6 +42,7 @@ void start_software_driver() {
     settings.devices = number_in("FERRY_TEST_DEVICES");
     settings.hardware_queues = wanted_queues();
     settings.links = static_cast<softdriver::device_links>(number_in("FERRY_TEST_LINKS"));
+    settings.device_memory = number_in("FERRY_TEST_MEMORY");
     if (softdriver::open(settings) != softdriver::open_result::opened) std::abort();
 #endif
 }

@@ -18,6 +18,7 @@ constexpr known_gap gaps[] = {
     {"qemu-", gap::pages_wiped_in_children, "QEMU accepts MADV_WIPEONFORK, and wipes nothing"},
     {"qemu-", gap::execution, "QEMU leaves execve to the system, which cannot run the program"},
     {"qemu-", gap::process_vm_reads, "QEMU has no process_vm_readv"},
+    {"qemu-", gap::guard_regions, "QEMU accepts advice that it does not know, and ignores it"},
 };
 
 } // namespace

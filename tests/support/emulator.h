@@ -14,6 +14,7 @@ enum class gap {
     pages_wiped_in_children, // MADV_WIPEONFORK
     execution,               // of the program itself, by execve
     process_vm_reads,        // process_vm_readv
+    guard_regions,           // MADV_GUARD_INSTALL
 };
 
 // The words of the command; empty on a real machine.
