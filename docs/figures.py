@@ -283,7 +283,8 @@ def python_package_table(run):
     names = list(dict.fromkeys(each["beside"] for each in run.python["lines"]))
     lines = []
     for (what, way, size), speeds in found.items():
-        cells = [f"{what}, {way}" + (f", {size_text(size)}" if what == "line" else "")]
+        copied = what.replace("line", "contiguous copy")
+        cells = [f"{copied}, {way}" + (f", {size_text(size)}" if what == "line" else "")]
         for name in names:
             both = speeds.get(name, {})
             cells += [three_digits(both[one]) if one in both else "" for one in (name, "ferry")]
