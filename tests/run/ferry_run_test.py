@@ -305,7 +305,7 @@ for option in ("--report", "--trace"):
             errors, text = run_child(prepare, child_only)
             check(not errors and isinstance(json.loads(text), (dict, list)), option, prepare, errors, text)
         for prepare, reason in (('ln -s "$victim" "$out"', "it is a symbolic link"), ('mkdir "$out"', "Is a directory"),
-                                ('ln "$victim" "$out"', "has another name too")):
+                                ('ln "$victim" "$out"', "has another hard link")):
             errors, _ = run_child(prepare, child_only)
             check(reason in errors and errors.count("cannot write the") == 1, option, prepare, errors)
         if os.geteuid() == 0:

@@ -112,7 +112,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert [peer["link_to_peer_gigabytes_per_second"] is None for peer in told["peers"]] == [True, False], told["peers"]
     assert [device["profile"] for device in told["devices"]] == [f"{kept}, 12 days old"] * 2, told["devices"]
     with open(kept, "a") as file: file.write("more")
-    for path, why in [(kept, "is not in force"), (kept + "2", "cannot read")]:
+    for path, why in [(kept, "cannot be loaded"), (kept + "2", "cannot read")]:
         refused = subprocess.run([*program, "--driver", "software", "--profile", path], capture_output=True, text=True)
         assert refused.returncode == 1 and why in refused.stderr and not refused.stdout, refused
 

@@ -35,8 +35,8 @@ bool is_software(const machine &machine) { return machine.report.driver == FERRY
 void advise_on_software(const machine &machine, std::vector<advice> &found) {
     found.push_back({"No GPU is in use: the software driver copies with the CPU.",
                      machine.report.fallback_reason
-                         ? "Install NVIDIA's driver for CUDA 12.0 or newer. In a container, pass the GPU to it, such "
-                           "as with --gpus all."
+                         ? "Install NVIDIA's driver for CUDA 12.0 or newer. In a container, make the GPU available "
+                           "to the container, for example with --gpus all."
                          : "Leave out --driver software to use the GPU."});
 }
 
@@ -71,10 +71,11 @@ void advise_on_peers(const machine &machine, std::vector<advice> &found) {
                  ", but bytes do not arrive. ferry copies through host memory instead.",
              "Turn off access control services (ACS) of the PCIe switches, or the IOMMU, in the firmware."});
     if (!without.empty())
-        found.push_back({"There is no peer access (P2P) between devices " + pair_list(without) +
-                             ": copies between them go through host memory.",
-                         "`nvidia-smi topo -p2p r` shows the reason. In a virtual machine its host decides. "
-                         "ferry-info --calibrate DEVICE measures these copies, from which ferry plans them."});
+        found.push_back(
+            {"There is no peer access (P2P) between devices " + pair_list(without) +
+                 ": copies between these devices pass through host memory.",
+             "`nvidia-smi topo -p2p r` shows the reason. In a virtual machine, the host configures peer access. "
+             "ferry-info --calibrate DEVICE measures these copies, so that ferry can plan them."});
 }
 
 void advise_on_links(const machine &machine, std::vector<advice> &found) {
@@ -84,7 +85,7 @@ void advise_on_links(const machine &machine, std::vector<advice> &found) {
         found.push_back({"Device " + std::to_string(device.info.device) + " uses " + std::to_string(links.now->lanes) +
                              " of its " + std::to_string(links.max->lanes) +
                              " PCIe lanes, so copies to and from the host have that share of the speed.",
-                         "Put it into a slot with all lanes, and check the firmware's settings for the slot."});
+                         "Put the device into a slot with all lanes, and check the firmware's settings for the slot."});
     }
 }
 
@@ -126,8 +127,8 @@ void advise_on_profiles(const machine &machine, std::vector<advice> &found) {
         if (device.profile || is_measured_kind(device.info)) continue;
         const std::string ordinal = std::to_string(device.info.device);
         found.push_back({"Device " + ordinal +
-                             " has no measured profile, so ferry takes its own routes only where "
-                             "they should be faster on every GPU.",
+                             " has no measured profile, so ferry uses its own routes only where "
+                             "they are expected to be faster on every GPU.",
                          "`ferry-info --calibrate " + ordinal +
                              " > gpu.profile` measures it in seconds. The program "
                              "loads the file with ferry_profile_load."});
@@ -138,8 +139,7 @@ void advise_on_driver(const machine &machine, std::vector<advice> &found) {
     if (machine.missing.empty()) return;
     found.push_back({"The driver lacks " + counted(machine.missing.size(), "optional function") + ", such as " +
                          machine.missing.front() +
-                         ". ferry does without, by slower calls or by refusing what needs "
-                         "them.",
+                         ". ferry makes slower calls instead, or rejects calls that need these functions.",
                      "Install a newer driver."});
 }
 

@@ -92,7 +92,7 @@ profile_file load_profile(ferry_instance *instance, const std::string &path) {
     if (ferry_profile_load(instance, text.data(), text.size(), &error) != FERRY_SUCCESS) {
         std::string why(ferry_error_format(&error, nullptr, 0) + 1, '\0');
         ferry_error_format(&error, why.data(), why.size());
-        throw std::runtime_error(path + " is not in force: " + why.c_str() +
+        throw std::runtime_error(path + " cannot be loaded: " + why.c_str() +
                                  ". Measure it again: ferry-info --calibrate DEVICE > " + path);
     }
     const auto age = std::filesystem::file_time_type::clock::now() - std::filesystem::last_write_time(path);

@@ -435,15 +435,13 @@ int run(int argument_count, char **arguments) {
                  "Measure the copies between all devices, which takes up to two seconds for each pair");
     app.add_option(
            "--calibrate", calibrated,
-           "Measure this device and its copies to peers, with --peers those between all devices, and write the profile "
-           "instead of the report; with --json, write both")
+           "Measure this device and its copies to peers (with --peers, copies between all devices), and write the "
+           "profile instead of the report; with --json, write both")
         ->option_text("DEVICE")
         ->check(CLI::NonNegativeNumber);
-    app.add_option(
-           "--profile", profile,
-           "Load this profile, as the program that keeps it does: the report says on which devices it is in force")
+    app.add_option("--profile", profile, "Load this profile; the report shows on which devices the profile is active")
         ->type_name("FILE");
-    app.add_option("--driver", driver, "The driver to use; auto takes the software driver if there is no GPU")
+    app.add_option("--driver", driver, "The driver to use; auto uses the software driver if there is no GPU")
         ->transform(CLI::CheckedTransformer(drivers))
         ->option_text("auto|cuda|software");
     app.set_version_flag("--version", "ferry-info " + ferry_version_text());

@@ -174,26 +174,26 @@ int run(const options &given) {
 
 int main(int argument_count, char **arguments) {
     options given;
-    CLI::App app("Runs a program whose copies through the CUDA driver are made by ferry, and sums them up at exit.\n"
+    CLI::App app("Runs a program so that ferry makes its CUDA copies, and prints a summary at exit.\n"
                  "Example: ferry-run -- python3 serve.py",
                  "ferry-run");
     app.get_formatter()->column_width(28);
     app.set_version_flag("--version", FERRY_RUN_VERSION);
-    app.add_flag("--report-only", given.only_reports, "Make each call as before; report what ferry would have done");
-    app.add_option("--report", given.report, "Write a report as JSON; other processes append their number")
+    app.add_flag("--report-only", given.only_reports, "Do not change calls; report what ferry would have done");
+    app.add_option("--report", given.report, "Write a report as JSON; child processes write FILE.<process>")
         ->option_text("FILE");
     app.add_option("--trace", given.trace, "Write each call with its times, for Perfetto (ui.perfetto.dev)")
         ->option_text("FILE");
     app.add_flag("--quiet", given.is_quiet, "No summary on standard error");
-    app.add_flag("--counts-only", given.counts_only, "Do not time calls, which costs 0.1 us for each");
+    app.add_flag("--counts-only", given.counts_only, "Do not time calls; saves 0.1 us for each call");
     app.add_flag("--async", given.leaves_async,
                  "Asynchronous copies to pageable memory need not be complete on return");
     app.add_option(
            "--pinned", given.pinned,
-           "Pinned memory: shared with forked children, as the driver's;\nprivate, which is faster; or by the driver")
+           "Pinned memory: shared with forked children, the default;\nprivate, which is faster; or by the driver")
         ->option_text("WAY")
         ->check(CLI::IsMember({"shared", "private", "driver"}));
-    app.add_flag("--all", given.takes_all, "Also serve copies that gain nothing (for tests)");
+    app.add_flag("--all", given.takes_all, "Make every copy with ferry, even if ferry is not faster (for tests)");
     app.add_option("program", given.program, "The program and its arguments")->required()->option_text("PROGRAM ...");
     app.footer("With FERRY_RUN=off in its environment, a child process runs without ferry.");
     app.positionals_at_end();

@@ -62,9 +62,9 @@ const char *own_file::open(const char *plain_name) noexcept {
         const bool is_known = fstat(descriptor_, &found) == 0, is_regular = is_known && S_ISREG(found.st_mode);
         const char *why = nullptr;
         if (is_regular && (found.st_uid != geteuid() || found.st_nlink != 1))
-            why = "a file of that name belongs to another user or has another name too";
+            why = "a file of that name belongs to another user or has another hard link";
         else if (!is_regular && !is_exact)
-            why = "it is no regular file";
+            why = "it is not a regular file";
         else if (is_regular && ftruncate(descriptor_, 0) != 0)
             why = std::strerror(errno);
         if (why) {
