@@ -82,7 +82,7 @@ def files():
     """Just what is to be shipped; Debian's packages where this is Debian."""
     expected = {"SHA256SUMS", f"ferry-{version}.tar.xz"}
     for processor in PROCESSORS:
-        expected |= {f"ferry-{version}-linux-{processor}.tar.xz", f"ferry-{version}-py3-none-manylinux_2_28_{processor}.whl"}
+        expected |= {f"ferry-{version}-linux-{processor}.tar.xz", f"libferry-{version}-py3-none-manylinux_2_28_{processor}.whl"}
     debs = {re.sub(r"_.*", "", path.name) for path in folder.glob("*.deb") if "-dbgsym_" not in path.name}
     if Path("/etc/debian_version").exists() or debs:
         same("packages", debs, {f"libferry{abi}", f"libferry-software{abi}", "libferry-dev", "ferry-tools"})
@@ -145,7 +145,7 @@ def archive(work, processor):
 
 
 def wheel(work, processor):
-    file = folder / f"ferry-{version}-py3-none-manylinux_2_28_{processor}.whl"
+    file = folder / f"libferry-{version}-py3-none-manylinux_2_28_{processor}.whl"
     run(sys.executable, root / "bindings/python/tests/wheel_contents.py", file)
     shutil.unpack_archive(file, work / "unpacked", "zip")
     inside = work / "unpacked/ferry"
