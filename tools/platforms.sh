@@ -64,6 +64,7 @@ set_up_platform() {
         own_googletest "$1" Linux aarch64 aarch64-linux-gnu-gcc aarch64-linux-gnu-g++
         configure "build-$1" -Dwerror=true --cross-file=tools/cross/aarch64.ini "-Dpkg_config_path=$googletest"
         test_arguments=--timeout-multiplier=5 # the emulator is that slow
+        quick_pure_suites='plan readable' # shape and kernel-layout: long loops of arithmetic
         further_tests=ferry-run-emulated
         further_programs='tools/run/libferry-run.so tests/software-libcuda/libcuda.so.1 tests/run/run-traps
             tests/run/run-every-call tests/run/run-lookups tests/run/librun-plugin.so tests/run/librun-linked.so'
