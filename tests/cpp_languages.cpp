@@ -453,6 +453,37 @@ void copy_in_the_order_of_a_stream(const ferry::instance &ferry) {
     expect(stream.wait(*ferry::imported_event::open(ferry, *event_handle)), "and waited for");
 }
 
+// Counts its calls.
+struct doubled {
+    int calls = 0;
+    ferry::result<long> operator()(int value) { return ++calls, 2L * value; }
+};
+
+void chain_results(const ferry::instance &ferry) {
+    const ferry::result<int> seven = 7, none = ferry::status(FERRY_ERROR_LIMIT);
+    expect(seven.value_or(1) == 7 && none.value_or(1) == 1, "a failure has another value");
+    doubled twice;
+    expect(*seven.and_then(twice) == 14 && twice.calls == 1, "a value is passed on");
+    expect(none.and_then(twice).error().code() == FERRY_ERROR_LIMIT && twice.calls == 1, "a failure calls nothing");
+
+    // An owner moves through, and a function may return a status.
+    auto filled = device_memory<int>::create(ferry, 0, 8)
+                      .and_then([&](device_memory<int> &&made) -> ferry::result<device_memory<int>> {
+                          const ferry::status done = ferry::fill(ferry, made, 9);
+                          return done.ok() ? ferry::result<device_memory<int>>(std::move(made)) : done;
+                      })
+                      .value_or(device_memory<int>());
+    expect(bool(filled), "an owner moves through");
+    expect(device_memory<int>::create(ferry, -7, 8)
+                   .and_then([&](device_memory<int> &&made) { return ferry::fill(ferry, made, 9); })
+                   .code() == FERRY_ERROR_DEVICE,
+           "a status tells of the failure before");
+    std::vector<int> back(8);
+    auto kept = ferry::result<device_memory<int>>(std::move(filled));
+    expect(kept.and_then([&](const device_memory<int> &made) { return ferry::copy(ferry, made, back); }), "it is kept");
+    expect(*kept && back[7] == 9, "and was filled");
+}
+
 void name_addresses() {
     int number = 0;
     expect(device_view<int>(0, 0, 7).width() == 7, "a literal 0 is an address");
@@ -504,6 +535,7 @@ int main() {
 #if !defined(_WIN32) // where the software driver shares nothing
     share(ferry);
 #endif
+    chain_results(ferry);
     name_addresses();
 
 #ifdef FERRY_HAS_EXCEPTIONS

@@ -82,6 +82,8 @@ WRONG = {
     "CUDA arrays cannot be filled: fill memory, and copy it to the array": ["fill_async(gpu, texels, 1, stream)"],
     "CUDA arrays cannot be exported: pass memory with addresses": ["export_memory(gpu, texels)"],
     "only host memory can be registered: pass a container": ["registration::create(gpu, memory)"],
+    "the function of and_then() must return a ferry::result or a ferry::status":
+        ["result<int>(7).and_then([](int value) { return value; })"],
     "a C array must have at most 3 dimensions": ["int box[2][2][2][2]; copy(gpu, box, memory)"],
     "helpers must be a contiguous range of std::int32_t": ["instance().set_multilink(0, addresses)"],
     "the current pool of a device has device memory only: pass a pool in host memory":

@@ -1552,6 +1552,23 @@ TEST_F(cpp, a_ticket_reports_its_copy_and_is_released_with_its_owner) {
     EXPECT_EQ(view.release(), gpu);
 }
 
+TEST_F(cpp, a_ticket_is_done_when_its_work_has_ended_and_reports_a_failure) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner opened = open_or_fail(driver.options());
+    const stream own = stream::create(opened.get(), 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    gate held(own);
+    const ticket ended = ticket::create(opened.get(), own).or_throw(),
+                 failed = ticket::create(opened.get(), own).or_throw();
+    EXPECT_FALSE(*ended.is_done());
+    EXPECT_OK(ended.is_done());
+    held.open();
+    EXPECT_OK(ended.wait());
+    EXPECT_TRUE(*ended.is_done());
+    driver.fail("cuEventQuery", CUDA_ERROR_LAUNCH_FAILED, 1, true);
+    EXPECT_EQ(failed.is_done().error().code(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);
+    EXPECT_EQ(ticket().is_done().error().code(), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
 TEST_F(cpp, a_prepared_batch_is_launched_changed_and_destroyed_with_its_owner) {
     auto host = pinned_memory<std::uint32_t>::create(gpu, 256).or_throw();
     auto device = device_memory<std::uint32_t>::create(gpu, 0, 256).or_throw();

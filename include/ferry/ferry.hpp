@@ -147,6 +147,26 @@ inline void status::or_throw() const {
 }
 #endif
 
+template <class T> class result;
+
+namespace detail {
+
+// For static assertions that fail wherever they are instantiated.
+template <class...> inline constexpr bool never = false;
+
+template <class R> inline constexpr bool is_result = false;
+template <class T> inline constexpr bool is_result<result<T>> = true;
+
+template <class T, class Use> auto then(T &&value, const status &error, Use &&use) {
+    using next = decltype(std::forward<Use>(use)(std::forward<T>(value)));
+    if constexpr (is_result<next> || std::is_same_v<next, status>)
+        return error.ok() ? std::forward<Use>(use)(std::forward<T>(value)) : next(error);
+    else
+        static_assert(never<Use>, "the function of and_then() must return a ferry::result or a ferry::status");
+}
+
+} // namespace detail
+
 // A value, or the status that explains why there is none. On failure the value is empty.
 template <class T> class [[nodiscard]] result {
 public:
@@ -173,6 +193,20 @@ public:
     template <class U = T, std::enable_if_t<!std::is_copy_constructible_v<U>, int> = 0>
     void operator->() && = delete; // the owner would be gone: keep the result in a variable
 
+    // The value, or `other` on failure.
+    template <class U> T value_or(U &&other) const & { return ok() ? value_ : static_cast<T>(std::forward<U>(other)); }
+    template <class U> T value_or(U &&other) && {
+        return ok() ? std::move(value_) : static_cast<T>(std::forward<U>(other));
+    }
+    // use(value), which returns a result or a status. On failure, the error in the same type, without a call.
+    template <class Use> auto and_then(Use &&use) & { return detail::then(value_, error_, std::forward<Use>(use)); }
+    template <class Use> auto and_then(Use &&use) const & {
+        return detail::then(value_, error_, std::forward<Use>(use));
+    }
+    template <class Use> auto and_then(Use &&use) && {
+        return detail::then(std::move(value_), error_, std::forward<Use>(use));
+    }
+
 #ifdef FERRY_HAS_EXCEPTIONS
     T or_throw() && {
         error_.or_throw();
@@ -196,9 +230,6 @@ struct extent {
 };
 
 namespace detail {
-
-// For static assertions that fail wherever they are instantiated.
-template <class...> inline constexpr bool never = false;
 
 constexpr std::uint64_t max_uint64 = ~std::uint64_t{0};
 
@@ -633,9 +664,6 @@ inline constexpr bool can_fill = (detail::is_destination<To> && detail::has_patt
 
 // What the compiler says about other types. A call begins with its check, and does nothing with types that do not pass.
 namespace detail {
-
-template <class R> inline constexpr bool is_result = false;
-template <class T> inline constexpr bool is_result<result<T>> = true;
 
 // The type of the elements that std::data() points to, or void.
 template <class R, class = void> struct data_of { using type = void; };
@@ -1989,6 +2017,13 @@ public:
 
     result<ferry_ticket_info> info() const noexcept {
         return detail::fetch(detail::sized<ferry_ticket_info>(), ferry_ticket_get_info, handle_);
+    }
+    // Whether the work has ended. If it failed, the error that ended it.
+    result<bool> is_done() const noexcept {
+        const auto found = info();
+        if (!found) return found.error();
+        if (found->status != FERRY_SUCCESS) return status(found->status);
+        return found->done != 0;
     }
     // Waits until the work is complete and returns its status.
     status wait() const noexcept { return status(ferry_ticket_wait(handle_)); }
