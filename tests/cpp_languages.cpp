@@ -287,6 +287,25 @@ static_assert(!std::is_move_assignable_v<ferry::context_scope> && !std::is_copy_
 static_assert(!std::is_constructible_v<bool, ferry::result<bool>>);
 static_assert(std::is_constructible_v<bool, ferry::result<float>> && std::is_constructible_v<bool, ferry::stream>);
 
+// Views are literal types. A view of an object of static storage can be made, cut and queried before the program runs.
+constexpr int table[12] = {};
+constexpr std::array<pixel, 6> palette = {};
+constexpr host_view<const int> rows(table, 4, 3);
+constexpr device_view<float> frame(0, 4096, 16, 4, 1, 256);
+static_assert(rows.width() == 4 && rows.height() == 3 && rows.reach() == sizeof table && rows.error().ok());
+static_assert(rows.sub(1, 1, 3, 2).row_pitch() == 16 && rows.sub(1, 1, 3, 2).byte_extent().width == 12);
+static_assert(rows.sub(2, 3).error().field() == FERRY_FIELD_X && rows.as_bytes().width() == 16);
+static_assert(ferry::view_of(table).shaped(2, 2, 3).depth() == 3 && ferry::view_of(palette).width() == 6);
+static_assert(ferry::view_of(table).shaped(5, 3).error().field() == FERRY_FIELD_X);
+static_assert(host_view<const int>(table, 1, 3, 1, ~std::uint64_t{0} / 2).sub(0, 2, 1, 1).error().code() ==
+              FERRY_ERROR_OVERFLOW);
+static_assert(frame.sub(2, 1, 4, 2).address() == 4096 + 256 + 8 && frame.sub(0, 1, 1, 1).place().row_pitch == 0);
+static_assert(frame.place().row_pitch == 256 && any_view<float>().width() == 0);
+static_assert(device_view<char>(0, 8, 4, 3, 1, ~std::uint64_t{0} / 2).sub(0, 2, 4, 1).error().code() ==
+              FERRY_ERROR_OVERFLOW);
+static_assert(ferry::array_view().sub(0, 1).error().field() == FERRY_FIELD_X);
+static_assert(!ferry::pool_view() && ferry::pool_view(nullptr, nullptr, {FERRY_LOCATION_HOST, 1}).index() == 1);
+
 // ---- What must run
 
 int failures = 0;

@@ -23,7 +23,7 @@
  *   Views      A view names memory and does not own it. The memory must outlive the view and every enqueued copy.
  *              Extents and origins count elements, rows and slices; row pitches count bytes; slice heights count rows.
  *              A view may be in error, for example a box past its edge. The call that receives the view refuses it and
- *              names the field.
+ *              names the field. Views are literal types: a constexpr view of a static object can be cut with sub().
  *   Handles    Owners convert to the driver's handles, and ferry takes these without casts; the runtime's cudaArray_t
  *              and cudaMipmappedArray_t take a cast. An instance converts to ferry_instance *, so a function that
  *              takes ferry_instance * takes both. A temporary instance, stream, pool
@@ -93,21 +93,23 @@ inline void write_elements(const ferry_error_info &error, std::uint64_t element_
 // The outcome of a call. It does not convert to bool, because in C a nonzero (true) status is a failure.
 class [[nodiscard]] status {
 public:
-    status() noexcept : status(FERRY_SUCCESS) {}
-    explicit status(std::int32_t code) noexcept {
+    constexpr status() noexcept : status(FERRY_SUCCESS) {}
+    constexpr explicit status(std::int32_t code) noexcept {
         info_.struct_size = sizeof info_;
         info_.status = code;
     }
     // `element_size`: of the typed view that the error is about, in bytes; 0: unknown.
-    explicit status(const ferry_error_info &info, std::uint64_t element_size = 0) noexcept
+    constexpr explicit status(const ferry_error_info &info, std::uint64_t element_size = 0) noexcept
         : info_(info), element_size_(element_size) {}
 
-    bool ok() const noexcept { return code() == FERRY_SUCCESS; }
-    std::int32_t code() const noexcept { return info_.status; } // 0, FERRY_ERROR_*, or -1000 - CUresult
-    std::int32_t side() const noexcept { return info_.side; }   // FERRY_SIDE_*, if the call reports one; so is field()
-    std::int32_t field() const noexcept { return info_.field; } // FERRY_FIELD_*
-    const ferry_error_info &info() const noexcept { return info_; }
-    std::uint64_t element_size() const noexcept { return element_size_; } // bytes; 0: the call was given no typed view
+    constexpr bool ok() const noexcept { return code() == FERRY_SUCCESS; }
+    constexpr std::int32_t code() const noexcept { return info_.status; } // 0, FERRY_ERROR_*, or -1000 - CUresult
+    // FERRY_SIDE_* and FERRY_FIELD_*, if the call reports them.
+    constexpr std::int32_t side() const noexcept { return info_.side; }
+    constexpr std::int32_t field() const noexcept { return info_.field; }
+    constexpr const ferry_error_info &info() const noexcept { return info_; }
+    // In bytes; 0: the call was given no typed view.
+    constexpr std::uint64_t element_size() const noexcept { return element_size_; }
 
     const char *name() const noexcept { return ferry_status_name(code()); }
     const char *text() const noexcept { return ferry_status_text(code()); }
@@ -226,7 +228,7 @@ private:
 // The size of a box: width in elements or bytes, height in rows, depth in slices.
 struct extent {
     std::uint64_t width = 0, height = 1, depth = 1;
-    bool empty() const noexcept { return width == 0 || height == 0 || depth == 0; }
+    constexpr bool empty() const noexcept { return width == 0 || height == 0 || depth == 0; }
 };
 
 namespace detail {
@@ -241,8 +243,8 @@ constexpr std::uint64_t add(std::uint64_t a, std::uint64_t b) noexcept {
     return a > max_uint64 - b ? max_uint64 : a + b;
 }
 
-inline status refusal(std::int32_t code, std::int32_t field, std::uint64_t limit = 0, std::uint64_t value = 0,
-                      std::int32_t side = FERRY_SIDE_NONE) noexcept {
+constexpr status refusal(std::int32_t code, std::int32_t field, std::uint64_t limit = 0, std::uint64_t value = 0,
+                         std::int32_t side = FERRY_SIDE_NONE) noexcept {
     ferry_error_info info = {};
     info.struct_size = sizeof info;
     info.status = code;
@@ -254,8 +256,18 @@ inline status refusal(std::int32_t code, std::int32_t field, std::uint64_t limit
 }
 
 // A status knows the element size of the view that it is about first.
-inline status in_elements(const status &done, std::uint64_t element_size) noexcept {
+constexpr status in_elements(const status &done, std::uint64_t element_size) noexcept {
     return done.ok() || done.element_size() ? done : status(done.info(), element_size);
+}
+
+// std::is_constant_evaluated() of C++20, where the compiler offers it.
+constexpr bool is_constant_evaluated() noexcept {
+#ifdef __has_builtin
+#if __has_builtin(__builtin_is_constant_evaluated)
+    return __builtin_is_constant_evaluated();
+#endif
+#endif
+    return false;
 }
 
 // Whether sub() takes so many numbers.
@@ -264,16 +276,16 @@ template <std::size_t count> inline constexpr bool is_box = count == 2 || count 
 // The common part of all views. View supplies the element size and moves its origin.
 template <class View> class box_view {
 public:
-    std::uint64_t width() const noexcept { return size_.width; } // elements
-    std::uint64_t height() const noexcept { return size_.height; }
-    std::uint64_t depth() const noexcept { return size_.depth; }
-    extent byte_extent() const noexcept {
+    constexpr std::uint64_t width() const noexcept { return size_.width; } // elements
+    constexpr std::uint64_t height() const noexcept { return size_.height; }
+    constexpr std::uint64_t depth() const noexcept { return size_.depth; }
+    constexpr extent byte_extent() const noexcept {
         return {multiply(size_.width, self().element_size()), size_.height, size_.depth};
     }
 
     // A box inside the view. The shorter overloads keep the other dimensions whole.
-    View sub(std::uint64_t x, std::uint64_t y, std::uint64_t z, std::uint64_t width, std::uint64_t height,
-             std::uint64_t depth) const noexcept {
+    constexpr View sub(std::uint64_t x, std::uint64_t y, std::uint64_t z, std::uint64_t width, std::uint64_t height,
+                       std::uint64_t depth) const noexcept {
         View inner = self();
         const struct {
             std::uint64_t end, limit, unit;
@@ -289,23 +301,23 @@ public:
         if (inner.error().ok()) inner.move_origin(x, y, z);
         return inner;
     }
-    View sub(std::uint64_t x, std::uint64_t y, std::uint64_t width, std::uint64_t height) const noexcept {
+    constexpr View sub(std::uint64_t x, std::uint64_t y, std::uint64_t width, std::uint64_t height) const noexcept {
         return sub(x, y, 0, width, height, size_.depth);
     }
-    View sub(std::uint64_t x, std::uint64_t width) const noexcept {
+    constexpr View sub(std::uint64_t x, std::uint64_t width) const noexcept {
         return sub(x, 0, 0, width, size_.height, size_.depth);
     }
     template <class... Numbers, std::enable_if_t<!is_box<sizeof...(Numbers)>, int> = 0>
-    View sub(Numbers...) const noexcept {
+    constexpr View sub(Numbers...) const noexcept {
         static_assert(never<Numbers...>,
                       "sub() takes (x, width), (x, y, width, height) or (x, y, z, width, height, depth)");
         return self();
     }
 
     // The reason copies refuse this view, or success.
-    const status &error() const noexcept { return error_; }
+    constexpr const status &error() const noexcept { return error_; }
     // Makes copies refuse this view. The first error stays.
-    void set_error(const status &failure) noexcept {
+    constexpr void set_error(const status &failure) noexcept {
         if (error_.ok()) error_ = in_elements(failure, self().element_size());
     }
 
@@ -314,7 +326,7 @@ protected:
     status error_;
 
 private:
-    const View &self() const noexcept { return static_cast<const View &>(*this); }
+    constexpr const View &self() const noexcept { return static_cast<const View &>(*this); }
 };
 
 // ferry copies bytes, so elements must be trivially copyable.
@@ -322,13 +334,13 @@ template <class T>
 inline constexpr bool is_element =
     std::is_object_v<T> && !std::is_array_v<T> && !std::is_volatile_v<T> && std::is_trivially_copyable_v<T>;
 
-template <class T> void refuse_elements() noexcept {
+template <class T> constexpr void refuse_elements() noexcept {
     static_assert(never<T>, "elements must be trivially copyable and not volatile, because ferry copies their bytes: "
                             "pack others into elements that are");
 }
 
 // Views call this in their constructors. In the class, Clang would report all that derives from the view, too.
-template <class T> void check_elements_of_view() noexcept {
+template <class T> constexpr void check_elements_of_view() noexcept {
     if constexpr (!is_element<T>) refuse_elements<T>();
 }
 
@@ -343,48 +355,50 @@ public:
     using element_type = T;
     using value_type = std::remove_const_t<T>;
 
-    linear_view() noexcept { detail::check_elements_of_view<T>(); }
+    constexpr linear_view() noexcept { detail::check_elements_of_view<T>(); }
 
     // Row pitch 0: rows are packed. Slice height 0: slices are packed.
     template <bool is_host = !on_device, std::enable_if_t<is_host, int> = 0>
-    linear_view(T *first, std::uint64_t width, std::uint64_t height = 1, std::uint64_t depth = 1,
-                std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
-        : linear_view(extent{width, height, depth}, 0, number_of(first), row_pitch, slice_height) {}
+    constexpr linear_view(T *first, std::uint64_t width, std::uint64_t height = 1, std::uint64_t depth = 1,
+                          std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
+        : linear_view(extent{width, height, depth}, 0, first, 0, row_pitch, slice_height) {}
 
     // `device` is an ordinal or FERRY_DEVICE_UNKNOWN; `address` is a CUdeviceptr or a pointer from the CUDA runtime.
     template <bool is_device = on_device, std::enable_if_t<is_device, int> = 0>
-    linear_view(std::int32_t device, std::uint64_t address, std::uint64_t width, std::uint64_t height = 1,
-                std::uint64_t depth = 1, std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
-        : linear_view(extent{width, height, depth}, device, address, row_pitch, slice_height) {}
+    constexpr linear_view(std::int32_t device, std::uint64_t address, std::uint64_t width, std::uint64_t height = 1,
+                          std::uint64_t depth = 1, std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
+        : linear_view(extent{width, height, depth}, device, nullptr, address, row_pitch, slice_height) {}
     template <class Pointer, bool is_device = on_device,
               std::enable_if_t<is_device && std::is_pointer_v<Pointer> && std::is_convertible_v<Pointer, T *>, int> = 0>
-    linear_view(std::int32_t device, Pointer address, std::uint64_t width, std::uint64_t height = 1,
-                std::uint64_t depth = 1, std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
-        : linear_view(extent{width, height, depth}, device, number_of(address), row_pitch, slice_height) {}
+    constexpr linear_view(std::int32_t device, Pointer address, std::uint64_t width, std::uint64_t height = 1,
+                          std::uint64_t depth = 1, std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
+        : linear_view(extent{width, height, depth}, device, address, 0, row_pitch, slice_height) {}
 
     // A writable view converts to a read-only one.
     template <class U = T, std::enable_if_t<std::is_const_v<U>, int> = 0>
-    linear_view(const linear_view<std::remove_const_t<U>, kind> &view) noexcept
-        : linear_view(view.size_, view.device_, view.address_, view.row_pitch_, view.slice_height_) {
+    constexpr linear_view(const linear_view<std::remove_const_t<U>, kind> &view) noexcept
+        : linear_view(view.size_, view.device_, view.first_, view.offset_, view.row_pitch_, view.slice_height_) {
         this->error_ = view.error_;
     }
 
-    std::uint64_t address() const noexcept { return address_; }
-    T *pointer() const noexcept { return reinterpret_cast<T *>(static_cast<std::uintptr_t>(address_)); }
-    std::int32_t device() const noexcept { return device_; }
-    std::uint64_t row_pitch() const noexcept { return row_pitch_; } // bytes
-    std::uint64_t slice_height() const noexcept { return slice_height_; }
+    constexpr std::uint64_t address() const noexcept {
+        return first_ ? static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(first_)) + offset_ : offset_;
+    }
+    T *pointer() const noexcept { return reinterpret_cast<T *>(static_cast<std::uintptr_t>(address())); }
+    constexpr std::int32_t device() const noexcept { return device_; }
+    constexpr std::uint64_t row_pitch() const noexcept { return row_pitch_; } // bytes
+    constexpr std::uint64_t slice_height() const noexcept { return slice_height_; }
     static constexpr std::uint64_t element_size() noexcept { return sizeof(T); }
     // Bytes from the first byte to the end of the last element, gaps included.
-    std::uint64_t reach() const noexcept {
+    constexpr std::uint64_t reach() const noexcept {
         if (this->size_.empty()) return 0;
         return offset_of(this->width(), this->height() - 1, this->depth() - 1);
     }
 
     // Views the first width * height * depth elements of a line as an image or a volume.
-    linear_view shaped(std::uint64_t width, std::uint64_t height, std::uint64_t depth = 1) const noexcept {
+    constexpr linear_view shaped(std::uint64_t width, std::uint64_t height, std::uint64_t depth = 1) const noexcept {
         const std::uint64_t count = detail::multiply(detail::multiply(width, height), depth);
-        linear_view shaped(extent{width, height, depth}, device_, address_, 0, 0);
+        linear_view shaped(extent{width, height, depth}, device_, first_, offset_, 0, 0);
         shaped.error_ = this->error_;
         if (this->height() != 1 || this->depth() != 1)
             shaped.set_error(detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HEIGHT, 1, this->height()));
@@ -394,19 +408,19 @@ public:
     using detail::box_view<linear_view>::sub;
 
     // The same memory with bytes as elements.
-    auto as_bytes() const noexcept {
+    constexpr auto as_bytes() const noexcept {
         using byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
-        linear_view<byte, kind> bytes(this->byte_extent(), device_, address_, row_pitch_, slice_height_);
+        linear_view<byte, kind> bytes(this->byte_extent(), device_, first_, offset_, row_pitch_, slice_height_);
         bytes.set_error(this->error_);
         return bytes;
     }
 
     // For hand-written descriptors. The stride of packed rows or slices is 0.
-    ferry_place place() const noexcept {
+    constexpr ferry_place place() const noexcept {
         ferry_place place = {};
         place.kind = kind;
         place.device = device_;
-        place.address = address_;
+        place.address = address();
         const bool has_slices = this->depth() > 1, has_rows = has_slices || this->height() > 1;
         if (has_rows && row_pitch_ != this->byte_extent().width) place.row_pitch = row_pitch_;
         if (has_slices && slice_height_ != this->height()) place.slice_height = slice_height_;
@@ -417,31 +431,34 @@ private:
     template <class, std::int32_t> friend class linear_view;
     friend detail::box_view<linear_view>;
 
-    linear_view(const extent &size, std::int32_t device, std::uint64_t address, std::uint64_t row_pitch,
-                std::uint64_t slice_height) noexcept
-        : address_(address), row_pitch_(row_pitch ? row_pitch : detail::multiply(size.width, sizeof(T))),
+    constexpr linear_view(const extent &size, std::int32_t device, const void *first, std::uint64_t offset,
+                          std::uint64_t row_pitch, std::uint64_t slice_height) noexcept
+        : first_(first), offset_(offset), row_pitch_(row_pitch ? row_pitch : detail::multiply(size.width, sizeof(T))),
           slice_height_(slice_height ? slice_height : size.height), device_(device) {
         detail::check_elements_of_view<T>();
         this->size_ = size;
     }
 
-    static std::uint64_t number_of(T *pointer) noexcept {
-        return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(pointer));
-    }
-    std::uint64_t offset_of(std::uint64_t x, std::uint64_t y, std::uint64_t z) const noexcept {
+    constexpr std::uint64_t offset_of(std::uint64_t x, std::uint64_t y, std::uint64_t z) const noexcept {
         const std::uint64_t rows = detail::add(detail::multiply(z, slice_height_), y);
         return detail::add(detail::multiply(rows, row_pitch_), detail::multiply(x, sizeof(T)));
     }
-    void move_origin(std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept {
+    constexpr void move_origin(std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept {
         const std::uint64_t offset = offset_of(x, y, z);
-        if (offset > detail::max_uint64 - address_) return this->set_error(overflow_of(x, y, z));
-        address_ += offset;
+        if (offset > room_behind()) return this->set_error(overflow_of(x, y, z));
+        offset_ += offset;
     }
-    status overflow_of(std::uint64_t x, std::uint64_t y, std::uint64_t z) const noexcept {
+    // Bytes from the origin to the end of the address space. A constant expression cannot know a pointer's address, but
+    // no object is larger than half of the address space.
+    constexpr std::uint64_t room_behind() const noexcept {
+        if (first_ && detail::is_constant_evaluated()) return detail::max_uint64 / 2 - offset_;
+        return detail::max_uint64 - address();
+    }
+    constexpr status overflow_of(std::uint64_t x, std::uint64_t y, std::uint64_t z) const noexcept {
         const auto refused = [](std::int32_t field, std::uint64_t limit, std::uint64_t value) noexcept {
             return detail::refusal(FERRY_ERROR_OVERFLOW, field, limit, value);
         };
-        std::uint64_t room = detail::max_uint64 - address_;
+        std::uint64_t room = room_behind();
         const std::uint64_t bytes = detail::multiply(x, sizeof(T));
         if (bytes > room) return refused(FERRY_FIELD_X, room, bytes);
         room -= bytes;
@@ -452,7 +469,8 @@ private:
         return refused(FERRY_FIELD_Z, room / (row_pitch_ * slice_height_), z);
     }
 
-    std::uint64_t address_ = 0;
+    const void *first_ = nullptr; // if the view was made of a pointer, which has no number in a constant expression
+    std::uint64_t offset_ = 0;    // bytes from there, or the address
     std::uint64_t row_pitch_ = 0;
     std::uint64_t slice_height_ = 1;
     std::int32_t device_ = 0;
@@ -485,15 +503,16 @@ public:
         return view;
     }
 
-    CUarray_st *array() const noexcept { return array_; }
-    std::int32_t device() const noexcept { return device_; }
-    std::uint32_t element_size() const noexcept { return element_size_; } // bytes; 0: only the planes can be copied
+    constexpr CUarray_st *array() const noexcept { return array_; }
+    constexpr std::int32_t device() const noexcept { return device_; }
+    // In bytes; 0: only the planes can be copied.
+    constexpr std::uint32_t element_size() const noexcept { return element_size_; }
 
     // One layer, face or slice.
-    array_view layer(std::uint64_t number) const noexcept { return sub(0, 0, number, width(), height(), 1); }
+    constexpr array_view layer(std::uint64_t number) const noexcept { return sub(0, 0, number, width(), height(), 1); }
 
     // For hand-written descriptors.
-    ferry_place place() const noexcept {
+    constexpr ferry_place place() const noexcept {
         ferry_place place = {};
         place.kind = FERRY_KIND_ARRAY;
         place.device = device_;
@@ -506,7 +525,9 @@ public:
 
 private:
     friend detail::box_view<array_view>;
-    void move_origin(std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept { x_ += x, y_ += y, z_ += z; }
+    constexpr void move_origin(std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept {
+        x_ += x, y_ += y, z_ += z;
+    }
 
     CUarray_st *array_ = nullptr;
     std::uint64_t x_ = 0, y_ = 0, z_ = 0;
@@ -544,24 +565,27 @@ struct as_c_array : as_mdspan {};
 struct as_owner : as_c_array {};
 struct as_itself : as_owner {};
 
-template <class V, std::enable_if_t<is_view<V>, int> = 0> V as_view(const V &view, as_itself) noexcept { return view; }
+template <class V, std::enable_if_t<is_view<V>, int> = 0> constexpr V as_view(const V &view, as_itself) noexcept {
+    return view;
+}
 
 template <class Owner, class V = decltype(std::declval<Owner &>().view()), std::enable_if_t<is_view<V>, int> = 0>
-V as_view(Owner &owner, as_owner) noexcept {
+constexpr V as_view(Owner &owner, as_owner) noexcept {
     return owner.view();
 }
 
 template <class T> using if_element = std::enable_if_t<is_element<T>, int>;
 
-template <class T, std::size_t width, if_element<T> = 0> host_view<T> as_view(T (&array)[width], as_c_array) noexcept {
+template <class T, std::size_t width, if_element<T> = 0>
+constexpr host_view<T> as_view(T (&array)[width], as_c_array) noexcept {
     return {array, width};
 }
 template <class T, std::size_t height, std::size_t width, if_element<T> = 0>
-host_view<T> as_view(T (&array)[height][width], as_c_array) noexcept {
+constexpr host_view<T> as_view(T (&array)[height][width], as_c_array) noexcept {
     return {array[0], width, height};
 }
 template <class T, std::size_t depth, std::size_t height, std::size_t width, if_element<T> = 0>
-host_view<T> as_view(T (&array)[depth][height][width], as_c_array) noexcept {
+constexpr host_view<T> as_view(T (&array)[depth][height][width], as_c_array) noexcept {
     return {array[0][0], width, height, depth};
 }
 
@@ -606,7 +630,7 @@ template <class C, class T = std::remove_pointer_t<decltype(std::declval<C &>().
           std::enable_if_t<is_element<T> && std::is_same_v<decltype(std::declval<C &>().data()), T *> &&
                                std::is_convertible_v<Size, std::uint64_t> && !is_mdspan<C>,
                            int> = 0>
-host_view<T> as_view(C &container, as_container) noexcept {
+constexpr host_view<T> as_view(C &container, as_container) noexcept {
     return {container.data(), static_cast<std::uint64_t>(container.size())};
 }
 
@@ -672,7 +696,7 @@ template <class R> struct data_of<R, std::enable_if_t<std::is_pointer_v<decltype
 };
 template <class R> using data_element = typename data_of<R>::type;
 
-template <class R> void refuse_range() noexcept {
+template <class R> constexpr void refuse_range() noexcept {
     using range = std::remove_cv_t<std::remove_reference_t<R>>;
     if constexpr (is_result<range>)
         static_assert(never<R>, "this is a ferry::result, which may hold an error: pass its value, with operator* "
@@ -692,7 +716,7 @@ template <class R> void refuse_range() noexcept {
                                 "or a container with data() and size() such as std::vector, but not std::vector<bool>");
 }
 
-template <class To> void refuse_destination() noexcept {
+template <class To> constexpr void refuse_destination() noexcept {
     if constexpr (!has_view<To>)
         refuse_range<To>();
     else if constexpr (!is_writable<view_type<To>>)
@@ -731,7 +755,7 @@ template <class To> void check_fill() noexcept {
                                     "as_bytes()");
 }
 
-template <class R> void check_view() noexcept {
+template <class R> constexpr void check_view() noexcept {
     if constexpr (!has_view<R>)
         refuse_range<R>();
     else
@@ -797,7 +821,7 @@ template <class To> using fill_element = typename value_of<view_or_void<To>>::ty
 // array of up to three dimensions, an mdspan, and any type with data() and size() count as host memory. Do not pass a
 // container of device memory: use a device_view of its memory.
 template <class R>
-std::conditional_t<detail::has_view<R>, detail::view_or_void<R>, any_view<const std::byte>>
+constexpr std::conditional_t<detail::has_view<R>, detail::view_or_void<R>, any_view<const std::byte>>
 view_of(R &&range) noexcept {
     detail::check_view<R>();
     if constexpr (can_view<R>)
@@ -1291,11 +1315,11 @@ struct pool_location {
 class pool_reference {
 public:
     pool_reference() noexcept = default;
-    pool_reference(ferry_instance *instance, CUmemPoolHandle_st *handle, const pool_location &data) noexcept
+    constexpr pool_reference(ferry_instance *instance, CUmemPoolHandle_st *handle, const pool_location &data) noexcept
         : instance_(instance), handle_(handle), data_(data) {}
-    explicit operator bool() const noexcept { return handle_ != nullptr; }
-    CUmemPoolHandle_st *handle() const noexcept { return handle_; }
-    ferry_instance *instance() const noexcept { return instance_; }
+    constexpr explicit operator bool() const noexcept { return handle_ != nullptr; }
+    constexpr CUmemPoolHandle_st *handle() const noexcept { return handle_; }
+    constexpr ferry_instance *instance() const noexcept { return instance_; }
 
 protected:
     ferry_instance *instance_ = nullptr;
@@ -1307,8 +1331,8 @@ protected:
 template <class Base> class pool_calls : public Base {
 public:
     using Base::Base;
-    std::int32_t location() const noexcept { return this->data_.location; } // FERRY_LOCATION_*
-    std::int32_t index() const noexcept { return this->data_.index; }
+    constexpr std::int32_t location() const noexcept { return this->data_.location; } // FERRY_LOCATION_*
+    constexpr std::int32_t index() const noexcept { return this->data_.index; }
 
     result<ferry_pool_info> info() const noexcept { return get(sized<ferry_pool_info>(), ferry_pool_get_info); }
     result<ferry_pool_attributes> attributes() const noexcept {
@@ -1349,7 +1373,7 @@ private:
 class pool_view : public detail::pool_calls<detail::pool_reference> {
 public:
     using pool_calls::pool_calls;
-    operator CUmemPoolHandle_st *() const noexcept { return handle_; }
+    constexpr operator CUmemPoolHandle_st *() const noexcept { return handle_; }
     // Queries the driver for the location.
     static result<pool_view> of(ferry_instance *instance, CUmemPoolHandle_st *pool) noexcept {
         const auto info = detail::fetch(detail::sized<ferry_pool_info>(), ferry_pool_get_info, instance, pool);
