@@ -33,8 +33,10 @@ struct pixel {
 
 #include <ferry/ferry.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,6 +74,73 @@ struct made_up_span : strided_span<int, 1> {
 template <class Span> struct sized_span : Span {
     int *data() const { return Span::first; }
     std::size_t size() const { return 1; }
+};
+
+// Shaped like std::extents and the layouts of std::mdspan.
+template <class Index, std::size_t... sizes> struct static_extents {};
+template <class, std::size_t... sizes> struct layout_base {
+    std::array<int, sizeof...(sizes)> extents = {static_cast<int>(sizes)...};
+    constexpr bool is_exhaustive() const { return true; }
+    constexpr int required_span_size() const {
+        int count = 1;
+        for (const int extent : extents)
+            count *= extent;
+        return count;
+    }
+    friend bool operator==(const layout_base &a, const layout_base &b) { return a.extents == b.extents; }
+};
+struct columns_first {
+    template <class> struct mapping;
+    template <std::size_t... sizes>
+    struct mapping<static_extents<int, sizes...>> : layout_base<columns_first, sizes...> {
+        static constexpr bool has_strides = true;
+        constexpr int stride(std::size_t axis) const {
+            int stride = 1;
+            for (std::size_t i = 0; i < axis; ++i)
+                stride *= this->extents[i];
+            return stride;
+        }
+        int offset(int i, int j) const { return i + j * this->extents[0]; }
+    };
+};
+struct rows_first {
+    template <class> struct mapping;
+    template <std::size_t... sizes> struct mapping<static_extents<int, sizes...>> : layout_base<rows_first, sizes...> {
+        static constexpr bool has_strides = true;
+        constexpr int stride(std::size_t axis) const {
+            int stride = 1;
+            for (std::size_t i = axis + 1; i < sizeof...(sizes); ++i)
+                stride *= this->extents[i];
+            return stride;
+        }
+        int offset(int i, int j) const { return i * this->extents[1] + j; }
+    };
+};
+struct diagonals { // without strides
+    template <class> struct mapping;
+    template <std::size_t... sizes> struct mapping<static_extents<int, sizes...>> : layout_base<diagonals, sizes...> {
+        static constexpr bool has_strides = false;
+        int stride(std::size_t) const { std::abort(); }
+        int offset(int i, int j) const { return (i + j) % this->extents[1] * this->extents[0] + i; }
+    };
+};
+template <class T, class Layout, std::size_t... sizes> struct laid_out_span {
+    using element_type = T;
+    using reference = T &;
+    using data_handle_type = T *;
+    using layout_type = Layout;
+    using extents_type = static_extents<int, sizes...>;
+    using mapping_type = typename Layout::template mapping<extents_type>;
+    T *first;
+    mapping_type map = {};
+
+    static constexpr std::size_t rank() { return sizeof...(sizes); }
+    T *data_handle() const { return first; }
+    const mapping_type &mapping() const { return map; }
+    int extent(std::size_t axis) const { return map.extents[axis]; }
+    int stride(std::size_t axis) const { return map.stride(axis); }
+    bool is_strided() const { return mapping_type::has_strides; }
+    T &at(int i, int j) const { return first[map.offset(i, j)]; }
 };
 
 // Holds its bytes itself and has a const data(), so a copy of a packet has bytes of its own.
@@ -356,6 +425,71 @@ void copy_strided(const ferry::instance &ferry) {
     }
 }
 
+// Copies a matrix of `rows` x `columns` and compares it element by element.
+template <class From, class To>
+void expect_same_matrix(const ferry::instance &ferry, const From &from, const To &to, const char *what) {
+    const int height = from.extent(0), width = from.extent(1);
+    for (int i = 0; i < height; ++i)
+        for (int j = 0; j < width; ++j)
+            from.at(i, j) = 100 * i + j, to.at(i, j) = -1;
+    expect(ferry::copy(ferry, from, to), what);
+    for (int i = 0; i < height; ++i)
+        for (int j = 0; j < width; ++j)
+            expect(to.at(i, j) == 100 * i + j, what);
+}
+struct strided_matrix : strided_span<int, 2> {
+    int &at(int i, int j) const { return first[i * strides[0] + j * strides[1]]; }
+};
+
+void copy_layouts(const ferry::instance &ferry) {
+    std::vector<int> a(400), b(400);
+    using left = laid_out_span<int, columns_first, 4, 3>;
+    using right = laid_out_span<int, rows_first, 4, 3>;
+    using square_left = laid_out_span<int, columns_first, 4, 4>;
+    using square_right = laid_out_span<int, rows_first, 4, 4>;
+    using unstrided = laid_out_span<int, diagonals, 4, 3>;
+    expect_same_matrix(ferry, left{a.data()}, left{b.data()}, "columns are copied to columns");
+    expect_same_matrix(ferry, right{a.data()}, right{b.data()}, "rows are copied to rows");
+    expect_same_matrix(ferry, unstrided{a.data()}, unstrided{b.data()}, "a layout without strides is copied to itself");
+    const strided_matrix gaps = {{a.data(), {4, 3}, {1, 9}}}, wider = {{b.data(), {4, 3}, {1, 5}}};
+    expect_same_matrix(ferry, gaps, wider, "columns with gaps are copied to others");
+    expect_same_matrix(ferry, left{a.data()}, wider, "columns without gaps are too");
+    expect_same_matrix(ferry, gaps, left{b.data()}, "in both directions");
+
+    // No copy transposes, whatever the extents are.
+    const auto refused = [&](auto from, auto to, std::int32_t side = FERRY_SIDE_DESTINATION) {
+        const ferry::status done = ferry::copy(ferry, from, to);
+        expect(done.field() == FERRY_FIELD_X && done.side() == side, "no copy transposes");
+    };
+    refused(left{a.data()}, right{b.data()});
+    refused(right{a.data()}, left{b.data()});
+    refused(square_left{a.data()}, square_right{b.data()});
+    refused(square_right{a.data()}, gaps);
+    refused(unstrided{a.data()}, right{b.data()}, FERRY_SIDE_SOURCE);
+    expect(ferry::copy(ferry, left{a.data()}, laid_out_span<int, columns_first, 3, 4>{b.data()}).code() ==
+               FERRY_ERROR_OUT_OF_BOUNDS,
+           "extents must be the same, index by index");
+
+    // All orders of three indices, if they are the same at both ends.
+    const strided_span<int, 3> box = {a.data(), {2, 3, 4}, {10, 1, 30}}, other = {b.data(), {2, 3, 4}, {4, 1, 8}};
+    for (int i = 0; i < 400; ++i)
+        a[static_cast<std::size_t>(i)] = i, b[static_cast<std::size_t>(i)] = -1;
+    expect(ferry::copy(ferry, box, other), "axes in another order are copied");
+    for (std::size_t i = 0; i < 2; ++i)
+        for (std::size_t j = 0; j < 3; ++j)
+            for (std::size_t k = 0; k < 4; ++k)
+                expect(b[4 * i + j + 8 * k] == a[10 * i + j + 30 * k], "index by index");
+
+    // Beside a view, the first extent of columns is X.
+    auto device = *ferry::pitched_memory<int>::create(ferry, 0, 4, 3);
+    const left columns = {a.data()};
+    expect(ferry::view_of(columns).width() == 4 && ferry::view_of(columns).height() == 3,
+           "columns are lines of a view");
+    expect(ferry::copy(ferry, columns, device), "columns go up");
+    expect(ferry::copy(ferry, device, left{b.data()}), "they come back");
+    expect(std::equal(a.begin(), a.begin() + 12, b.begin()), "they are the same");
+}
+
 void copy_what_is_the_programs_own(const ferry::instance &ferry) {
     std::vector<pixel> pixels(12, pixel{1, 2, 3, 4}), back(12);
     auto device = *device_memory<pixel>::create(ferry, 0, pixels.size());
@@ -523,7 +657,22 @@ void copy_mdspans(const ferry::instance &ferry) {
     expect(ferry::copy(ferry, device, std::mdspan(back.data(), std::extents<int, 2, 3>())), "it comes back");
     expect(back == numbers, "it is the same");
     const std::mdspan<int, std::dextents<int, 2>, std::layout_left> columns(back.data(), 2, 3);
-    expect(ferry::copy(ferry, device, columns).field() == FERRY_FIELD_X, "columns are refused");
+    expect(ferry::copy(ferry, device, columns).field() == FERRY_FIELD_WIDTH, "columns have another shape");
+    auto tall = *ferry::pitched_memory<int>::create(ferry, 0, 2, 3);
+    expect(ferry::copy(ferry, columns, tall), "columns go up");
+    std::vector<int> other(12);
+    const std::mdspan<int, std::dextents<int, 2>, std::layout_left> again(other.data(), 2, 3);
+    expect(ferry::copy(ferry, tall, again), "they come back");
+    expect(again[1, 2] == columns[1, 2], "as they were");
+    other.assign(12, 0);
+    expect(ferry::copy(ferry, columns, again), "columns are copied to columns");
+    expect(again[1, 2] == columns[1, 2], "as they were");
+    const std::array<int, 2> strides = {1, 4};
+    const std::mdspan<int, std::dextents<int, 2>, std::layout_stride> gaps(other.data(),
+                                                                           {std::dextents<int, 2>(2, 3), strides});
+    expect(ferry::copy(ferry, columns, gaps), "and to columns with gaps");
+    expect(gaps[1, 2] == columns[1, 2], "as they were");
+    expect(ferry::copy(ferry, columns, std::mdspan(other.data(), 2, 3)).field() == FERRY_FIELD_X, "but not to rows");
 }
 #else
 void copy_mdspans(const ferry::instance &) {}
@@ -545,6 +694,7 @@ int main() {
     if (!opened) return 1;
     const ferry::instance ferry = *std::move(opened);
     copy_strided(ferry);
+    copy_layouts(ferry);
     copy_mdspans(ferry);
     copy_what_is_the_programs_own(ferry);
     ask_for_a_way(ferry);

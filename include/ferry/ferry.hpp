@@ -600,15 +600,38 @@ using mdspan_element =
                          is_element<T> && (M::rank() >= 1 && M::rank() <= 3),
                      T>;
 
-// The last extent is X. Elements along X must be contiguous, and the slice stride must be a multiple of the row pitch.
-template <class M, class T = mdspan_element<M>> host_view<T> as_view(const M &span, as_mdspan) noexcept {
-    constexpr std::size_t rank = M::rank();
+// The layout of an mdspan, if all its extents were 2. The strides of two extents of 2 differ, so they show the order.
+template <class M, class = typename M::extents_type> struct layout_of_twos;
+template <class M, template <class, std::size_t...> class Extents, class Index, std::size_t... sizes>
+struct layout_of_twos<M, Extents<Index, sizes...>> {
+    using type = typename M::layout_type::template mapping<Extents<Index, (sizes * 0 + 2)...>>;
+};
+
+// Whether the first extent has the smallest stride in every mdspan of this type, as in layout_left.
+template <class M, class = void> inline constexpr bool is_column_major = false;
+template <class M>
+inline constexpr bool
+    is_column_major<M, std::enable_if_t<(M::rank() > 1 && typename layout_of_twos<M>::type().stride(0) <
+                                                              typename layout_of_twos<M>::type().stride(1))>> = true;
+
+// The indices of an mdspan that become X, Y and Z.
+struct axes {
+    std::size_t at[3];
+};
+template <class M> constexpr axes rows_first() noexcept {
+    constexpr auto rank = static_cast<std::size_t>(M::rank());
+    return {{rank - 1, rank - 2, rank - 3}};
+}
+
+// Elements along X must be contiguous, and the slice stride must be a multiple of the row pitch.
+template <class M, class T = mdspan_element<M>>
+constexpr host_view<T> view_along(const M &span, const axes &order) noexcept {
     const bool is_strided = span.is_strided();
     std::uint64_t size[3] = {1, 1, 1}, stride[3] = {sizeof(T), 0, 0}; // of X, Y, Z; size in elements, stride in bytes
-    for (std::size_t axis = 0; axis < rank; ++axis) {
-        size[axis] = static_cast<std::uint64_t>(span.extent(rank - 1 - axis));
+    for (std::size_t axis = 0; axis < M::rank(); ++axis) {
+        size[axis] = static_cast<std::uint64_t>(span.extent(order.at[axis]));
         if (is_strided && size[axis] > 1)
-            stride[axis] = multiply(static_cast<std::uint64_t>(span.stride(rank - 1 - axis)), sizeof(T));
+            stride[axis] = multiply(static_cast<std::uint64_t>(span.stride(order.at[axis])), sizeof(T));
     }
     const bool has_slices = size[2] > 1, has_rows = size[1] > 1;
     const std::uint64_t width = multiply(size[0], sizeof(T));
@@ -622,6 +645,11 @@ template <class M, class T = mdspan_element<M>> host_view<T> as_view(const M &sp
     if (slice_height < size[1] || (has_slices && row_pitch && stride[2] % row_pitch != 0))
         view.set_error(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_SLICE_HEIGHT));
     return view;
+}
+
+// X is the last extent, or the first one in layout_left.
+template <class M, class T = mdspan_element<M>> constexpr host_view<T> as_view(const M &span, as_mdspan) noexcept {
+    return view_along(span, is_column_major<M> ? axes{{0, 1, 2}} : rows_first<M>());
 }
 
 // std::vector, std::array, std::span, std::string and similar types.
@@ -1867,8 +1895,11 @@ public:
 // Both ends of a copy have the same width, height and depth and one element type. If either end is an array, the widths
 // must be equal in bytes and the array's element size must be a multiple of the other end's. Extents that differ are
 // refused with FERRY_ERROR_OUT_OF_BOUNDS, which names the smaller end. A destination is not const. Nothing is enqueued
-// from or to a temporary that owns its memory. `flags` are FERRY_COPY_*; 0 means the instance's flags. Each call also
-// takes a descriptor, such as describe_copy() and describe_fill() make.
+// from or to a temporary that owns its memory. A copy between two mdspans of one rank never transposes: element (i, j)
+// becomes element (i, j). The layouts must have the same order of strides, or be the same layout without gaps.
+//
+// `flags` are FERRY_COPY_*; 0 means the instance's flags. Each call also takes a descriptor, such as describe_copy() and
+// describe_fill() make.
 // ---------------------------------------------------------------------------------------------------------------------
 
 namespace detail {
@@ -1952,16 +1983,66 @@ struct element_sizes {
     }
 };
 
+template <class M, class = void> inline constexpr std::size_t rank_of = 0; // not of an mdspan
+template <class M>
+inline constexpr std::size_t rank_of<M, std::void_t<mdspan_element<M>>> = static_cast<std::size_t>(M::rank());
+
+// Whether the layouts of two mdspans can be compared.
+template <class From, class To, class = void> inline constexpr bool can_compare_layouts = false;
+template <class From, class To>
+inline constexpr bool
+    can_compare_layouts<From, To,
+                        std::void_t<decltype(static_cast<bool>(std::declval<const From &>().mapping() ==
+                                                               std::declval<const To &>().mapping())),
+                                    decltype(std::declval<const From &>().mapping().required_span_size())>> = true;
+template <class M> auto line_of_all(const M &span) noexcept {
+    const auto count = static_cast<std::uint64_t>(span.mapping().required_span_size());
+    return view_type<const M>(span.data_handle(), count);
+}
+
+// The axes of a copy between mdspans: rows first if the source permits it, else the smallest stride first.
+template <class M> axes axes_of_copy(const M &source) noexcept {
+    axes order = rows_first<M>();
+    if (!source.is_strided() || view_along(source, order).error().ok()) return order;
+    const auto stride_of = [&](std::size_t axis) noexcept {
+        return source.extent(axis) > 1 ? static_cast<std::uint64_t>(source.stride(axis)) : max_uint64;
+    };
+    for (std::size_t end = M::rank(); end > 1; --end)
+        for (std::size_t i = 1; i < end; ++i)
+            if (stride_of(order.at[i]) < stride_of(order.at[i - 1])) std::swap(order.at[i], order.at[i - 1]);
+    return order;
+}
+
+template <class Source, class Destination> struct both_views {
+    Source source;
+    Destination destination;
+};
+
+// The views of a copy. Two mdspans of one rank are copied index by index: as one line if both have the same layout
+// without gaps, else along the same axes.
+template <class From, class To> auto views_of_copy(From &from, To &to) noexcept {
+    using views = both_views<view_type<From>, view_type<To>>;
+    constexpr std::size_t rank = rank_of<std::remove_const_t<From>>;
+    if constexpr (rank == 0 || rank != rank_of<std::remove_const_t<To>>) {
+        return views{ferry::view_of(from), ferry::view_of(to)};
+    } else {
+        if constexpr (can_compare_layouts<From, To>)
+            if (from.mapping() == to.mapping() && from.mapping().is_exhaustive() && to.mapping().is_exhaustive())
+                return views{detail::line_of_all(from), detail::line_of_all(to)};
+        const axes order = detail::axes_of_copy(from);
+        return views{detail::view_along(from, order), detail::view_along(to, order)};
+    }
+}
+
 // Calls `use` with the descriptor of a copy between two ranges.
 template <class From, class To, class Use>
 auto with_copy(std::remove_reference_t<From> &from, std::remove_reference_t<To> &to, std::uint32_t flags,
                Use use) noexcept -> decltype(use(std::declval<const ferry_copy_desc &>())) {
     if constexpr (can_copy<From, To>) {
-        const auto source = ferry::view_of(from);
-        const auto destination = ferry::view_of(to);
-        const element_sizes sizes = {source.element_size(), destination.element_size()};
+        const auto views = detail::views_of_copy(from, to);
+        const element_sizes sizes = {views.source.element_size(), views.destination.element_size()};
         ferry_copy_desc desc = {};
-        const status described = detail::describe(source, destination, flags, desc);
+        const status described = detail::describe(views.source, views.destination, flags, desc);
         if (!described.ok()) return sizes.apply(described);
         return sizes.apply(use(desc));
     } else {
