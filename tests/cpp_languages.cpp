@@ -320,6 +320,27 @@ static_assert(can_copy<std::span<const int>, memory &> && !can_copy<memory &, st
 static_assert(can_enqueue<std::span<int>, memory &>);
 #endif
 
+// Every type that stands for a stream is an argument: it converts to a handle, or get() returns one.
+struct stream_reference { // shaped like cuda::stream_ref
+    CUstream_st *handle;
+    CUstream_st *get() const { return handle; }
+};
+struct stream_wrapper { // shaped like rmm::cuda_stream_view
+    CUstream_st *handle;
+    operator CUstream_st *() const { return handle; }
+};
+struct event_reference {
+    CUevent_st *handle;
+    CUevent_st *get() const { return handle; }
+};
+template <class S> inline constexpr bool is_stream = std::is_convertible_v<S, ferry::stream_view>;
+static_assert(is_stream<CUstream_st *> && is_stream<ferry::stream &> && is_stream<const ferry::stream &>);
+static_assert(is_stream<stream_reference> && is_stream<const stream_reference &> && is_stream<stream_wrapper &>);
+static_assert(is_stream<std::nullptr_t> && std::is_trivially_copyable_v<ferry::stream_view>);
+static_assert(!is_stream<ferry::stream> && !is_stream<const ferry::stream> && !is_stream<event_reference>);
+static_assert(!is_stream<ferry::event &> && !is_stream<int> && !is_stream<CUevent_st *>);
+static_assert(ferry::stream_view().handle() == nullptr && ferry::stream_view(nullptr) == nullptr);
+
 // Handles convert to CUDA's own types, without any header of CUDA.
 static_assert(std::is_convertible_v<ferry::stream &, CUstream_st *> &&
               std::is_convertible_v<ferry::event &, CUevent_st *>);
@@ -637,6 +658,28 @@ void chain_results(const ferry::instance &ferry) {
     expect(*kept && back[7] == 9, "and was filled");
 }
 
+// Copies in the order of any type that stands for a stream.
+template <class Stream> void copy_on(const ferry::instance &ferry, const ferry::stream &order, const Stream &stream) {
+    auto back = *pinned_memory<int>::create(ferry, 8);
+    auto freed = *ferry::stream_memory<int>::create(ferry, 0, back.size(), stream);
+    expect(freed.stream() == order, "memory keeps the stream");
+    freed.set_stream(stream);
+    expect(ferry::fill_async(ferry, freed, 6, stream), "a fill is enqueued");
+    expect(ferry::copy_async(ferry, freed, back, stream), "so is a copy");
+    const auto event = *ferry::event::create(ferry, 0);
+    expect(event.record(stream), "and an event");
+    expect((*ferry::ticket::create(ferry, stream)).wait(), "and a ticket");
+    expect(*event.is_done() && back[7] == 6, "on that stream");
+}
+
+void copy_on_streams(const ferry::instance &ferry) {
+    const auto order = *ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING);
+    copy_on(ferry, order, order);
+    copy_on(ferry, order, stream_reference{order});
+    copy_on(ferry, order, stream_wrapper{order});
+    expect((*ferry::ticket::create(ferry, {})).wait(), "no stream is the default stream");
+}
+
 void name_addresses() {
     int number = 0;
     expect(device_view<int>(0, 0, 7).width() == 7, "a literal 0 is an address");
@@ -705,6 +748,7 @@ int main() {
     share(ferry);
 #endif
     chain_results(ferry);
+    copy_on_streams(ferry);
     name_addresses();
 
 #ifdef FERRY_HAS_EXCEPTIONS

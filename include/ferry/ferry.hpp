@@ -24,10 +24,11 @@
  *              Extents and origins count elements, rows and slices; row pitches count bytes; slice heights count rows.
  *              A view may be in error, for example a box past its edge. The call that receives the view refuses it and
  *              names the field. Views are literal types: a constexpr view of a static object can be cut with sub().
- *   Handles    Owners convert to the driver's handles, and ferry takes these without casts; the runtime's cudaArray_t
+ *   Handles    Owners convert to the driver's handles, and ferry takes these without casts. Every stream argument takes
+ *              any type that stands for a stream, such as cuda::stream_ref: see stream_view. The runtime's cudaArray_t
  *              and cudaMipmappedArray_t take a cast. An instance converts to ferry_instance *, so a function that
- *              takes ferry_instance * takes both. A temporary instance, stream, pool
- *              or array does not convert, because what is made with its handle would outlive it.
+ *              takes ferry_instance * takes both. A temporary instance, stream, pool or array does not convert, because
+ *              what is made with its handle would outlive it.
  *   Types      The compiler refuses arguments of wrong types in one sentence. Such a call is still found by overload
  *              resolution, so a requires expression or std::is_invocable does not tell whether it compiles. These do:
  *              can_view, can_register, can_export, can_copy, can_copy_async and can_fill.
@@ -1096,6 +1097,38 @@ public:
     }
 };
 
+class stream;
+
+namespace detail {
+
+template <class S, class = void> inline constexpr bool gets_stream = false;
+template <class S>
+inline constexpr bool
+    gets_stream<S, std::enable_if_t<std::is_convertible_v<decltype(std::declval<S &>().get()), CUstream_st *>>> = true;
+template <class S> using if_stream = std::enable_if_t<std::is_convertible_v<S, CUstream_st *> || gets_stream<S>, int>;
+
+} // namespace detail
+
+// A stream as an argument, named and not owned: a CUstream, a cudaStream_t, a ferry::stream, or any type that converts to
+// such a handle or returns one from get(), such as cuda::stream_ref. NULL and {} are the legacy default stream.
+class stream_view {
+public:
+    constexpr stream_view() noexcept = default;
+    constexpr stream_view(CUstream_st *handle) noexcept : handle_(handle) {}
+    template <class S, detail::if_stream<S> = 0> constexpr stream_view(S &&stream) {
+        if constexpr (std::is_convertible_v<S, CUstream_st *>)
+            handle_ = std::forward<S>(stream);
+        else
+            handle_ = stream.get();
+    }
+    stream_view(const stream &&) = delete; // the stream would be gone: keep the owner in a variable
+    constexpr operator CUstream_st *() const noexcept { return handle_; }
+    constexpr CUstream_st *handle() const noexcept { return handle_; }
+
+private:
+    CUstream_st *handle_ = nullptr;
+};
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Memory. Elements are not constructed: their initial values are undefined.
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1148,9 +1181,7 @@ public:
     using deferrable_memory::memory::memory;
     // ferry_device_free_deferred: leaves this empty on success and unchanged on failure. reset() and the destructor
     // wait for running work.
-    status free_deferred(CUstream_st *stream) noexcept {
-        return this->destroy_with(ferry_device_free_deferred, stream);
-    }
+    status free_deferred(stream_view stream) noexcept { return this->destroy_with(ferry_device_free_deferred, stream); }
 };
 
 } // namespace detail
@@ -1223,7 +1254,7 @@ public:
     }
     // ferry_host_free_deferred: leaves this empty on success and unchanged on failure. reset() and the destructor wait
     // for running work.
-    status free_deferred(CUstream_st *stream) noexcept { return this->destroy_with(ferry_host_free_deferred, stream); }
+    status free_deferred(stream_view stream) noexcept { return this->destroy_with(ferry_host_free_deferred, stream); }
     // Describes the allocation: whether it is pinned, its source and its NUMA node.
     const ferry_host_block &block() const noexcept { return this->data_.more; }
 };
@@ -1305,13 +1336,13 @@ public:
         return allocate(pool, count, {pool, nullptr, false}, ferry_pinned_pool_alloc);
     }
     // ferry_pinned_pool_alloc_async: for work on `stream`. The block is freed in the order of `stream`, too.
-    static result<pinned_block> create(const pinned_pool &pool, std::uint64_t count, CUstream_st *stream) noexcept {
+    static result<pinned_block> create(const pinned_pool &pool, std::uint64_t count, stream_view stream) noexcept {
         return allocate(pool, count, {pool, stream, true}, ferry_pinned_pool_alloc_async, stream);
     }
-    static result<pinned_block> create(pinned_pool &&, std::uint64_t) = delete;                // the pool would be gone
-    static result<pinned_block> create(pinned_pool &&, std::uint64_t, CUstream_st *) = delete; // the pool would be gone
+    static result<pinned_block> create(pinned_pool &&, std::uint64_t) = delete;              // the pool would be gone
+    static result<pinned_block> create(pinned_pool &&, std::uint64_t, stream_view) = delete; // the pool would be gone
     // Has the block freed in the order of `stream`.
-    void set_stream(CUstream_st *stream) noexcept {
+    void set_stream(stream_view stream) noexcept {
         this->data_.more.stream = stream;
         this->data_.more.has_stream = true;
     }
@@ -1453,7 +1484,7 @@ public:
     using stream_ordered::memory::memory;
     CUstream_st *stream() const noexcept { return this->data_.more; }
     // Has the memory freed in the order of `stream`. The free must come after all work that uses the memory.
-    void set_stream(CUstream_st *stream) noexcept { this->data_.more = stream; }
+    void set_stream(stream_view stream) noexcept { this->data_.more = stream; }
 
 protected:
     static linear_view<T, kind> line_at(std::int32_t device, std::uint64_t address, std::uint64_t count) noexcept {
@@ -1475,13 +1506,13 @@ public:
     // ferry_device_alloc_async: from the current pool of `device`.
     template <std::int32_t k = kind> // explicit instantiations of the class leave it out
     static result<stream_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count,
-                                        CUstream_st *stream) noexcept {
+                                        stream_view stream) noexcept {
         static_assert(k == FERRY_KIND_DEVICE, "the current pool of a device has device memory only: pass a pool in "
                                               "host memory, in create(pool, count, stream)");
         return allocate(instance, device, count, stream, ferry_device_alloc_async, device);
     }
     // ferry_pool_alloc_async: from `pool`.
-    static result<stream_memory> create(const pool_view &pool, std::uint64_t count, CUstream_st *stream) noexcept {
+    static result<stream_memory> create(const pool_view &pool, std::uint64_t count, stream_view stream) noexcept {
         if ((pool.location() == FERRY_LOCATION_DEVICE) != (kind == FERRY_KIND_DEVICE)) return status(FERRY_ERROR_KIND);
         return allocate(pool.instance(), pool.index(), count, stream, ferry_pool_alloc_async, pool.handle());
     }
@@ -1489,7 +1520,7 @@ public:
 private:
     template <class Call, class From>
     static result<stream_memory> allocate(ferry_instance *instance, std::int32_t device, std::uint64_t count,
-                                          CUstream_st *stream, Call call, From from) noexcept {
+                                          stream_view stream, Call call, From from) noexcept {
         const auto made = detail::fetch_with_error_info(std::uint64_t{0}, call, instance, from,
                                                         detail::multiply(count, sizeof(T)), stream);
         if (!made) return made.error();
@@ -1559,7 +1590,7 @@ public:
     void plane(std::uint32_t) const && = delete; // the array would be gone before the plane
     // ferry_array_destroy_async: leaves this empty on success and unchanged on failure. reset() and the destructor wait
     // for running work.
-    status destroy_async(CUstream_st *stream) noexcept { return destroy_with(ferry_array_destroy_async, stream); }
+    status destroy_async(stream_view stream) noexcept { return destroy_with(ferry_array_destroy_async, stream); }
 };
 
 // ferry_mipmapped_array_create. `levels` 0: the maximum number of levels.
@@ -1584,7 +1615,7 @@ public:
     }
     void level(std::uint32_t) const && = delete; // the array would be gone before the level
     // ferry_mipmapped_array_destroy_async: see array::destroy_async.
-    status destroy_async(CUstream_st *stream) noexcept {
+    status destroy_async(stream_view stream) noexcept {
         return destroy_with(ferry_mipmapped_array_destroy_async, stream);
     }
 };
@@ -1658,7 +1689,7 @@ public:
     using event_owner::owner::owner;
     operator CUevent_st *() const noexcept { return this->handle_; }
 
-    status record(CUstream_st *stream) const noexcept {
+    status record(stream_view stream) const noexcept {
         return status(ferry_event_record(this->instance_, this->handle_, stream));
     }
     status synchronize() const noexcept { return status(ferry_event_synchronize(this->instance_, this->handle_)); }
@@ -1756,10 +1787,11 @@ class imported_memory : public detail::stream_ordered<T, kind, ferry_ipc_close_m
 public:
     using imported_memory::stream_ordered::stream_ordered;
     static result<imported_memory> open(ferry_instance *instance, const ferry_ipc_handle &handle,
-                                        CUstream_st *stream) noexcept {
+                                        stream_view stream) noexcept {
         const auto address =
             detail::fetch_with_error_info(std::uint64_t{0}, ferry_ipc_import_memory, instance, &handle);
-        auto opened = detail::own<imported_memory>(instance, address, detail::view_and{linear_view<T, kind>(), stream});
+        auto opened =
+            detail::own<imported_memory>(instance, address, detail::view_and{linear_view<T, kind>(), stream.handle()});
         if (!opened) return opened;
         const auto info = detail::fetch(detail::sized<ferry_ipc_info>(), ferry_ipc_get_info, instance, &handle);
         if (!info) return info.error();
@@ -1842,7 +1874,7 @@ public:
     status destroy(CUmipmappedArray_st *of) const noexcept {
         return status(ferry_mipmapped_array_destroy(instance_, of));
     }
-    status destroy_async(CUmipmappedArray_st *of, CUstream_st *stream) const noexcept {
+    status destroy_async(CUmipmappedArray_st *of, stream_view stream) const noexcept {
         return status(ferry_mipmapped_array_destroy_async(instance_, of, stream));
     }
     // A level of such an array; level 0 is the largest.
@@ -1860,7 +1892,7 @@ public:
     void array(std::uint64_t, const ferry_array_desc &) const && = delete;
     // ferry_external_memory_release_async: leaves this empty on success and unchanged on failure. reset() and the
     // destructor wait for running work.
-    status release_async(CUstream_st *stream) noexcept {
+    status release_async(stream_view stream) noexcept {
         return destroy_with(ferry_external_memory_release_async, stream);
     }
 };
@@ -1877,14 +1909,14 @@ public:
             instance, detail::fetch_with_error_info(none, ferry_external_semaphore_import, instance, &desc));
     }
     // On `stream`. A binary semaphore has no value.
-    status signal(CUstream_st *stream, std::uint64_t value = 0) const noexcept {
+    status signal(stream_view stream, std::uint64_t value = 0) const noexcept {
         return status(ferry_external_semaphore_signal_async(instance_, handle_, value, stream));
     }
-    status wait(CUstream_st *stream, std::uint64_t value = 0, std::uint32_t timeout_ms = UINT32_MAX) const noexcept {
+    status wait(stream_view stream, std::uint64_t value = 0, std::uint32_t timeout_ms = UINT32_MAX) const noexcept {
         return status(ferry_external_semaphore_wait_async(instance_, handle_, value, timeout_ms, stream));
     }
     // ferry_external_semaphore_release_async: leaves this empty on success and unchanged on failure.
-    status release_async(CUstream_st *stream) noexcept {
+    status release_async(stream_view stream) noexcept {
         return destroy_with(ferry_external_semaphore_release_async, stream);
     }
 };
@@ -2087,12 +2119,12 @@ status copy(ferry_instance *instance, From &&from, To &&to, std::uint32_t flags 
         from, to, flags, [&](const ferry_copy_desc &desc) noexcept { return ferry::copy(instance, desc); });
 }
 
-// ferry_copy_async: ordered on `stream`, a CUstream, cudaStream_t or ferry::stream.
-inline status copy_async(ferry_instance *instance, const ferry_copy_desc &desc, CUstream_st *stream) noexcept {
+// ferry_copy_async: ordered on `stream`.
+inline status copy_async(ferry_instance *instance, const ferry_copy_desc &desc, stream_view stream) noexcept {
     return detail::call_with_error_info(ferry_copy_async, instance, &desc, stream, nullptr);
 }
 template <class From, class To>
-status copy_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
+status copy_async(ferry_instance *instance, From &&from, To &&to, stream_view stream,
                   std::uint32_t flags = 0) noexcept {
     detail::check_copy_async<From, To>();
     return detail::with_copy<From, To>(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
@@ -2113,7 +2145,7 @@ class ticket : public detail::owner<ferry_ticket *, detail::release_ticket> {
 public:
     using owner::owner;
     // For the work enqueued on the stream so far.
-    static result<ticket> create(ferry_instance *instance, CUstream_st *stream) noexcept {
+    static result<ticket> create(ferry_instance *instance, stream_view stream) noexcept {
         ferry_ticket *const none = nullptr;
         return detail::own<ticket>(instance,
                                    detail::fetch_with_error_info(none, ferry_ticket_create, instance, stream));
@@ -2136,13 +2168,13 @@ public:
 
 // ferry_copy_async: like copy_async(), and returns a ticket.
 inline result<ticket> copy_async_ticket(ferry_instance *instance, const ferry_copy_desc &desc,
-                                        CUstream_st *stream) noexcept {
+                                        stream_view stream) noexcept {
     ferry_ticket *const none = nullptr;
     return detail::own<ticket>(instance,
                                detail::fetch_with_error_info(none, ferry_copy_async, instance, &desc, stream));
 }
 template <class From, class To>
-result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
+result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to, stream_view stream,
                                  std::uint32_t flags = 0) noexcept {
     detail::check_copy_async<From, To>();
     return detail::with_copy<From, To>(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
@@ -2165,13 +2197,13 @@ result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to
 
 // ferry_copy_explain_async: reports what copy_async() would do, without copying.
 inline result<ferry_explanation> explain_async(ferry_instance *instance, const ferry_copy_desc &desc,
-                                               CUstream_st *stream) noexcept {
+                                               stream_view stream) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
     const status done = detail::call_with_error_info(ferry_copy_explain_async, instance, &desc, stream, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
 template <class From, class To>
-result<ferry_explanation> explain_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
+result<ferry_explanation> explain_async(ferry_instance *instance, From &&from, To &&to, stream_view stream,
                                         std::uint32_t flags = 0) noexcept {
     detail::check_copy<From, To>();
     return detail::with_copy<From, To>(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
@@ -2212,11 +2244,11 @@ status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &v
 }
 
 // ferry_fill_async: ordered on `stream`.
-inline status fill_async(ferry_instance *instance, const ferry_fill_desc &desc, CUstream_st *stream) noexcept {
+inline status fill_async(ferry_instance *instance, const ferry_fill_desc &desc, stream_view stream) noexcept {
     return detail::call_with_error_info(ferry_fill_async, instance, &desc, stream);
 }
 template <class To>
-status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<To> &value, CUstream_st *stream,
+status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<To> &value, stream_view stream,
                   std::uint32_t flags = 0) noexcept {
     detail::check_fill<To>();
     return detail::with_fill<To>(to, value, flags, [&](const ferry_fill_desc &desc) noexcept {
@@ -2232,7 +2264,7 @@ inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_f
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
 inline result<ferry_explanation> explain_async(ferry_instance *instance, const ferry_fill_desc &desc,
-                                               CUstream_st *stream) noexcept {
+                                               stream_view stream) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
     const status done = detail::call_with_error_info(ferry_fill_explain_async, instance, &desc, stream, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
@@ -2255,7 +2287,7 @@ status copy_batch(ferry_instance *instance, const Copies &copies, std::uint32_t 
 
 // ferry_copy_batch_async.
 template <class Copies>
-status copy_batch_async(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
+status copy_batch_async(ferry_instance *instance, const Copies &copies, stream_view stream,
                         std::uint32_t flags = 0) noexcept {
     const auto list = detail::list_of<ferry_copy_desc>(copies);
     return detail::call_with_error_info(ferry_copy_batch_async, instance, list.first, list.count, flags, stream);
@@ -2263,7 +2295,7 @@ status copy_batch_async(ferry_instance *instance, const Copies &copies, CUstream
 
 // ferry_copy_batch_explain_async: reports what copy_batch_async() would do, without copying.
 template <class Copies>
-result<ferry_batch_explanation> explain_batch_async(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
+result<ferry_batch_explanation> explain_batch_async(ferry_instance *instance, const Copies &copies, stream_view stream,
                                                     std::uint32_t flags = 0) noexcept {
     ferry_batch_explanation found = detail::sized<ferry_batch_explanation>();
     const auto list = detail::list_of<ferry_copy_desc>(copies);
@@ -2321,7 +2353,7 @@ inline status copy_pieces(ferry_instance *instance, const pieces &all, std::uint
 }
 
 // ferry_copy_pieces_async.
-inline status copy_pieces_async(ferry_instance *instance, const pieces &all, CUstream_st *stream,
+inline status copy_pieces_async(ferry_instance *instance, const pieces &all, stream_view stream,
                                 std::uint32_t flags = 0) noexcept {
     if (!all.error.ok()) return all.error;
     return detail::call_with_error_info(ferry_copy_pieces_async, instance, all.destinations, all.sources, all.sizes,
@@ -2330,7 +2362,7 @@ inline status copy_pieces_async(ferry_instance *instance, const pieces &all, CUs
 
 // ferry_copy_pieces_explain_async: reports what copy_pieces_async() would do, without copying.
 inline result<ferry_batch_explanation> explain_pieces_async(ferry_instance *instance, const pieces &all,
-                                                            CUstream_st *stream, std::uint32_t flags = 0) noexcept {
+                                                            stream_view stream, std::uint32_t flags = 0) noexcept {
     if (!all.error.ok()) return all.error;
     ferry_batch_explanation found = detail::sized<ferry_batch_explanation>();
     const status done = detail::call_with_error_info(ferry_copy_pieces_explain_async, instance, all.destinations,
@@ -2369,7 +2401,7 @@ status broadcast(ferry_instance *instance, const To &destinations, std::uint64_t
 }
 template <class To>
 status broadcast_async(ferry_instance *instance, const To &destinations, std::uint64_t source, std::uint64_t size,
-                       CUstream_st *stream, std::uint32_t flags = 0) noexcept {
+                       stream_view stream, std::uint32_t flags = 0) noexcept {
     return detail::with_broadcast(destinations, source, size, [&](const pieces &all) noexcept {
         return ferry::copy_pieces_async(instance, all, stream, flags);
     });
@@ -2378,7 +2410,7 @@ status broadcast_async(ferry_instance *instance, const To &destinations, std::ui
 // Reports what broadcast_async() would do, without copying.
 template <class To>
 result<ferry_batch_explanation> explain_broadcast_async(ferry_instance *instance, const To &destinations,
-                                                        std::uint64_t source, std::uint64_t size, CUstream_st *stream,
+                                                        std::uint64_t source, std::uint64_t size, stream_view stream,
                                                         std::uint32_t flags = 0) noexcept {
     return detail::with_broadcast(destinations, source, size, [&](const pieces &all) noexcept {
         return ferry::explain_pieces_async(instance, all, stream, flags);
@@ -2400,7 +2432,7 @@ public:
     // To take ownership of a prepared batch, pass the number of its copies as `data`.
     using owner::owner;
     template <class Copies, detail::if_not<const Copies &, pieces> = 0>
-    static result<prepared> create(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
+    static result<prepared> create(ferry_instance *instance, const Copies &copies, stream_view stream,
                                    std::uint32_t flags = 0) noexcept {
         ferry_prepared *const none = nullptr;
         const auto list = detail::list_of<ferry_copy_desc>(copies);
@@ -2408,7 +2440,7 @@ public:
             detail::fetch_with_error_info(none, ferry_prepared_create, instance, list.first, list.count, flags, stream);
         return detail::own<prepared>(instance, made, list.count);
     }
-    static result<prepared> create(ferry_instance *instance, const pieces &all, CUstream_st *stream,
+    static result<prepared> create(ferry_instance *instance, const pieces &all, stream_view stream,
                                    std::uint32_t flags = 0) noexcept {
         if (!all.error.ok()) return all.error;
         ferry_prepared *const none = nullptr;
@@ -2419,13 +2451,13 @@ public:
     operator ferry_prepared *() const noexcept { return handle_; }
     std::uint64_t count() const noexcept { return data_; } // copies in the batch
 
-    status launch(CUstream_st *stream) const noexcept {
+    status launch(stream_view stream) const noexcept {
         return detail::call_with_error_info(ferry_prepared_launch, handle_, stream);
     }
     // ferry_prepared_set_addresses: for pieces prepared with FERRY_BATCH_UPDATABLE, one address per piece. nullptr
     // keeps the current destinations or sources.
     template <class To, class From>
-    status set_addresses(const To &destinations, const From &sources, CUstream_st *stream) const noexcept {
+    status set_addresses(const To &destinations, const From &sources, stream_view stream) const noexcept {
         const std::uint64_t *to = nullptr, *from = nullptr;
         status done = take_addresses(destinations, FERRY_SIDE_DESTINATION, to);
         if (done.ok()) done = take_addresses(sources, FERRY_SIDE_SOURCE, from);
