@@ -150,6 +150,29 @@ struct packet {
     std::size_t size() const { return sizeof bytes; }
 };
 
+// Shaped like rmm::device_uvector: a container whose elements the host cannot access.
+template <class T> struct device_buffer {
+    T *first;
+    std::size_t count;
+    T *data() { return first; }
+    const T *data() const { return first; }
+    std::size_t size() const { return count; }
+};
+// A program says where the memory of its types is.
+template <class T> struct known_device_buffer : device_buffer<T> {};
+struct mapped_file : device_buffer<const char> {};
+
+} // namespace
+template <class T>
+struct ferry::memory_kind_of<known_device_buffer<T>> : std::integral_constant<std::int32_t, FERRY_KIND_DEVICE> {};
+template <> struct ferry::memory_kind_of<mapped_file> : std::integral_constant<std::int32_t, FERRY_KIND_HOST> {};
+namespace {
+
+// An allocator of the program, which may give any memory.
+template <class T> struct own_allocator : std::allocator<T> {
+    template <class U> struct rebind { using other = own_allocator<U>; };
+};
+
 // ---- The ends of a copy and of a fill
 
 using gpu = ferry_instance *;
@@ -268,6 +291,23 @@ static_assert(can_view<const vector &> && can_view<ferry::array &> && can_view<s
 static_assert(!can_view<vector> && !can_view<memory> && !can_view<int *> && !can_view<std::vector<bool> &>);
 static_assert(!can_view<std::string (&)[2]> && !can_view<int (&)[1][1][1][1]> && !can_view<volatile int (&)[2]>);
 
+// Only types that can have no other memory count as host memory. Of others ferry queries the kind.
+template <class R> using viewed = decltype(ferry::view_of(std::declval<R>()));
+template <class T> inline constexpr bool is_host = std::is_same_v<viewed<T>, host_view<int>>;
+template <class T> inline constexpr bool is_any = std::is_same_v<viewed<T>, any_view<int>>;
+static_assert(is_host<vector &> && is_host<std::array<int, 4> &> && is_host<int (&)[4]> && is_host<int (&)[2][3][4]>);
+static_assert(std::is_same_v<viewed<const vector &>, host_view<const int>>);
+static_assert(std::is_same_v<viewed<const std::string &>, host_view<const char>>);
+static_assert(std::is_same_v<viewed<const std::array<int, 4> &>, host_view<const int>>);
+static_assert(is_any<std::vector<int, own_allocator<int>> &> && is_any<device_buffer<int> &>);
+static_assert(is_any<strided_span<int, 2>> && is_any<laid_out_span<int, columns_first, 2, 2>>);
+static_assert(std::is_same_v<viewed<std::string_view>, any_view<const char>>);
+static_assert(std::is_same_v<viewed<const device_buffer<int> &>, any_view<const int>>);
+static_assert(std::is_same_v<viewed<known_device_buffer<int> &>, device_view<int>>);
+static_assert(std::is_same_v<viewed<const known_device_buffer<int> &>, device_view<const int>>);
+static_assert(std::is_same_v<viewed<mapped_file &>, host_view<const char>>);
+static_assert(can_register<strided_span<int, 2>> && !can_register<known_device_buffer<int> &>);
+
 static_assert(can_fill<memory &, int> && can_fill<device_view<float>, int> && can_fill<pinned_memory<char> &, char>);
 static_assert(!can_fill<const memory &, int> && !can_fill<device_view<const int>, int>);
 static_assert(!can_fill<ferry::array &, int> && !can_fill<memory, int> && !can_fill<memory &, vector>);
@@ -317,10 +357,10 @@ static_assert(can_be_pieces<std::span<std::uint64_t, 4> &>);
 static_assert(can_copy<std::span<int>, memory &> && can_copy<const std::span<int> &, memory &>);
 static_assert(can_copy<memory &, std::span<int>> && can_copy<memory &, std::span<int, 4>>);
 static_assert(can_copy<std::span<const int>, memory &> && !can_copy<memory &, std::span<const int>>);
-static_assert(can_enqueue<std::span<int>, memory &>);
+static_assert(can_enqueue<std::span<int>, memory &> && is_any<std::span<int>> && is_any<std::span<int, 4> &>);
 #endif
 
-// Every type that stands for a stream is an argument: it converts to a handle, or get() returns one.
+// A stream argument takes types that convert to a handle, and types whose get() returns a handle.
 struct stream_reference { // shaped like cuda::stream_ref
     CUstream_st *handle;
     CUstream_st *get() const { return handle; }
@@ -627,6 +667,28 @@ void copy_in_the_order_of_a_stream(const ferry::instance &ferry) {
     expect(stream.wait(*ferry::imported_event::open(ferry, *event_handle)), "and waited for");
 }
 
+// Containers and mdspans of any memory are copied.
+template <class Buffer> void copy_device_buffer(const ferry::instance &ferry) {
+    auto owner = *device_memory<int>::create(ferry, 0, 12);
+    Buffer buffer;
+    buffer.first = owner.view().pointer();
+    buffer.count = 12;
+    std::vector<int> sent(12), back(12);
+    for (std::size_t i = 0; i < sent.size(); ++i)
+        sent[i] = static_cast<int>(i);
+    expect(ferry::copy(ferry, sent, buffer), "a container of device memory is a destination");
+    expect(ferry::copy(ferry, std::as_const(buffer), back), "and a source");
+    expect(back == sent, "its elements are the same");
+    const auto order = *ferry::stream::create(ferry, 0);
+    expect(ferry::fill_async(ferry, buffer, 3, order), "it is filled");
+    const strided_span<int, 2> part = {buffer.first + 1, {3, 2}, {4, 1}};
+    expect(ferry::copy_async(ferry, *ferry::describe_copy(ferry::view_of(sent).shaped(2, 3), part), order),
+           "so is an mdspan of device memory");
+    expect(ferry::copy_async(ferry, buffer, back, order), "both are copied on a stream");
+    expect(order.synchronize(), "and complete");
+    expect(back == std::vector<int>({3, 0, 1, 3, 3, 2, 3, 3, 3, 4, 5, 3}), "in the right places");
+}
+
 // Counts its calls.
 struct doubled {
     int calls = 0;
@@ -651,14 +713,14 @@ void chain_results(const ferry::instance &ferry) {
     expect(device_memory<int>::create(ferry, -7, 8)
                    .and_then([&](device_memory<int> &&made) { return ferry::fill(ferry, made, 9); })
                    .code() == FERRY_ERROR_DEVICE,
-           "a status tells of the failure before");
+           "a status reports the failure before");
     std::vector<int> back(8);
     auto kept = ferry::result<device_memory<int>>(std::move(filled));
     expect(kept.and_then([&](const device_memory<int> &made) { return ferry::copy(ferry, made, back); }), "it is kept");
     expect(*kept && back[7] == 9, "and was filled");
 }
 
-// Copies in the order of any type that stands for a stream.
+// Copies with any type of stream argument.
 template <class Stream> void copy_on(const ferry::instance &ferry, const ferry::stream &order, const Stream &stream) {
     auto back = *pinned_memory<int>::create(ferry, 8);
     auto freed = *ferry::stream_memory<int>::create(ferry, 0, back.size(), stream);
@@ -747,6 +809,8 @@ int main() {
 #if !defined(_WIN32) // where the software driver shares nothing
     share(ferry);
 #endif
+    copy_device_buffer<device_buffer<int>>(ferry);
+    copy_device_buffer<known_device_buffer<int>>(ferry);
     chain_results(ferry);
     copy_on_streams(ferry);
     name_addresses();

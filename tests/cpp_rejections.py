@@ -23,6 +23,8 @@ template <class T, int dimensions> struct span { // shaped like std::mdspan
     using data_handle_type = element_type *;
     static constexpr int rank() { return dimensions; }
 };
+struct arrays { int *data(); int size(); };
+template <> struct ferry::memory_kind_of<arrays> : std::integral_constant<std::int32_t, FERRY_KIND_ARRAY> {};
 using rgb = std::array<unsigned char, 3>;
 using namespace ferry;
 """
@@ -84,6 +86,7 @@ WRONG = {
     "only host memory can be registered: pass a container": ["registration::create(gpu, memory)"],
     "the function of and_then() must return a ferry::result or a ferry::status":
         ["result<int>(7).and_then([](int value) { return value; })"],
+    "ferry::memory_kind_of must be FERRY_KIND_ANY, FERRY_KIND_HOST or FERRY_KIND_DEVICE": ["view_of(*new arrays())"],
     "a C array must have at most 3 dimensions": ["int box[2][2][2][2]; copy(gpu, box, memory)"],
     "helpers must be a contiguous range of std::int32_t": ["instance().set_multilink(0, addresses)"],
     "the current pool of a device has device memory only: pass a pool in host memory":

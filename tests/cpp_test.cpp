@@ -275,6 +275,36 @@ TEST_F(cpp, contiguous_memory_is_copied_from_and_to_every_container) {
     EXPECT_EQ(vector[59], 2u);
 }
 
+// The driver is queried about host memory too, so containers of unknown memory cost no driver call.
+TEST_F(cpp, containers_of_any_memory_make_the_driver_calls_of_host_memory) {
+    fault_driver driver(raw_entry_points());
+    for (const std::int32_t checks : {FERRY_CHECKS_BASIC, FERRY_CHECKS_FULL}) {
+        ferry_options options = driver.options();
+        options.checks = checks;
+        const instance_owner opened = open_or_fail(options);
+        ferry_instance *const gpu = opened.get();
+        const stream own = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+        auto memory = device_memory<std::uint32_t>::create(gpu, 0, 64).or_throw();
+        std::vector<std::uint32_t> numbers = volume::numbers(64);
+        auto pinned = pinned_memory<std::uint32_t>::create(gpu, 64).or_throw();
+        const auto calls_of = [&](auto host) {
+            EXPECT_OK(copy(gpu, host, memory));
+            EXPECT_OK(copy_async(gpu, memory, host, own));
+            EXPECT_OK(own.synchronize());
+            driver.reset_counts();
+            EXPECT_OK(copy(gpu, host, memory));
+            EXPECT_OK(copy_async(gpu, host, memory, own));
+            EXPECT_OK(own.synchronize());
+            EXPECT_OK(copy_async(gpu, memory, host, own));
+            EXPECT_OK(own.synchronize());
+            return driver.calls_beginning("cu");
+        };
+        static_assert(std::is_same_v<decltype(view_of(std::span(numbers))), any_view<std::uint32_t>>);
+        EXPECT_EQ(calls_of(std::span(numbers)), calls_of(view_of(numbers)));
+        EXPECT_EQ(calls_of(std::span(pinned.data(), 64)), calls_of(pinned.view()));
+    }
+}
+
 TEST_F(cpp, registered_memory_is_pinned_in_place) {
     std::vector<std::uint32_t> numbers = volume::numbers(registered_step), back(100);
     const auto lent = std::span(numbers).subspan(registered_step / 4, registered_step / 2);

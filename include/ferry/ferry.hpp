@@ -24,11 +24,11 @@
  *              Extents and origins count elements, rows and slices; row pitches count bytes; slice heights count rows.
  *              A view may be in error, for example a box past its edge. The call that receives the view refuses it and
  *              names the field. Views are literal types: a constexpr view of a static object can be cut with sub().
- *   Handles    Owners convert to the driver's handles, and ferry takes these without casts. Every stream argument takes
- *              any type that stands for a stream, such as cuda::stream_ref: see stream_view. The runtime's cudaArray_t
- *              and cudaMipmappedArray_t take a cast. An instance converts to ferry_instance *, so a function that
- *              takes ferry_instance * takes both. A temporary instance, stream, pool or array does not convert, because
- *              what is made with its handle would outlive it.
+ *   Handles    Owners convert to the driver's handles, and ferry takes these without casts. Every stream argument also
+ *              takes types such as cuda::stream_ref: see stream_view. The runtime's cudaArray_t and cudaMipmappedArray_t
+ *              take a cast. An instance converts to ferry_instance *, so a function that takes ferry_instance * takes
+ *              both. A temporary instance, stream, pool or array does not convert, because what is made with its handle
+ *              would outlive it.
  *   Types      The compiler refuses arguments of wrong types in one sentence. Such a call is still found by overload
  *              resolution, so a requires expression or std::is_invocable does not tell whether it compiles. These do:
  *              can_view, can_register, can_export, can_copy, can_copy_async and can_fill.
@@ -42,6 +42,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <iosfwd> // declares std::allocator
 #include <iterator>
 #include <new>
 #include <type_traits>
@@ -536,13 +537,62 @@ private:
     std::int32_t device_ = 0;
 };
 
+namespace detail {
+
+// The elements are in the object, as in std::array, or come from std::allocator, as in std::vector and std::string.
+template <class R, class = void> inline constexpr bool has_inner_elements = false;
+template <class R>
+inline constexpr bool
+    has_inner_elements<R, std::enable_if_t<(std::tuple_size<R>::value * sizeof(typename R::value_type) <= sizeof(R))>> =
+        true;
+template <class R, class = void> inline constexpr bool has_std_allocator = false;
+template <class R>
+inline constexpr bool has_std_allocator<R, std::void_t<typename R::allocator_type>> =
+    std::is_same_v<typename R::allocator_type, std::allocator<typename R::value_type>>;
+
+} // namespace detail
+
+// The kind of the memory that a container or an mdspan R refers to. FERRY_KIND_HOST for types that can have no other
+// memory: std::array, and containers with std::allocator. FERRY_KIND_ANY for all other types, such as std::span, mdspans
+// and rmm::device_uvector: ferry queries the driver for the kind. Between host and device memory this costs no driver
+// call, because ferry also queries whether host memory is pinned. A synchronous copy of 256 bytes from pageable memory
+// took 15 044 instructions with ANY and 15 040 with HOST (callgrind, medians, software driver, 2026-11-27). A program may
+// specialise this template for its own types:
+//
+//     template <class T> struct ferry::memory_kind_of<my::device_buffer<T>>
+//         : std::integral_constant<std::int32_t, FERRY_KIND_DEVICE> {};
+//
+// With FERRY_KIND_DEVICE, the view is a device_view with FERRY_DEVICE_UNKNOWN.
+template <class R, class = void>
+struct memory_kind_of
+    : std::integral_constant<std::int32_t, detail::has_inner_elements<R> || detail::has_std_allocator<R>
+                                               ? FERRY_KIND_HOST
+                                               : FERRY_KIND_ANY> {};
+
 // Conversion of ranges to views.
 namespace detail {
 
+template <class R> constexpr std::int32_t checked_kind() noexcept {
+    constexpr std::int32_t kind = memory_kind_of<std::remove_const_t<R>>::value;
+    static_assert(kind == FERRY_KIND_ANY || kind == FERRY_KIND_HOST || kind == FERRY_KIND_DEVICE,
+                  "ferry::memory_kind_of must be FERRY_KIND_ANY, FERRY_KIND_HOST or FERRY_KIND_DEVICE");
+    return kind;
+}
+// The view of the elements of a container or mdspan R.
+template <class R, class T> using view_of_elements = linear_view<T, checked_kind<R>()>;
+template <class R, class T, class... Shape>
+constexpr view_of_elements<R, T> view_elements(T *first, Shape... shape) noexcept {
+    if constexpr (checked_kind<R>() == FERRY_KIND_DEVICE)
+        return {FERRY_DEVICE_UNKNOWN, first, shape...};
+    else
+        return {first, shape...};
+}
+
 template <class> inline constexpr bool is_linear_view = false;
 template <class T, std::int32_t kind> inline constexpr bool is_linear_view<linear_view<T, kind>> = true;
-template <class> inline constexpr bool is_host_view = false;
-template <class T> inline constexpr bool is_host_view<host_view<T>> = true;
+template <class> inline constexpr bool may_be_host = false;
+template <class T, std::int32_t kind>
+inline constexpr bool may_be_host<linear_view<T, kind>> = kind != FERRY_KIND_DEVICE;
 template <class V> inline constexpr bool is_view = is_linear_view<V> || std::is_same_v<V, array_view>;
 
 template <class V> inline constexpr bool is_writable = std::is_same_v<V, array_view>;
@@ -626,7 +676,7 @@ template <class M> constexpr axes rows_first() noexcept {
 
 // Elements along X must be contiguous, and the slice stride must be a multiple of the row pitch.
 template <class M, class T = mdspan_element<M>>
-constexpr host_view<T> view_along(const M &span, const axes &order) noexcept {
+constexpr view_of_elements<M, T> view_along(const M &span, const axes &order) noexcept {
     const bool is_strided = span.is_strided();
     std::uint64_t size[3] = {1, 1, 1}, stride[3] = {sizeof(T), 0, 0}; // of X, Y, Z; size in elements, stride in bytes
     for (std::size_t axis = 0; axis < M::rank(); ++axis) {
@@ -638,7 +688,7 @@ constexpr host_view<T> view_along(const M &span, const axes &order) noexcept {
     const std::uint64_t width = multiply(size[0], sizeof(T));
     const std::uint64_t row_pitch = has_rows ? stride[1] : has_slices ? stride[2] : width;
     const std::uint64_t slice_height = has_slices && row_pitch ? stride[2] / row_pitch : size[1];
-    host_view<T> view(span.data_handle(), size[0], size[1], size[2], row_pitch, slice_height);
+    auto view = detail::view_elements<M>(span.data_handle(), size[0], size[1], size[2], row_pitch, slice_height);
     if (extent{size[0], size[1], size[2]}.empty()) return view;
     if (!is_strided || stride[0] != sizeof(T))
         view.set_error(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_X, sizeof(T), is_strided ? stride[0] : 0));
@@ -649,7 +699,8 @@ constexpr host_view<T> view_along(const M &span, const axes &order) noexcept {
 }
 
 // X is the last extent, or the first one in layout_left.
-template <class M, class T = mdspan_element<M>> constexpr host_view<T> as_view(const M &span, as_mdspan) noexcept {
+template <class M, class T = mdspan_element<M>>
+constexpr view_of_elements<M, T> as_view(const M &span, as_mdspan) noexcept {
     return view_along(span, is_column_major<M> ? axes{{0, 1, 2}} : rows_first<M>());
 }
 
@@ -659,8 +710,8 @@ template <class C, class T = std::remove_pointer_t<decltype(std::declval<C &>().
           std::enable_if_t<is_element<T> && std::is_same_v<decltype(std::declval<C &>().data()), T *> &&
                                std::is_convertible_v<Size, std::uint64_t> && !is_mdspan<C>,
                            int> = 0>
-constexpr host_view<T> as_view(C &container, as_container) noexcept {
-    return {container.data(), static_cast<std::uint64_t>(container.size())};
+constexpr view_of_elements<C, T> as_view(C &container, as_container) noexcept {
+    return detail::view_elements<C>(container.data(), static_cast<std::uint64_t>(container.size()));
 }
 
 template <class R>
@@ -700,7 +751,7 @@ template <class To> inline constexpr bool is_destination = (is_writable<view_or_
 template <class R> inline constexpr bool can_view = (detail::has_view<R> && detail::outlives_call<R>);
 // registration::create()
 template <class R>
-inline constexpr bool can_register = (detail::is_host_view<detail::view_or_void<R>> && detail::outlives_call<R>);
+inline constexpr bool can_register = (detail::may_be_host<detail::view_or_void<R>> && detail::outlives_call<R>);
 // export_memory()
 template <class R>
 inline constexpr bool can_export = (detail::is_linear_view<detail::view_or_void<R>> && detail::outlives_call<R>);
@@ -847,8 +898,8 @@ template <class To> using fill_element = typename value_of<view_or_void<To>>::ty
 } // namespace detail
 
 // Returns the view that a copy uses for a range. A view stays itself, and an owner becomes the view of its memory. A C
-// array of up to three dimensions, an mdspan, and any type with data() and size() count as host memory. Do not pass a
-// container of device memory: use a device_view of its memory.
+// array of up to three dimensions is host memory. An mdspan, and any type with data() and size(), has the kind that
+// memory_kind_of states.
 template <class R>
 constexpr std::conditional_t<detail::has_view<R>, detail::view_or_void<R>, any_view<const std::byte>>
 view_of(R &&range) noexcept {
@@ -2029,7 +2080,7 @@ inline constexpr bool
                                     decltype(std::declval<const From &>().mapping().required_span_size())>> = true;
 template <class M> auto line_of_all(const M &span) noexcept {
     const auto count = static_cast<std::uint64_t>(span.mapping().required_span_size());
-    return view_type<const M>(span.data_handle(), count);
+    return detail::view_elements<M>(span.data_handle(), count);
 }
 
 // The axes of a copy between mdspans: rows first if the source permits it, else the smallest stride first.
