@@ -597,7 +597,7 @@ TEST_F(dying_broadcasts, when_a_synchronous_call_returns_the_other_devices_have_
     EXPECT_OK(ferry_ticket_release(ticket));
 }
 
-TEST_F(dying_broadcasts, devices_behind_one_that_dies_in_a_chain_have_the_bytes_when_a_synchronous_call_returns) {
+TEST_F(dying_broadcasts, devices_after_a_dead_device_in_a_chain_have_the_bytes_when_a_synchronous_call_returns) {
     if (device_count() < 4) GTEST_SKIP() << "needs four devices";
     const made_current in(own);
     stations[0].write(host->sent);

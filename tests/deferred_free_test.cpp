@@ -101,7 +101,7 @@ constexpr std::uint64_t array_size = side * side * 4;
 
 // ---- Reuse ------------------------------------------------------------------------------------------------------
 
-TEST_F(deferred_frees, an_array_is_reused_only_after_its_stream_has_passed_the_free) {
+TEST_F(deferred_frees, an_array_is_reused_only_after_its_free_has_completed) {
     const CUarray array = make();
     CUarray early = nullptr;
     {
@@ -367,7 +367,7 @@ TEST_F(deferred_frees, trimming_keeps_the_given_number_of_bytes_and_closing_none
     held.open();
 }
 
-TEST_F(deferred_frees, an_allocation_that_finds_no_memory_destroys_arrays_whose_streams_have_passed_the_free) {
+TEST_F(deferred_frees, an_allocation_that_finds_no_memory_destroys_arrays_whose_free_has_completed) {
     const std::uint64_t size = 1 << 20;
     const auto out_of_memory = [&](const char *entry) { driver.fail(entry, CUDA_ERROR_OUT_OF_MEMORY); };
     const CUarray kept = make();
@@ -513,7 +513,7 @@ constexpr host_form host_forms[] = {{0, FERRY_HOST_FROM_MAPPING, "cuMemHostUnreg
                                     {FERRY_HOST_BY_DRIVER, FERRY_HOST_FROM_DRIVER, "cuMemFreeHost"},
                                     {FERRY_HOST_WRITE_COMBINED, FERRY_HOST_FROM_DRIVER, "cuMemFreeHost"}};
 
-TEST_F(deferred_frees, host_memory_lives_until_its_stream_has_passed_the_free) {
+TEST_F(deferred_frees, host_memory_stays_valid_until_its_free_has_completed) {
     for (const host_form &form : host_forms) {
         SCOPED_TRACE(form.flags);
         void *const memory = allocate_host(host_size, form.flags);
@@ -551,7 +551,7 @@ TEST_F(deferred_frees, host_memory_lives_until_its_stream_has_passed_the_free) {
     }
 }
 
-TEST_F(deferred_frees, host_memory_is_freed_once_whoever_frees_it) {
+TEST_F(deferred_frees, host_memory_is_freed_once_whichever_call_frees_it) {
     for (const host_form &form : host_forms) {
         SCOPED_TRACE(form.flags);
         void *const memory = allocate_host(host_size, form.flags);
@@ -686,7 +686,7 @@ TEST_F(deferred_frees, pages_of_host_memory_outlive_the_context_that_they_were_p
     }
 }
 
-TEST_F(deferred_frees, closing_frees_host_memory_once_its_stream_has_passed) {
+TEST_F(deferred_frees, closing_frees_host_memory_once_its_free_has_completed) {
     gate held(stream);
     for (const host_form &form : host_forms)
         ASSERT_OK(give_up(allocate_host(host_size, form.flags)));

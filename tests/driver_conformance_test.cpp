@@ -1954,7 +1954,7 @@ TEST_F(driver_test, a_destroyed_stream_finishes_its_work) {
     EXPECT_EQ(bytes(64, std::byte{9}), target.copy());
 }
 
-TEST_F(driver_test, a_callback_runs_behind_the_work_before_it_and_ahead_of_later_work) {
+TEST_F(driver_test, a_callback_runs_after_earlier_work_and_before_later_work) {
     struct seen {
         CUstream stream = nullptr;
         CUresult result = CUDA_ERROR_UNKNOWN;

@@ -330,7 +330,7 @@ FERRY_SECOND_PROCESS(waits_for_an_event_of_another) {
     return 0;
 }
 
-TEST_F(driver_ipc_test, a_record_holds_back_the_streams_of_another_process) {
+TEST_F(driver_ipc_test, a_record_blocks_the_streams_of_another_process) {
     test_event event(for_others);
     test_stream stream;
     gate held(stream);
@@ -395,7 +395,7 @@ FERRY_SECOND_PROCESS(outlives_events_of_another) {
     return 0;
 }
 
-TEST_F(driver_ipc_test, an_event_destroyed_by_its_process_still_opens_and_counts_as_passed) {
+TEST_F(driver_ipc_test, an_event_destroyed_by_its_process_still_opens_and_counts_as_complete) {
     test_stream stream;
     CUevent first = nullptr;
     CUevent second = nullptr;

@@ -203,7 +203,7 @@ TEST_F(driver_pools_test, memory_is_reused_on_another_stream_that_comes_after_it
     }
 }
 
-TEST_F(driver_pools_test, memory_is_reused_on_any_stream_once_its_free_has_been_passed) {
+TEST_F(driver_pools_test, memory_is_reused_on_any_stream_once_its_free_has_completed) {
     test_stream freeing;
     test_stream taking;
     test_pool pool;
@@ -561,7 +561,7 @@ TEST_F(driver_pools_test, copies_are_checked_against_the_current_context_and_fil
     EXPECT_OK(raw().cuMemFree(address));
 }
 
-TEST_F(driver_pools_test, memory_lies_on_the_device_of_its_pool_whatever_stream_allocates_it) {
+TEST_F(driver_pools_test, memory_is_on_the_device_of_its_pool_whatever_stream_allocates_it) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     test_stream here;
     test_pool elsewhere(props_of_device(1));

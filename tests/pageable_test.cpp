@@ -1315,7 +1315,7 @@ thread_settings settings_of(pid_t thread) {
     found.niceness = getpriority(PRIO_PROCESS, static_cast<id_t>(thread));
     return found;
 }
-TEST_F(pageable, staging_threads_run_with_the_settings_of_the_process_whoever_copies_first) {
+TEST_F(pageable, staging_threads_run_with_the_settings_of_the_process_whichever_thread_copies_first) {
     thread_settings expected = settings_of(getpid());
     if (CPU_COUNT(&expected.processors) < 2) GTEST_SKIP() << "one processor only";
     expected.policy = SCHED_OTHER;
@@ -1489,7 +1489,7 @@ protected:
     std::optional<test_stream> small_stream;
 };
 
-TEST_F(beside_stuck_copies, other_copies_pass_whoever_waits_for_them) {
+TEST_F(beside_stuck_copies, other_copies_complete_whether_the_caller_waits_or_not) {
     for (const std::uint64_t staging_bytes : {0ull, 256ull << 10, 16384ull})
         for (const bool to_device : both_ways)
             for (const bool caller_waits : both_ways) {

@@ -159,7 +159,7 @@ TEST_F(peers, trap_9_a_pair_whose_bytes_do_not_arrive_counts_as_having_no_access
     EXPECT_EQ(failed_peers(basic.get()), 0u) << "each instance probes for itself";
 }
 
-TEST_F(peers, whatever_fails_in_a_probe_nothing_is_left_behind_or_remembered) {
+TEST_F(peers, if_any_call_of_a_probe_fails_nothing_is_leaked_or_recorded) {
     const char *const entries[] = {
         "cuCtxEnablePeerAccess", "cuStreamCreateWithPriority", "cuMemAlloc", "cuMemcpy3DPeerAsync",
         "cuStreamSynchronize",   "cuCtxPushCurrent",           "cuCtxCreate"};

@@ -176,7 +176,7 @@ TEST_F(pinned_pools, refuse_addresses_that_are_not_blocks_or_already_freed) {
     EXPECT_OK(ferry_pinned_pool_free_async(pool.get(), nullptr, first));
 }
 
-TEST_F(pinned_pools, keep_a_block_from_the_host_until_its_stream_has_passed) {
+TEST_F(pinned_pools, keep_a_block_from_the_host_until_its_free_has_completed) {
     void *const block = allocate(pool, large);
     gate held(first);
     free(block, first);
@@ -254,7 +254,7 @@ TEST_F(pinned_pools, at_the_limit_make_a_stream_wait_for_the_oldest_block) {
         EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-TEST_F(pinned_pools, do_not_give_the_host_a_block_until_the_stream_has_passed_every_free_of_it) {
+TEST_F(pinned_pools, do_not_give_the_host_a_block_until_every_free_of_it_has_completed) {
     void *const block = allocate(pool, large);
     gate held(first);
     free(block, first);
@@ -940,7 +940,7 @@ TEST_F(pinned_pools, do_not_call_the_driver_without_a_stream) {
     }
 }
 
-TEST_F(pinned_pools, do_not_treat_a_failed_record_as_proof_that_earlier_frees_were_passed) {
+TEST_F(pinned_pools, do_not_treat_a_failed_record_as_proof_that_earlier_frees_have_completed) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     pool_owner small = new_pool(instance.get(), 2 * large);

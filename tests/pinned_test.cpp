@@ -305,7 +305,7 @@ TEST_F(pinned, any_number_of_threads_can_touch_the_pages) {
         }
 }
 
-TEST_F(pinned, a_block_lies_on_the_requested_node_where_the_system_reports_it) {
+TEST_F(pinned, a_block_is_on_the_requested_node_if_the_system_reports_nodes) {
     ferry_device_info info = {};
     info.struct_size = sizeof info;
     ASSERT_OK(ferry_device_get_info(counted.get(), 0, &info));

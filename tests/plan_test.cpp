@@ -468,7 +468,7 @@ TEST(staged_plan, on_an_idle_stream_pageable_memory_takes_the_route_that_is_pred
                 }
 }
 
-TEST(staged_plan, on_the_software_driver_pageable_memory_is_staged_only_behind_other_work) {
+TEST(staged_plan, on_the_software_driver_pageable_memory_is_staged_only_after_other_work) {
     for (const ends way : {ends::h2d, ends::d2h})
         for (const std::uint64_t bytes : {4 * KiB, MiB, MiB + 1, 16 * MiB, 1024 * MiB})
             for (const std::uint64_t width : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{16}, KiB})
@@ -505,7 +505,7 @@ TEST(staged_plan, on_a_gpu_large_copies_on_an_idle_stream_are_staged_however_few
                 }
 }
 
-TEST(staged_plan, beside_copies_of_its_batch_only_a_source_read_in_the_call_goes_by_the_driver) {
+TEST(staged_plan, after_other_copies_of_its_batch_the_driver_copies_only_a_source_that_it_reads_in_the_call) {
     plan_facts facts = facts_to_stage(on_a_stream);
     facts.call.is_source_final = true;
     EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 4 * KiB), facts).route, route_kind::driver);
@@ -513,7 +513,7 @@ TEST(staged_plan, beside_copies_of_its_batch_only_a_source_read_in_the_call_goes
     EXPECT_EQ(plan_copy(pageable_line(ends::d2h, 4 * KiB), facts).route, route_kind::staged);
 }
 
-TEST(staged_plan, a_source_that_must_have_been_read_is_buffered_behind_other_work_up_to_1_mib) {
+TEST(staged_plan, a_source_that_the_call_must_read_is_buffered_after_other_work_up_to_1_mib) {
     plan_facts reading = facts_to_stage(on_a_stream);
     reading.call.preferences.source_read = true;
     for (const std::uint64_t size : {std::uint64_t{1}, 4 * KiB})
@@ -948,7 +948,7 @@ batch_facts pieces(copy_direction direction, std::uint64_t count, std::uint64_t 
     return facts;
 }
 
-TEST(batch_plan, pieces_with_a_pageable_end_are_staged_together_behind_work_and_where_that_is_faster) {
+TEST(batch_plan, pieces_with_a_pageable_end_are_staged_together_after_other_work_and_if_that_is_faster) {
     struct expected {
         copy_direction direction;
         std::uint64_t count, bytes;
@@ -980,7 +980,7 @@ TEST(batch_plan, pieces_with_a_pageable_end_are_staged_together_behind_work_and_
     }
 }
 
-TEST(batch_plan, on_the_software_driver_pieces_with_a_pageable_end_are_staged_only_behind_other_work) {
+TEST(batch_plan, on_the_software_driver_pieces_with_a_pageable_end_are_staged_only_after_other_work) {
     for (const copy_direction direction : {copy_direction::host_to_device, copy_direction::device_to_host})
         for (const std::uint64_t count : {2, 120, 1500})
             for (const std::uint64_t size : {4096, 65536}) {

@@ -240,7 +240,7 @@ TEST_F(pools, a_default_stream_needs_the_device_named) {
         }
 }
 
-TEST_F(pools, memory_lies_on_the_named_device_whatever_context_is_current) {
+TEST_F(pools, memory_is_on_the_named_device_whatever_context_is_current) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     other_device other;
     for (const CUcontext current : {context, other.context, CUcontext{nullptr}})

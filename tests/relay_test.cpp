@@ -124,7 +124,7 @@ TEST_F(relayed, a_synchronous_copy_that_the_driver_refuses_in_part_leaves_nothin
 }
 
 // Where the stream cannot be ordered behind a relay, the host waits for it: no chunk may come late.
-TEST_F(relayed, work_behind_a_copy_comes_last_although_the_driver_refuses_a_call) {
+TEST_F(relayed, work_after_a_copy_runs_last_even_if_the_driver_rejects_a_call) {
     const std::uint64_t size = 16 * megabyte;
     const station near(context, size), far(there, size);
     near.write(bytes(size, std::byte{0x5a}));

@@ -163,7 +163,7 @@ TEST(shape, a_tight_row_beyond_the_pitch_limit_is_refused_only_where_it_is_a_str
 }
 
 // For a copy to or from layers of a 1D array the driver takes the pitch of linear memory as the distance of its slices.
-TEST(shape, for_layers_of_1d_arrays_the_slice_distance_goes_into_the_pitch) {
+TEST(shape, for_layers_of_1d_arrays_the_slice_distance_becomes_the_pitch) {
     constexpr array_facts layers_1d = {1, 64, 1, 8, true, false};
     ferry_copy_desc copy = {};
     copy.source = linear(1 << 20, 64, 5, 0, 0, 0);

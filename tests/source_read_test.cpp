@@ -51,7 +51,7 @@ protected:
     }
 };
 
-TEST_F(source_read, up_to_1_mib_behind_other_work_is_read_in_a_call_that_does_not_wait) {
+TEST_F(source_read, up_to_1_mib_after_other_work_is_read_in_a_call_that_does_not_wait) {
     for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{4096}, std::uint64_t{70'001}, MiB}) {
         SCOPED_TRACE(size);
         const bytes data = random_bytes(size, size);

@@ -820,7 +820,7 @@ double share_of_big(staged &test, const big_and_small &given, bool to_device) {
     return bytes_done / static_cast<double>(size);
 }
 
-TEST_F(staged, a_small_copy_is_not_stuck_behind_a_big_one) {
+TEST_F(staged, a_small_copy_does_not_wait_for_a_large_copy) {
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     // Fewer blocks than threads; one block per thread, so that a thread may stay at its block; more blocks than
     // threads; and fewer slots than copies.

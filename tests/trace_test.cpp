@@ -110,7 +110,7 @@ TEST_F(traces, a_synchronous_copy_has_one_event) {
     EXPECT_LE(event.done_ns, clock_ns());
 }
 
-TEST_F(traces, an_asynchronous_copy_has_another_event_once_its_stream_has_passed) {
+TEST_F(traces, an_asynchronous_copy_has_another_event_once_it_has_completed) {
     gate held(stream);
     ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, stream, nullptr));
     std::vector<ferry_trace_event> events = told.all();

@@ -85,7 +85,7 @@ TEST_F(vulkan_test, ferry_reads_what_vulkan_has_written_into_a_buffer) {
     EXPECT_VULKAN(vkQueueWaitIdle(gpu->queue));
 }
 
-TEST_F(vulkan_test, memory_lives_until_the_stream_has_passed_its_release) {
+TEST_F(vulkan_test, memory_stays_valid_until_its_release_has_completed) {
     constexpr std::size_t size = std::size_t{1} << 20;
     const stream copies = stream::create(ferry, gpu->number, FERRY_STREAM_NON_BLOCKING).or_throw();
     const bytes data = random_bytes(size, 4);
