@@ -1110,7 +1110,7 @@ TEST_F(batch, a_synchronous_batch_that_fails_midway_waits_and_completes_each_oth
     }
 }
 
-TEST_F(batch, copies_that_overlap_change_nothing_but_their_destinations) {
+TEST_F(batch, copies_that_overlap_change_only_their_destinations) {
     for (const place_kind from : {place_kind::pageable, place_kind::pinned, place_kind::device}) {
         SCOPED_TRACE(name_of(from));
         constexpr std::uint64_t size = 60'000, margin = 1000, shift = 100;
@@ -1164,7 +1164,7 @@ TEST_F(batch, a_failed_allocation_is_reported_and_the_next_batch_works) {
     EXPECT_EQ(memory.live, 0);
 }
 
-TEST_F(batch, threads_copy_batches_at_once) {
+TEST_F(batch, threads_copy_batches_at_the_same_time) {
     std::vector<std::thread> threads;
     for (std::uint64_t thread = 0; thread < 4; ++thread)
         threads.emplace_back([&, thread] {
@@ -1181,7 +1181,7 @@ TEST_F(batch, threads_copy_batches_at_once) {
         thread.join();
 }
 
-TEST_F(batch, threads_launch_one_prepared_batch_at_once) {
+TEST_F(batch, threads_launch_one_prepared_batch_at_the_same_time) {
     scattered pieces(place_kind::device, place_kind::device, 300, 80, 1200);
     prepared_owner prepared;
     ASSERT_OK(pieces.batch.prepare(basic.get(), stream, 0, &prepared.handle));

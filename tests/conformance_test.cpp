@@ -305,7 +305,7 @@ TEST_F(copy_forms, waiting_for_a_ticket_and_querying_it_leave_captures_on_other_
     EXPECT_EQ(device.read(), host.picture());
 }
 
-TEST_F(copy_forms, a_copy_completes_even_if_its_stream_is_destroyed_at_once) {
+TEST_F(copy_forms, a_copy_completes_even_if_its_stream_is_destroyed_immediately) {
     test_place host(place_kind::pinned, {.width = 1 << 20}), device(place_kind::device, {.width = 1 << 20});
     host.fill(1);
     CUstream stream = nullptr;

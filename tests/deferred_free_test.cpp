@@ -838,7 +838,7 @@ TEST_F(deferred_frees, failing_driver_calls_leak_nothing_and_destroy_nothing_twi
         }
 }
 
-TEST_F(deferred_frees, threads_free_allocate_and_trim_at_once) {
+TEST_F(deferred_frees, threads_free_allocate_and_trim_at_the_same_time) {
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 4; ++thread)
         threads.emplace_back([&, thread] {

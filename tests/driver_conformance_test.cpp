@@ -49,7 +49,7 @@ TEST_F(driver_test, a_device_has_unified_addressing_and_the_documented_maximum_p
 
 // ---- Contexts
 
-TEST_F(driver_test, calls_that_need_a_current_context_are_refused_without_one) {
+TEST_F(driver_test, calls_that_need_a_current_context_are_refused_without_a_context) {
     device_memory memory(64);
     CUcontext popped = nullptr;
     ASSERT_OK(raw().cuCtxPopCurrent(&popped));
@@ -1703,7 +1703,7 @@ constexpr gated_upload late_uploads[] = {{2 * MiB + 1},
                                          {.width = 3000, .height = 1000, .pitch = 4000},
                                          {.width = 512, .height = 64, .depth = 65, .pitch = 1024, .rows = 70}};
 
-TEST_F(driver_test, calls_read_2_MiB_of_a_pageable_source_at_once_and_the_rest_in_stream_order) {
+TEST_F(driver_test, calls_read_2_MiB_of_a_pageable_source_immediately_and_the_rest_in_stream_order) {
     device_memory memory(8 * MiB);
     const CUdeviceptr to = memory;
     for (const unsigned flags : {CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING}) {
@@ -1796,7 +1796,7 @@ TEST_F(driver_test, batches_read_boxes_of_pageable_memory_as_single_calls_do_in_
     }
 }
 
-TEST_F(driver_test, batches_read_rows_of_pageable_memory_at_once_up_to_64_KiB_unless_in_stream_order) {
+TEST_F(driver_test, batches_read_rows_of_pageable_memory_up_to_64_KiB_immediately_unless_in_stream_order) {
     if (!raw().cuMemcpyBatchAsync && !raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has no batch calls";
     device_memory memory(4 * MiB);
     const managed_memory managed(4 * MiB);

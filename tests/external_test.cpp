@@ -693,7 +693,7 @@ TEST_F(imported_arrays, cpp_counts_a_line_past_the_end_in_elements) {
                   std::to_string(count));
 }
 
-TEST_F(imported_arrays, threads_end_arrays_and_imports_at_once) {
+TEST_F(imported_arrays, threads_end_arrays_and_imports_at_the_same_time) {
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 4; ++thread)
         threads.emplace_back([&, thread] {
@@ -829,7 +829,7 @@ TEST_F(files, a_context_that_ended_without_ferry_leaves_nothing_to_free) {
     EXPECT_EQ(other.descriptors(), 0);
 }
 
-TEST_F(files, threads_import_and_release_at_once) {
+TEST_F(files, threads_import_and_release_at_the_same_time) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i)
         threads.emplace_back([&] {

@@ -12,7 +12,7 @@ namespace {
 
 class instance : public ferry_test {};
 
-TEST_F(instance, several_are_open_at_once_and_close_in_any_order) {
+TEST_F(instance, several_are_open_at_the_same_time_and_close_in_any_order) {
     instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());
     std::uint64_t address = 0;
     ASSERT_OK(ferry_device_alloc(first.get(), 0, 4096, &address, nullptr));

@@ -606,7 +606,7 @@ TEST_F(lifetimes, whatever_fails_the_context_is_restored_and_nothing_leaks) {
         }
 }
 
-TEST_F(lifetimes, threads_do_everything_at_once_while_the_context_changes) {
+TEST_F(lifetimes, threads_do_everything_at_the_same_time_while_the_context_changes) {
     own_context own(ferry.get());
     ferry_array shared(ferry.get(), array_kinds[2], texels[2]);
     std::atomic<int> left = 3;

@@ -569,7 +569,7 @@ TEST_F(pageable_batch, stuck_copies_of_one_device_block_no_other_device) {
     }
 }
 
-TEST_F(pageable_batch, threads_copy_batches_at_once) {
+TEST_F(pageable_batch, threads_copy_batches_at_the_same_time) {
     std::vector<std::thread> threads;
     for (std::uint64_t i = 0; i < 4; ++i)
         threads.emplace_back([&, i] {

@@ -326,7 +326,7 @@ TEST_F(pageable, without_kernels_or_staging_the_driver_copies_and_the_call_block
     driver.heal();
 }
 
-TEST_F(pageable, without_threads_asynchronous_copies_go_by_the_driver_and_the_caller_stages_synchronous_ones) {
+TEST_F(pageable, without_threads_the_driver_makes_asynchronous_copies_and_the_caller_stages_synchronous_copies) {
     bytes host = random_bytes(2 << 20, 1); // so much that it would be staged
     const device_memory device(host.size());
     open(small());
@@ -371,7 +371,7 @@ TEST_F(pageable, calls_return_while_their_stream_is_blocked_and_copies_run_in_or
     EXPECT_TRUE(std::equal(from.begin() + 100, from.begin() + 164, read_back(device, 64).begin()));
 }
 
-TEST_F(pageable, a_small_source_is_read_at_once_on_an_idle_stream) {
+TEST_F(pageable, a_small_source_is_read_immediately_on_an_idle_stream) {
     for (const std::size_t size : {std::size_t{4096}, std::size_t{256} << 10}) {
         bytes from = random_bytes(size, 1);
         const bytes sent = from;
@@ -1996,7 +1996,7 @@ TEST_F(pageable, a_stream_of_a_dead_context_ends_its_waits_and_writes_no_words) 
     EXPECT_EQ(written, 0u);
 }
 
-TEST_F(pageable, closing_ends_the_copies_of_a_dead_context_and_completes_those_of_others) {
+TEST_F(pageable, closing_ends_the_copies_of_a_dead_context_and_completes_all_other_copies) {
     if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     program_threads own;

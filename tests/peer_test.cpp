@@ -46,7 +46,7 @@ protected:
     }
 };
 
-TEST_F(peers, facts_of_a_pair_are_those_of_the_driver) {
+TEST_F(peers, facts_of_a_pair_equal_the_facts_that_the_driver_reports) {
     for (const auto &[device, peer] : {std::pair{0, 1}, std::pair{1, 0}}) {
         const ferry_peer_info info = ask(basic.get(), device, peer);
         EXPECT_EQ(info.device, device);
@@ -196,7 +196,7 @@ TEST_F(peers, probing_leaves_captures_on_other_streams_alone) {
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-TEST_F(peers, threads_that_enable_at_once_all_succeed) {
+TEST_F(peers, threads_that_enable_at_the_same_time_all_succeed) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i)
         threads.emplace_back([this, i] { EXPECT_OK(ferry_peer_enable(full.get(), i % 2, 1 - i % 2)); });
@@ -208,7 +208,7 @@ TEST_F(peers, threads_that_enable_at_once_all_succeed) {
 }
 
 // A probe that ended by disabling access would remove it from an instance that has just reported that access is enabled.
-TEST_F(peers, instances_that_enable_at_once_do_not_take_access_from_one_another) {
+TEST_F(peers, instances_that_enable_at_the_same_time_do_not_take_access_from_one_another) {
     for (int round = 0; round < 100; ++round) {
         const instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());
         std::vector<std::thread> threads;

@@ -189,7 +189,7 @@ TEST_F(pinned_pools, keep_a_block_from_the_host_until_its_free_has_completed) {
     free(other);
 }
 
-TEST_F(pinned_pools, give_a_block_at_once_to_the_stream_that_freed_it) {
+TEST_F(pinned_pools, give_a_block_immediately_to_the_stream_that_freed_it) {
     void *const block = allocate(pool, large);
     {
         gate held(first);
@@ -1022,7 +1022,7 @@ TEST_F(pinned_pools, do_not_grow_for_a_stream_that_is_blocked) {
 
 // Each thread writes its own mark, copies it, and checks that the copy is whole. A block that two threads hold at the
 // same time shows.
-TEST_F(pinned_pools, serve_many_threads_and_streams_at_once) {
+TEST_F(pinned_pools, serve_many_threads_and_streams_at_the_same_time) {
     constexpr int thread_count = 6, rounds = 150;
     const pool_owner shared = new_pool(basic.get(), 48 << 20);
     std::atomic<int> wrong = 0, limits = 0;

@@ -195,7 +195,7 @@ TEST_F(pinned, the_child_of_a_fork_shares_shared_blocks) {
     }
 }
 
-TEST_F(pinned, shared_blocks_lie_in_huge_pages_where_the_system_can_collapse_shared_memory) {
+TEST_F(pinned, shared_blocks_are_in_huge_pages_if_the_system_can_collapse_shared_memory) {
     if (!can_share_huge_pages() || !is_mapped_by_ferry) GTEST_SKIP() << "shared memory has small pages here";
     for (const std::uint64_t pages : {1, 3, 40}) {
         SCOPED_TRACE(pages);

@@ -791,7 +791,7 @@ TEST_F(pools, statistics_follow_allocations_trims_and_resets) {
 
 // ---- Pools in host memory
 
-TEST_F(pools, host_pool_memory_is_usable_at_once_by_the_host_and_by_devices_with_access) {
+TEST_F(pools, host_pool_memory_is_usable_immediately_by_the_host_and_by_devices_with_access) {
     for (const std::int32_t location : {FERRY_LOCATION_HOST, FERRY_LOCATION_HOST_NUMA}) {
         const ferry_device_info device = device_info();
         const bool is_there =
@@ -1354,7 +1354,7 @@ TEST_F(pools, whatever_fails_its_status_is_returned_and_nothing_leaks) {
     EXPECT_OK(raw().cuMemPoolDestroy(foreign));
 }
 
-TEST_F(pools, threads_create_use_and_destroy_pools_at_once) {
+TEST_F(pools, threads_create_use_and_destroy_pools_at_the_same_time) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i)
         threads.emplace_back([&, i] {

@@ -435,7 +435,7 @@ TEST_F(relayed, a_prepared_copy_is_refused_in_a_graph_and_nothing_is_captured) {
 }
 
 // As for single copies: no other route takes its place.
-TEST_F(relayed, a_copy_of_a_batch_is_refused_while_all_lanes_are_at_work) {
+TEST_F(relayed, a_copy_of_a_batch_is_refused_while_all_lanes_are_active) {
     const std::uint64_t size = 3 * megabyte;
     const station far(there, size);
     std::deque<station> near;

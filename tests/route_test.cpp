@@ -144,7 +144,7 @@ TEST_F(routes, no_kernel_writes_memory_that_the_device_may_only_read) {
     EXPECT_OK(ferry_host_unregister(counted.get(), bytes));
 }
 
-TEST_F(routes, the_flags_of_a_copy_override_those_of_the_instance) {
+TEST_F(routes, the_flags_of_a_copy_override_the_flags_of_the_instance) {
     if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
     ferry_options options = driver.options();
     options.copy_flags = FERRY_COPY_BY_KERNEL;

@@ -528,7 +528,7 @@ TEST_F(softdriver_test, access_to_a_peer_ends_with_its_context) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, cu.cuCtxEnablePeerAccess(created, 0));
 }
 
-TEST_F(softdriver_test, many_threads_copy_at_once) {
+TEST_F(softdriver_test, many_threads_copy_at_the_same_time) {
     std::vector<std::thread> threads;
     for (int seed = 1; seed <= 4; ++seed)
         threads.emplace_back([this, seed] {

@@ -451,7 +451,7 @@ TEST_F(software_links, the_contexts_that_a_copy_names_count_or_else_the_owners_o
     ASSERT_DONE(cu_.cuCtxDestroy(other));
 }
 
-TEST_F(software_links, copies_of_arrays_are_lost_like_those_of_memory) {
+TEST_F(software_links, copies_of_arrays_are_lost_like_copies_of_memory) {
     open(device_links::lossy);
     const CUarray array = make_array(1);
     const CUdeviceptr memory = make(0);
@@ -555,7 +555,7 @@ TEST_F(software_links, fills_and_kernels_over_lossy_links_change_nothing_at_the_
     }
 }
 
-TEST_F(software_links, other_links_than_those_of_the_running_driver_are_refused) {
+TEST_F(software_links, links_that_differ_from_the_running_driver_are_refused) {
     for (const device_links running : all_settings) {
         SCOPED_TRACE(testing::Message() << "running " << static_cast<int>(running));
         open(running);

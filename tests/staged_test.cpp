@@ -884,7 +884,7 @@ TEST_F(staged, copies_and_kernels_on_many_streams_run_beside_allocations_and_fre
             EXPECT_TRUE(std::equal(&after[half * size], &after[half * size] + size, &picture[i * size])) << half;
 }
 
-TEST_F(staged, threads_enqueue_at_once) {
+TEST_F(staged, threads_enqueue_at_the_same_time) {
     open();
     std::vector<std::thread> callers;
     for (int t = 0; t < 4; ++t)
@@ -960,7 +960,7 @@ TEST_F(staged_graph, a_graph_that_is_never_launched_leaves_nothing_to_wait_for) 
     close();
 }
 
-TEST_F(staged_graph, two_executables_of_one_graph_run_at_once) {
+TEST_F(staged_graph, two_executables_of_one_graph_run_at_the_same_time) {
     open();
     const test_stream first, second;
     copied one(linear(300'000), true, 1), other(linear(400'000), false, 2);

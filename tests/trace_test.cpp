@@ -292,7 +292,7 @@ TEST_F(traces, a_copy_in_a_graph_has_one_event_and_the_capture_continues) {
     EXPECT_EQ(events[0].done_ns, 0u);
 }
 
-TEST_F(traces, default_streams_are_those_of_the_copys_context) {
+TEST_F(traces, default_streams_belong_to_the_copys_context) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     std::uint64_t other = 0;
     ASSERT_OK(ferry_device_alloc(traced.get(), 1, size, &other, nullptr));

@@ -129,7 +129,7 @@ TEST_F(without_kernels, frees_in_other_threads_do_not_block_copies) {
     EXPECT_GT(frees, 0);
 }
 
-TEST_F(without_kernels, copies_on_32_streams_at_once_arrive) {
+TEST_F(without_kernels, copies_on_32_streams_at_the_same_time_arrive) {
     constexpr std::size_t count = 32, size = 700'001;
     std::deque<test_stream> streams(count);
     const device_memory device(count * size);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Finds phrases in comments, messages and documents that have a plainer wording: prose.py [FILE_OR_FOLDER...]
+"""Finds phrases in comments, messages, names of tests and documents that have a plainer wording.
+Usage: prose.py [FILE_OR_FOLDER...]
 
 Code is skipped, in blocks, between comments and in `backticks`. Without arguments, the script checks COVERED.
 """
@@ -80,7 +81,12 @@ def prose_of_markdown(text):
     return without(r"^```.*?^```|\]\([^)\n]*\)", text)
 
 
+# The name of a GoogleTest, which is a sentence.
+TEST_NAME = re.compile(r"^((?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*\w+,\s*)(\w+)\)", re.MULTILINE)
+
+
 def prose_of_c(text):
+    text = TEST_NAME.sub(lambda match: f'{match[1]}"{match[2].replace("_", " ")}")', text)
     kept = matches_of(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])'", text)
     return re.sub(r"'(?:\\.|[^'\\\n])'|/\*+|\*/|//+|^[ \t]*\*|\"", " ", kept, flags=re.MULTILINE)
 

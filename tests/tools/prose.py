@@ -83,6 +83,8 @@ int thousand = 1'000, other = 1; // told by `told`
 """
 assert findings("a.cpp", SOURCE) == [
     (1, "in place of"), (4, "lies"), (4, "is asked"), (4, "lately"), (6, "some 4"), (7, "told")]
+assert findings("a.cpp", "TEST_F(lies,\n       a_copy_lies_at_once) { lies(); }\nTEST(at, once) {}\n") == [
+    (2, "lies"), (2, "at once")]
 PYTHON = '''"""What lies here."""
 lately = told = 1  # but
 # for two
