@@ -16,7 +16,7 @@ static bool has_arrived(const std::vector<int> &received, ferry::host_view<const
 
 int main() try {
     const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
-    const auto stream = ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const auto stream = ferry::stream::create(ferry, 0, ferry::stream_flag::non_blocking).or_throw();
     auto host = ferry::pinned_memory<int>::create(ferry, 2 * count * length).or_throw(); // two frames
     auto device = ferry::device_memory<int>::create(ferry, 0, count * length).or_throw();
     std::iota(host.begin(), host.end(), 0);
@@ -41,10 +41,10 @@ int main() try {
     const ferry_copy_desc halves[] = {
         ferry::describe_copy(rows.sub(0, length / 2), image.sub(0, length / 2)).or_throw(),
         ferry::describe_copy(rows.sub(length / 2, length / 2), image.sub(length / 2, length / 2)).or_throw()};
-    ferry::copy_batch(ferry, halves, FERRY_BATCH_CHECK_OVERLAP).or_throw();
+    ferry::copy_batch(ferry, halves, ferry::batch_flag::check_overlap).or_throw();
     const bool first_arrived = has_arrived(received, first);
 
-    const auto prepared = ferry::prepared::create(ferry, pieces, stream, FERRY_BATCH_UPDATABLE).or_throw();
+    const auto prepared = ferry::prepared::create(ferry, pieces, stream, ferry::batch_flag::updatable).or_throw();
     prepared.launch(stream).or_throw();
     prepared.set_addresses(nullptr, from_second, stream).or_throw(); // other sources, the same slots
     prepared.launch(stream).or_throw();

@@ -12,8 +12,8 @@ struct buffer {
 
 static buffer make_buffer(const ferry::instance &ferry, std::uint64_t count) {
     return {ferry::device_memory<int>::create(ferry, 0, count).or_throw(),
-            ferry::event::create(ferry, 0, FERRY_EVENT_DISABLE_TIMING).or_throw(),
-            ferry::event::create(ferry, 0, FERRY_EVENT_DISABLE_TIMING).or_throw()};
+            ferry::event::create(ferry, 0, ferry::event_flag::disable_timing).or_throw(),
+            ferry::event::create(ferry, 0, ferry::event_flag::disable_timing).or_throw()};
 }
 
 int main() try {
@@ -22,8 +22,8 @@ int main() try {
     // Pinned, because ferry's threads would stage copies of pageable memory.
     auto sent = ferry::pinned_memory<int>::create(ferry, chunks * chunk).or_throw();
     auto received = ferry::pinned_memory<int>::create(ferry, chunks * chunk).or_throw();
-    const auto up = ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
-    const auto down = ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const auto up = ferry::stream::create(ferry, 0, ferry::stream_flag::non_blocking).or_throw();
+    const auto down = ferry::stream::create(ferry, 0, ferry::stream_flag::non_blocking).or_throw();
     buffer buffers[] = {make_buffer(ferry, chunk), make_buffer(ferry, chunk)};
     std::iota(sent.begin(), sent.end(), 0);
 

@@ -31,7 +31,8 @@ int main() try {
     CUevent_st *theirs[2];
     ferry_ipc_handle handles[2];
     for (int i = 0; i < 2; ++i) {
-        mine[i] = ferry::event::create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING).or_throw();
+        mine[i] = ferry::event::create(ferry, 0, ferry::event_flag::interprocess | ferry::event_flag::disable_timing)
+                      .or_throw();
         check(ferry_ipc_export_event(ferry, mine[i], &handles[i], nullptr));
     }
     if (write(other, handles, sizeof handles) != sizeof handles) return 1;

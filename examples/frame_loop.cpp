@@ -46,8 +46,8 @@ int main() {
         return 1; // the work will be called
     };
     const auto ferry = ferry::instance::open(options).or_throw();
-    const auto stream = ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
-    const auto shape = ferry::array_desc(FERRY_FORMAT_UINT32, 1, 256, 256, 0, FERRY_ARRAY_SURFACE);
+    const auto stream = ferry::stream::create(ferry, 0, ferry::stream_flag::non_blocking).or_throw();
+    const auto shape = ferry::array_desc(FERRY_FORMAT_UINT32, 1, 256, 256, 0, ferry::array_flag::surface);
     for (int frame = 0; frame < 60; ++frame) {
         auto texture = ferry::array::create(ferry, 0, shape).or_throw(); // may reuse a texture freed earlier
         ferry::copy_async(ferry, pixels, texture, stream).or_throw();

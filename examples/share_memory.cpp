@@ -23,7 +23,7 @@ int main() try {
     const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
     const auto stream = ferry::stream::create(ferry, 0).or_throw();
     if (importer) {
-        constexpr std::uint32_t shared = FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING;
+        constexpr ferry::event_flags shared = ferry::event_flag::interprocess | ferry::event_flag::disable_timing;
         const auto filled = ferry::event::create(ferry, 0, shared).or_throw();
         auto memory = ferry::device_memory<int>::create(ferry, 0, sent.size()).or_throw();
         const letter letter = {ferry::export_memory(ferry, memory).or_throw(),

@@ -133,7 +133,7 @@ int main() {
     for (std::size_t i = 0; i < data.size(); ++i)
         data[i] = static_cast<std::uint32_t>(i * 2654435761U);
     {
-        const auto stream = ferry::stream::create(ferry, device_number, FERRY_STREAM_NON_BLOCKING).or_throw();
+        const auto stream = ferry::stream::create(ferry, device_number, ferry::stream_flag::non_blocking).or_throw();
         auto memory = ferry::vulkan::import(ferry, device_number, device, target.memory, target.allocated).or_throw();
         const auto words = memory.line<std::uint32_t>(0, data.size()).or_throw();
         ferry::copy_async(ferry, data, words, stream).or_throw();

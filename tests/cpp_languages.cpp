@@ -417,6 +417,19 @@ static_assert(!std::is_move_assignable_v<ferry::context_scope> && !std::is_copy_
 static_assert(!std::is_constructible_v<bool, ferry::result<bool>>);
 static_assert(std::is_constructible_v<bool, ferry::result<float>> && std::is_constructible_v<bool, ferry::stream>);
 
+// Flags of one kind are joined, and have the numbers of ferry.h.
+using ferry::copy_flag, ferry::copy_flags, ferry::batch_flags;
+static_assert((copy_flag::urgent | copy_flag::by_kernel).bits() == (FERRY_COPY_URGENT | FERRY_COPY_BY_KERNEL));
+static_assert((copy_flag::urgent | ferry::max_sms(8)).bits() == (FERRY_COPY_URGENT | 8u << FERRY_COPY_MAX_SMS_SHIFT));
+static_assert((copy_flags(FERRY_COPY_URGENT) | copy_flag::by_kernel) == (copy_flag::by_kernel | copy_flag::urgent));
+static_assert(copy_flags() != copy_flag::urgent && copy_flags(copy_flag::no_preference).bits() == FERRY_COPY_DEFAULT);
+static_assert((copy_flag::urgent | copy_flag::by_kernel).has(copy_flag::urgent) &&
+              !copy_flags().has(copy_flag::urgent));
+static_assert(!std::is_convertible_v<std::uint32_t, copy_flags> && std::is_constructible_v<copy_flags, std::uint32_t>);
+static_assert(!std::is_constructible_v<copy_flags, ferry::batch_flag> &&
+              !std::is_constructible_v<copy_flags, batch_flags>);
+static_assert(!std::is_convertible_v<copy_flags, std::uint32_t> && std::is_trivially_copyable_v<copy_flags>);
+
 // Views are literal types. A view of an object of static storage can be made, cut and queried before the program runs.
 constexpr int table[12] = {};
 constexpr std::array<pixel, 6> palette = {};
@@ -570,16 +583,17 @@ void ask_for_a_way(const ferry::instance &ferry) {
     std::vector<int> sent(12, 7), back(12);
     auto device = *device_memory<int>::create(ferry, 0, sent.size());
     const auto stream = *ferry::stream::create(ferry, 0);
-    expect(ferry::fill(ferry, device, 0, FERRY_COPY_NO_KERNELS), "a fill by no kernel");
-    expect(ferry::fill_async(ferry, device.view().sub(0, 4), 1, stream, FERRY_COPY_BY_DRIVER), "one on a stream");
+    expect(ferry::fill(ferry, device, 0, ferry::copy_flag::no_kernels), "a fill by no kernel");
+    expect(ferry::fill_async(ferry, device.view().sub(0, 4), 1, stream, ferry::copy_flag::by_driver),
+           "one on a stream");
     expect(ferry::fill_async(ferry, *ferry::describe_fill(device.view().sub(4, 8), 2), stream), "one described");
-    expect(ferry::copy_async(ferry, device, back, stream, FERRY_COPY_BY_DRIVER), "a copy by the driver");
+    expect(ferry::copy_async(ferry, device, back, stream, ferry::copy_flag::by_driver), "a copy by the driver");
     expect(stream.synchronize(), "all of that is done");
     expect(back[3] == 1 && back[4] == 2, "in order");
-    expect(ferry::copy(ferry, sent, device, FERRY_COPY_URGENT), "an urgent copy");
-    const auto found = ferry::explain(ferry, sent, device, FERRY_COPY_NO_KERNELS);
+    expect(ferry::copy(ferry, sent, device, ferry::copy_flag::urgent), "an urgent copy");
+    const auto found = ferry::explain(ferry, sent, device, ferry::copy_flag::no_kernels);
     expect(found.ok() && found->kernel_obstacle == FERRY_OBSTACLE_FORBIDDEN, "an explanation knows the wish");
-    const auto described = *ferry::describe_copy(device, back, FERRY_COPY_NO_KERNELS);
+    const auto described = *ferry::describe_copy(device, back, ferry::copy_flag::no_kernels);
     expect(ferry::explain_async(ferry, described, stream)->kernel_obstacle == FERRY_OBSTACLE_FORBIDDEN,
            "of a descriptor too");
     expect(ferry::copy_async(ferry, described, stream), "which is copied");
@@ -595,7 +609,7 @@ void copy_many(const ferry::instance &ferry) {
     std::vector<int> back(host.size());
     const ferry_copy_desc halves[] = {*ferry::describe_copy(host.view().sub(0, 32), device.view().sub(32, 32)),
                                       *ferry::describe_copy(host.view().sub(32, 32), device.view().sub(0, 32))};
-    expect(ferry::copy_batch(ferry, halves, FERRY_BATCH_CHECK_OVERLAP), "a batch goes up");
+    expect(ferry::copy_batch(ferry, halves, ferry::batch_flag::check_overlap), "a batch goes up");
     expect(ferry::copy(ferry, device, back), "and comes back");
     expect(back[0] == 32 && back[32] == 0, "each half where it belongs");
 
@@ -604,7 +618,7 @@ void copy_many(const ferry::instance &ferry) {
                         again[] = {first + 128, first}, size[] = {128, 128, 128};
     expect(ferry::copy_pieces(ferry, {to, from, size}).field() == FERRY_FIELD_SIZE, "a size too many is refused");
     const std::array<std::uint64_t, 2> sizes = {128, 128};
-    const auto batch = *ferry::prepared::create(ferry, {to, from, sizes}, nullptr, FERRY_BATCH_UPDATABLE);
+    const auto batch = *ferry::prepared::create(ferry, {to, from, sizes}, nullptr, ferry::batch_flag::updatable);
     expect(batch && batch.launch(nullptr).ok(), "pieces are prepared and launched");
     expect(ferry::copy(ferry, device, back), "they come back");
     expect(back[0] == 0 && back[63] == 63, "as they were");
@@ -634,7 +648,7 @@ void copy_to_several(const ferry::instance &ferry) {
 
 void copy_in_the_order_of_a_stream(const ferry::instance &ferry) {
     const auto pool = *ferry::pinned_pool::create(ferry);
-    const auto stream = *ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING);
+    const auto stream = *ferry::stream::create(ferry, 0, ferry::stream_flag::non_blocking);
     auto back = *ferry::pinned_block<int>::create(pool, 100, stream);
     {
         auto sent = *ferry::pinned_block<int>::create(pool, 100);
@@ -661,7 +675,8 @@ void copy_in_the_order_of_a_stream(const ferry::instance &ferry) {
     std::vector<int> back(1);
     expect(ferry::copy(ferry, shared.view().sub(14, 1), back), "it comes back");
     expect(back[0] == 7, "it is the same");
-    const auto event = *ferry::event::create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING);
+    const auto event =
+        *ferry::event::create(ferry, 0, ferry::event_flag::interprocess | ferry::event_flag::disable_timing);
     const auto event_handle = ferry::export_event(ferry, event);
     expect(event_handle.error(), "an event is exported");
     expect(stream.wait(*ferry::imported_event::open(ferry, *event_handle)), "and waited for");
@@ -735,7 +750,7 @@ template <class Stream> void copy_on(const ferry::instance &ferry, const ferry::
 }
 
 void copy_on_streams(const ferry::instance &ferry) {
-    const auto order = *ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING);
+    const auto order = *ferry::stream::create(ferry, 0, ferry::stream_flag::non_blocking);
     copy_on(ferry, order, order);
     copy_on(ferry, order, stream_reference{order});
     copy_on(ferry, order, stream_wrapper{order});

@@ -93,6 +93,16 @@ WRONG = {
         ["stream_memory<int, FERRY_KIND_HOST>::create(gpu, 0, 4, stream)"],
     # Deleted functions: the sentence is the comment beside the declaration.
     "a result<bool> as a condition is ambiguous: check ok()": ["if (event.is_done()) return"],
+    "no flag of this kind: pass its enumerators, or convert constants of ferry.h":
+        ["copy(gpu, ints, memory, batch_flag::check_overlap)", "copy(gpu, ints, memory, FERRY_COPY_URGENT)",
+         "copy_async(gpu, ints, memory, stream, batch_flags())", "fill(gpu, memory, 1, host_flag::shared)",
+         "copy_batch(gpu, std::vector<ferry_copy_desc>(), copy_flag::urgent)",
+         "copy_pieces(gpu, {addresses, addresses, addresses}, copy_flag::urgent | copy_flag::by_driver)",
+         "auto made = stream::create(gpu, 0, event_flag::disable_timing)", "auto made = event::create(gpu, 0, 1u)",
+         "auto made = pinned_memory<int>::create(gpu, 4, register_flag::read_only)",
+         "auto made = registration::create(gpu, ints, host_flag::by_driver)",
+         "array_desc(FERRY_FORMAT_FLOAT, 1, 4, 4, 0, stream_flag::non_blocking)",
+         "auto flags = copy_flags(copy_flag::urgent) | batch_flag::updatable"],
     "the instance would be closed: keep the owner":
         ["auto made = device_memory<int>::create(instance(), 0, 4)", "auto made = stream::create(instance(), 0)",
          "auto made = device_memory<int>::create(*instance::open(), 0, 4)",

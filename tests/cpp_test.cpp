@@ -126,7 +126,7 @@ TEST_F(cpp, owners_destroy_their_handle_once) {
     expect(
         "cuMemAllocPitch", "cuMemFree", [=] { return pitched_memory<int>::create(gpu, 0, 9, 5); }, device_view<int>());
     expect(
-        "cuMemHostAlloc", "cuMemFreeHost", [=] { return pinned_memory<int>::create(gpu, 100, FERRY_HOST_BY_DRIVER); },
+        "cuMemHostAlloc", "cuMemFreeHost", [=] { return pinned_memory<int>::create(gpu, 100, host_flag::by_driver); },
         host_view<int>());
     expect(
         "cuArray3DCreate", "cuArrayDestroy",
@@ -283,7 +283,7 @@ TEST_F(cpp, containers_of_any_memory_make_the_driver_calls_of_host_memory) {
         options.checks = checks;
         const instance_owner opened = open_or_fail(options);
         ferry_instance *const gpu = opened.get();
-        const stream own = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+        const stream own = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
         auto memory = device_memory<std::uint32_t>::create(gpu, 0, 64).or_throw();
         std::vector<std::uint32_t> numbers = volume::numbers(64);
         auto pinned = pinned_memory<std::uint32_t>::create(gpu, 64).or_throw();
@@ -440,7 +440,7 @@ TEST_F(cpp, an_unknown_array_format_is_refused_by_field) {
 }
 
 TEST_F(cpp, layers_and_faces_are_slices) {
-    for (const std::uint32_t flags : {FERRY_ARRAY_LAYERED, FERRY_ARRAY_CUBEMAP}) {
+    for (const array_flags flags : {array_flag::layered, array_flag::cubemap}) {
         const auto shape = array_desc(FERRY_FORMAT_UINT32, 1, 8, 8, 6, flags);
         const array layered = array::create(gpu, 0, shape).or_throw(), other = array::create(gpu, 0, shape).or_throw();
         EXPECT_EQ(layered.view().depth(), 6u);
@@ -461,7 +461,7 @@ TEST_F(cpp, layers_and_faces_are_slices) {
                        FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, FERRY_FIELD_Z);
     }
     const array lines =
-        array::create(gpu, 0, array_desc(FERRY_FORMAT_UINT32, 1, 8, 0, 3, FERRY_ARRAY_LAYERED)).or_throw();
+        array::create(gpu, 0, array_desc(FERRY_FORMAT_UINT32, 1, 8, 0, 3, array_flag::layered)).or_throw();
     EXPECT_EQ(lines.view().height(), 1u);
     expect_box_arrives(gpu, lines, volume{8, 1, 3});
 }
@@ -484,7 +484,7 @@ TEST_F(cpp, levels_of_a_mipmapped_array_are_arrays) {
 
 TEST_F(cpp, arrays_and_memory_are_freed_in_stream_order) {
     const auto shape = array_desc(FERRY_FORMAT_UINT32, 1, 16, 12);
-    stream order = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    stream order = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
     array texture = array::create(gpu, 0, shape).or_throw();
     mipmapped_array chain = mipmapped_array::create(gpu, 0, shape, 1).or_throw();
     auto line = device_memory<std::uint32_t>::create(gpu, 0, 1000).or_throw();
@@ -524,7 +524,7 @@ TEST_F(cpp, arrays_and_memory_are_freed_in_stream_order) {
 }
 
 TEST_F(cpp, planes_are_arrays_and_a_planar_array_as_a_whole_cannot_be_copied) {
-    const result<array> made = array::create(gpu, 0, array_desc(FERRY_FORMAT_NV12, 3, 64, 32, 0, FERRY_ARRAY_VIDEO));
+    const result<array> made = array::create(gpu, 0, array_desc(FERRY_FORMAT_NV12, 3, 64, 32, 0, array_flag::video));
     if (!made && !on_software_driver()) GTEST_SKIP() << "no video formats: " << made.error().line().text;
     ASSERT_OK(made);
     const result<array_view> brightness = made->plane(0), colour = made->plane(1);
@@ -614,23 +614,23 @@ TEST_F(cpp, helpers_are_set_and_a_copy_over_several_links_is_explained) {
     const status set = opened.set_multilink(0, helpers, 4);
     if (!set.ok()) GTEST_SKIP() << set.line().text;
     constexpr std::uint64_t count = 2 << 20;
-    const stream own = stream::create(opened, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const stream own = stream::create(opened, 0, stream_flag::non_blocking).or_throw();
     auto memory = device_memory<std::uint32_t>::create(opened, 0, count).or_throw();
     auto sent = pinned_memory<std::uint32_t>::create(opened, count).or_throw();
     std::vector<std::uint32_t> back(count);
     const std::vector<std::uint32_t> numbers = volume::numbers(count);
     std::copy(numbers.begin(), numbers.end(), sent.begin());
-    const ferry_explanation told = explain_async(opened, sent, memory, own, FERRY_COPY_MULTILINK).or_throw();
+    const ferry_explanation told = explain_async(opened, sent, memory, own, copy_flag::multilink).or_throw();
     EXPECT_EQ(told.route, FERRY_ROUTE_MULTILINK);
     EXPECT_EQ(told.links, 2u);
     EXPECT_NE(std::string(line_of(told).text).find("over 2 links"), std::string::npos) << line_of(told).text;
-    ASSERT_OK(copy_async(opened, sent, memory, own, FERRY_COPY_MULTILINK));
+    ASSERT_OK(copy_async(opened, sent, memory, own, copy_flag::multilink));
     ASSERT_OK(own.synchronize());
     ASSERT_OK(copy(opened, memory, back));
     EXPECT_TRUE(back == numbers);
 
     ASSERT_OK(opened.set_multilink(0));
-    const ferry_explanation without = explain_async(opened, sent, memory, own, FERRY_COPY_MULTILINK).or_throw();
+    const ferry_explanation without = explain_async(opened, sent, memory, own, copy_flag::multilink).or_throw();
     EXPECT_EQ(without.multilink_obstacle, FERRY_OBSTACLE_NO_HELPERS);
     EXPECT_EQ(without.links, 0u);
     ASSERT_OK(opened.disable_peer(1, 0));
@@ -643,13 +643,13 @@ TEST_F(cpp, a_copy_between_devices_can_be_relayed) {
     auto near = device_memory<std::uint32_t>::create(gpu, 0, sent.size()).or_throw(),
          far = device_memory<std::uint32_t>::create(gpu, 1, sent.size()).or_throw();
     ASSERT_OK(copy(gpu, sent, near));
-    const ferry_explanation told = explain(gpu, near, far, FERRY_COPY_BY_RELAY).or_throw();
+    const ferry_explanation told = explain(gpu, near, far, copy_flag::by_relay).or_throw();
     EXPECT_EQ(told.route, FERRY_ROUTE_RELAYED);
     EXPECT_NE(std::string(line_of(told).text).find("relayed route"), std::string::npos) << line_of(told).text;
-    ASSERT_OK(copy(gpu, near, far, FERRY_COPY_BY_RELAY));
+    ASSERT_OK(copy(gpu, near, far, copy_flag::by_relay));
     ASSERT_OK(copy(gpu, far, back));
     EXPECT_TRUE(back == sent);
-    EXPECT_EQ(copy(gpu, sent, near, FERRY_COPY_BY_RELAY).code(), FERRY_ERROR_ROUTE);
+    EXPECT_EQ(copy(gpu, sent, near, copy_flag::by_relay).code(), FERRY_ERROR_ROUTE);
 }
 
 TEST_F(cpp, a_device_is_calibrated_and_its_profile_saved_and_loaded) {
@@ -681,8 +681,8 @@ TEST_F(cpp, elements_of_compressed_arrays_are_blocks) {
 }
 
 TEST_F(cpp, copies_and_fills_on_streams_keep_their_order) {
-    const stream upload = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
-    const stream download = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const stream upload = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
+    const stream download = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
     const event start = event::create(gpu, 0).or_throw(), filled = event::create(gpu, 0).or_throw();
     const std::uint64_t count = 1 << 21; // large enough for the copies to take a while
     auto memory = device_memory<std::uint32_t>::create(gpu, 0, count).or_throw();
@@ -761,7 +761,7 @@ TEST_F(cpp, an_explanation_describes_the_copy_that_would_be_made) {
 }
 
 // Two flags that exclude each other.
-constexpr std::uint32_t contradiction = FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL;
+constexpr copy_flags contradiction = copy_flag::by_driver | copy_flag::by_kernel;
 
 TEST_F(cpp, flags_reach_every_copy_fill_and_explanation) {
     auto memory = pitched_memory<std::uint32_t>::create(gpu, 0, 9, 7).or_throw();
@@ -776,11 +776,11 @@ TEST_F(cpp, flags_reach_every_copy_fill_and_explanation) {
                               fill_async(gpu, memory, 1u, own, contradiction)};
     for (const status &each : refused) {
         expect_refusal(each, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
-        EXPECT_EQ(each.info().value, contradiction);
+        EXPECT_EQ(each.info().value, contradiction.bits());
     }
-    EXPECT_EQ(describe_copy(image, memory, FERRY_COPY_URGENT)->flags, FERRY_COPY_URGENT);
+    EXPECT_EQ(describe_copy(image, memory, copy_flag::urgent)->flags, FERRY_COPY_URGENT);
     EXPECT_EQ(describe_copy(image, memory)->flags, 0u);
-    EXPECT_EQ(describe_fill(memory, 1u, FERRY_COPY_NO_KERNELS)->flags, FERRY_COPY_NO_KERNELS);
+    EXPECT_EQ(describe_fill(memory, 1u, copy_flag::no_kernels)->flags, FERRY_COPY_NO_KERNELS);
     EXPECT_EQ(describe_fill(memory, 1u)->flags, 0u);
 }
 
@@ -800,8 +800,8 @@ TEST_F(cpp, a_forced_route_is_taken_and_explained) {
         driver.reset_counts();
         return count;
     };
-    for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_KERNEL}) {
-        const bool by_kernel = flags == FERRY_COPY_BY_KERNEL;
+    for (const copy_flag flags : {copy_flag::by_driver, copy_flag::by_kernel}) {
+        const bool by_kernel = flags == copy_flag::by_kernel;
         const std::int32_t route = by_kernel ? FERRY_ROUTE_KERNEL : FERRY_ROUTE_DRIVER;
         driver.reset_counts();
         EXPECT_EQ(launches(copy(gpu, image, memory, flags)), by_kernel);
@@ -817,7 +817,7 @@ TEST_F(cpp, descriptors_are_copied_filled_and_explained) {
     auto memory = pitched_memory<std::uint32_t>::create(gpu, 0, 9, 7).or_throw();
     const std::vector<std::uint32_t> sent = volume::numbers(63);
     std::vector<std::uint32_t> back(63);
-    const stream own = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const stream own = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
     const auto up = describe_copy(view_of(sent).shaped(9, 7), memory).or_throw();
     auto down = describe_copy(memory, view_of(back).shaped(9, 7)).or_throw();
     ASSERT_OK(copy(gpu, up));
@@ -864,7 +864,7 @@ TEST_F(cpp, pinned_memory_reports_how_it_was_allocated) {
     const pinned_memory<std::uint32_t> moved = *std::move(made);
     EXPECT_EQ(moved.block().address, moved.data());
     EXPECT_EQ(made->block().address, nullptr);
-    const auto from_driver = pinned_memory<std::uint32_t>::create(gpu, 1000, FERRY_HOST_BY_DRIVER);
+    const auto from_driver = pinned_memory<std::uint32_t>::create(gpu, 1000, host_flag::by_driver);
     ASSERT_OK(from_driver);
     EXPECT_EQ(from_driver->block().origin, FERRY_HOST_FROM_DRIVER);
 
@@ -943,7 +943,7 @@ TEST_F(cpp, a_block_returns_to_its_pinned_pool_with_its_owner) {
 
 TEST_F(cpp, a_block_with_a_stream_returns_after_the_work_on_the_stream) {
     const pinned_pool pool = pinned_pool::create(gpu).or_throw();
-    const stream own = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const stream own = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
     const auto expect_waits = [&](auto make) {
         gate held(own);
         { const auto block = make(); }
@@ -977,7 +977,7 @@ protected:
         info.struct_size = sizeof info;
         ASSERT_OK(ferry_device_get_info(gpu, 0, &info));
         if (!info.memory_pools) GTEST_SKIP() << "the device has no pools";
-        own = *stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING);
+        own = *stream::create(gpu, 0, stream_flag::non_blocking);
         ASSERT_TRUE(own);
     }
     void TearDown() override {
@@ -1015,7 +1015,7 @@ TEST_F(cpp_pools, owners_of_pools_and_of_stream_ordered_memory_destroy_once_too)
 }
 
 TEST_F(cpp_pools, stream_ordered_memory_is_copied_and_freed_in_the_order_of_its_stream) {
-    const stream other = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const stream other = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
     const pool from = pool::create(gpu, {}).or_throw();
     const auto used = [&] { return from.stats()->used_current; };
     {
@@ -1044,7 +1044,7 @@ TEST_F(cpp_pools, stream_ordered_memory_is_copied_and_freed_in_the_order_of_its_
 }
 
 TEST_F(cpp_pools, stream_ordered_memory_is_freed_on_the_stream_set_last) {
-    const stream other = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const stream other = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
     const pool from = pool::create(gpu, {}).or_throw();
     ferry_pool_attributes attributes = from.attributes().or_throw();
     attributes.reuse_follow_event_dependencies = 0;
@@ -1144,7 +1144,7 @@ TEST_F(cpp_pools, memory_of_a_host_pool_is_host_memory) {
 
 // Sharing
 
-constexpr std::uint32_t event_flags = FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING;
+constexpr event_flags shared_event = event_flag::interprocess | event_flag::disable_timing;
 
 TEST_F(cpp, an_export_covers_what_its_view_names) {
     FERRY_NEEDS_SECOND_PROCESS();
@@ -1184,7 +1184,7 @@ TEST_F(cpp, an_export_covers_what_its_view_names) {
 
 TEST_F(cpp, an_imported_event_works_as_an_event) {
     FERRY_NEEDS_SECOND_PROCESS();
-    const event made = event::create(gpu, 0, event_flags).or_throw();
+    const event made = event::create(gpu, 0, shared_event).or_throw();
     const result<ferry_ipc_handle> handle = export_event(gpu, made);
     ASSERT_OK(handle);
     const stream own = stream::create(gpu, 0).or_throw();
@@ -1207,7 +1207,7 @@ FERRY_SECOND_PROCESS(doubles_what_it_is_given) {
     const instance gpu = instance::open(options_under_test()).or_throw();
     const auto given = channel.receive<shared_things>();
     const int descriptor = channel.receive_descriptor();
-    const stream own = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const stream own = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
     const imported_event filled = imported_event::open(gpu, given.filled).or_throw();
     const auto source = imported_memory<std::uint32_t>::open(gpu, given.memory, own).or_throw();
     const imported_pool pool = imported_pool::open(gpu, given.pool, descriptor).or_throw();
@@ -1233,7 +1233,7 @@ TEST_F(cpp_pools, two_processes_share_memory_pools_and_events) {
     const pool pool = pool::create(gpu, desc).or_throw();
     auto memory = device_memory<std::uint32_t>::create(gpu, 0, 1000).or_throw();
     auto doubled = stream_memory<std::uint32_t>::create(pool, 1000, own).or_throw();
-    const event filled = event::create(gpu, 0, event_flags).or_throw();
+    const event filled = event::create(gpu, 0, shared_event).or_throw();
     const result<exported_pool> exported = export_pool(gpu, pool, FERRY_HANDLE_POSIX_FD);
     ASSERT_OK(exported);
     const shared_things given = {export_memory(gpu, memory).or_throw(), export_event(gpu, filled).or_throw(),
@@ -1441,7 +1441,7 @@ TEST_F(cpp, batches_take_containers_of_descriptors_and_of_addresses) {
     std::vector<ferry_copy_desc> halves;
     for (const std::uint64_t first : {std::uint64_t{128}, std::uint64_t{0}})
         halves.push_back(describe_copy(view_of(from).sub(first, 128), there.sub(first, 128)).or_throw());
-    ASSERT_OK(copy_batch(gpu, halves, FERRY_BATCH_CHECK_OVERLAP));
+    ASSERT_OK(copy_batch(gpu, halves, batch_flag::check_overlap));
     ASSERT_OK(copy_batch_async(gpu, std::span<const ferry_copy_desc>(halves), nullptr));
 
     std::vector<std::uint64_t> destinations, sources, sizes;
@@ -1530,7 +1530,7 @@ TEST_F(cpp, a_broadcast_reaches_every_destination) {
         destinations.push_back(memory.back().address());
     }
     const auto source = reinterpret_cast<std::uintptr_t>(sent.data());
-    const stream own = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const stream own = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
     const ferry_batch_explanation told = explain_broadcast_async(gpu, destinations, source, size, own).or_throw();
     EXPECT_EQ(told.broadcasts.copies, device_count() > 1 ? destinations.size() : 0u) << line_of(told).text;
     const auto expect_everywhere = [&] {
@@ -1549,7 +1549,7 @@ TEST_F(cpp, a_broadcast_reaches_every_destination) {
 
     const std::uint64_t bad[] = {destinations[0], 0};
     EXPECT_EQ(broadcast(gpu, bad, source, size).info().index, 1u);
-    EXPECT_EQ(broadcast(gpu, bad, source, size, FERRY_COPY_URGENT).code(), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(broadcast(gpu, bad, source, size, batch_flags(FERRY_COPY_URGENT)).code(), FERRY_ERROR_FLAGS);
     EXPECT_OK(broadcast(gpu, std::vector<std::uint64_t>(), source, size));
 }
 
@@ -1566,7 +1566,7 @@ TEST_F(cpp, a_ticket_reports_its_copy_and_is_released_with_its_owner) {
     EXPECT_EQ(info.bytes_done, numbers.size() * sizeof(std::uint32_t));
     const ferry_copy_desc desc = describe_copy(view_of(numbers), view_of(device)).or_throw();
     EXPECT_OK(copy_async_ticket(gpu, desc, nullptr).or_throw().wait());
-    const auto own = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const auto own = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
     std::promise<status> notified;
     ASSERT_OK(own.notify([&notified](const status &ended) { notified.set_value(ended); }));
     EXPECT_OK(ticket::create(gpu, own).or_throw().wait());
@@ -1585,7 +1585,7 @@ TEST_F(cpp, a_ticket_reports_its_copy_and_is_released_with_its_owner) {
 TEST_F(cpp, a_ticket_is_done_when_its_work_has_ended_and_reports_a_failure) {
     fault_driver driver(raw_entry_points());
     const instance_owner opened = open_or_fail(driver.options());
-    const stream own = stream::create(opened.get(), 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const stream own = stream::create(opened.get(), 0, stream_flag::non_blocking).or_throw();
     gate held(own);
     const ticket ended = ticket::create(opened.get(), own).or_throw(),
                  failed = ticket::create(opened.get(), own).or_throw();
@@ -1611,7 +1611,7 @@ TEST_F(cpp, a_prepared_batch_is_launched_changed_and_destroyed_with_its_owner) {
     }
     const std::vector<std::uint64_t> sizes(8, 128);
     prepared batch =
-        prepared::create(gpu, pieces(destinations, sources, sizes), nullptr, FERRY_BATCH_UPDATABLE).or_throw();
+        prepared::create(gpu, pieces(destinations, sources, sizes), nullptr, batch_flag::updatable).or_throw();
     EXPECT_EQ(batch.count(), 8u);
     std::vector<std::uint32_t> back(256);
     ASSERT_OK(batch.launch(nullptr));
@@ -1632,7 +1632,7 @@ TEST_F(cpp, a_prepared_batch_is_launched_changed_and_destroyed_with_its_owner) {
     EXPECT_OK(whole.launch(nullptr));
     EXPECT_EQ(whole.count(), 1u);
     EXPECT_EQ(whole.set_addresses(nullptr, nullptr, nullptr).code(), FERRY_ERROR_UNSUPPORTED) << "made of descriptors";
-    EXPECT_EQ(prepared::create(gpu, one, nullptr, ~std::uint32_t{0}).error().code(), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(prepared::create(gpu, one, nullptr, batch_flags(~std::uint32_t{0})).error().code(), FERRY_ERROR_FLAGS);
 
     prepared taken(gpu, moved.release(), 8); // as if the handle came from the C function
     EXPECT_EQ(moved.count(), 0u);
@@ -1744,7 +1744,7 @@ TEST_F(cpp, new_addresses_whose_number_differs_from_the_pieces_are_refused) {
                         swapped[] = {from + 128, from}, three[] = {from, from, from};
     const stream own = stream::create(gpu, 0).or_throw();
     const prepared batch =
-        prepared::create(gpu, pieces(destinations, sources, sizes), own, FERRY_BATCH_UPDATABLE).or_throw();
+        prepared::create(gpu, pieces(destinations, sources, sizes), own, batch_flag::updatable).or_throw();
     const auto expect_refused = [](const status &each, std::int32_t side, std::uint64_t value) {
         expect_refusal(each, FERRY_ERROR_INVALID_ARGUMENT, side, FERRY_FIELD_SIZE);
         EXPECT_EQ(each.info().limit, 2u);

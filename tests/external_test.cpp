@@ -663,7 +663,7 @@ TEST_F(imported_arrays, cpp_ends_arrays_and_semaphores_in_stream_order) {
         ferry::external_memory::open(basic.get(), memory_desc(shared.descriptor(), memory_size)).or_throw();
     const auto of_semaphore = semaphore_desc(semaphore_file.descriptor(), FERRY_SEMAPHORE_TIMELINE_FD);
     auto semaphore = ferry::external_semaphore::open(basic.get(), of_semaphore).or_throw();
-    const ferry::stream order = ferry::stream::create(basic.get(), 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const ferry::stream order = ferry::stream::create(basic.get(), 0, ferry::stream_flag::non_blocking).or_throw();
     CUmipmappedArray_st *const first = memory.mipmapped(0, shape(), 1).or_throw();
     CUmipmappedArray_st *const second = memory.mipmapped(texels, shape(), 1).or_throw();
     ASSERT_TRUE(memory.destroy(first).ok());

@@ -42,7 +42,7 @@ TEST_F(vulkan_test, reads_what_ferry_has_copied_into_a_buffer) {
     const buffer target(*gpu, size, true);
     auto memory = vulkan::import(ferry, gpu->number, gpu->device, *target.memory, target.memory->size()).or_throw();
     const auto view = memory.line<std::byte>(0, size).or_throw();
-    const stream copies = stream::create(ferry, gpu->number, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const stream copies = stream::create(ferry, gpu->number, stream_flag::non_blocking).or_throw();
     const turns order(ferry, *gpu);
     std::uint64_t value = 0;
     for (const bool is_pinned : {false, true}) {
@@ -67,7 +67,7 @@ TEST_F(vulkan_test, ferry_reads_what_vulkan_has_written_into_a_buffer) {
     const buffer source(*gpu, size + offset, true);
     auto memory = vulkan::import(ferry, gpu->number, gpu->device, *source.memory, source.memory->size()).or_throw();
     const auto view = memory.line<std::byte>(offset, size).or_throw();
-    const stream copies = stream::create(ferry, gpu->number, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const stream copies = stream::create(ferry, gpu->number, stream_flag::non_blocking).or_throw();
     const turns order(ferry, *gpu);
     bytes found(size);
     const auto fill = [&](VkCommandBuffer commands) { vkCmdFillBuffer(commands, source, offset, size, 0x17171717); };
@@ -87,7 +87,7 @@ TEST_F(vulkan_test, ferry_reads_what_vulkan_has_written_into_a_buffer) {
 
 TEST_F(vulkan_test, memory_stays_valid_until_its_release_has_completed) {
     constexpr std::size_t size = std::size_t{1} << 20;
-    const stream copies = stream::create(ferry, gpu->number, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const stream copies = stream::create(ferry, gpu->number, stream_flag::non_blocking).or_throw();
     const bytes data = random_bytes(size, 4);
     bytes found(size);
     {

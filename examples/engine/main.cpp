@@ -222,7 +222,7 @@ public:
     explicit frame_loop(const settings &given)
         : given_(given), ferry_(open(jobs_, given.own_threads)), on_(ferry_), draws_(on_, ferry_),
           uploaded_(on_, ferry_), rendered_(on_, ferry_),
-          stream_(ferry::stream::create(ferry_, on_.number, FERRY_STREAM_NON_BLOCKING).or_throw()),
+          stream_(ferry::stream::create(ferry_, on_.number, ferry::stream_flag::non_blocking).or_throw()),
           constants_(ferry::pinned_memory<std::uint32_t>::create(ferry_, 4 * frames_in_flight).or_throw()) {
         paint_backdrops();
     }
@@ -352,7 +352,7 @@ private:
         watch_.time(waiting, [&] { rendered_.make_wait(stream_, passed); });
         watch_.time(constants, [&] { // small, and not after copies of other streams
             ferry::copy_async(ferry_, ferry::host_view<std::uint32_t>(tint, 4), draws_.constants_of(frame_), stream_,
-                              FERRY_COPY_URGENT)
+                              ferry::copy_flag::urgent)
                 .or_throw();
         });
         watch_.time(pieces, [&] { pieces_.copy(ferry_, stream_); });

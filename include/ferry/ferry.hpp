@@ -224,6 +224,114 @@ private:
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Flags
+//
+// ferry.h documents the flags. Each kind has an enumeration, such as copy_flag, and a set, such as copy_flags:
+//
+//     ferry::copy(gpu, from, to, ferry::copy_flag::urgent | ferry::copy_flag::by_kernel)
+//
+// The default is {}: no flag. Constants of ferry.h take an explicit conversion, and bits() is what C expects:
+//
+//     options.copy_flags = ferry::copy_flags(FERRY_COPY_URGENT).bits();
+// ---------------------------------------------------------------------------------------------------------------------
+
+template <class Flag> class flags {
+public:
+    constexpr flags() noexcept = default;
+    constexpr flags(Flag flag) noexcept : bits_(static_cast<std::uint32_t>(flag)) {}
+    constexpr explicit flags(std::uint32_t bits) noexcept : bits_(bits) {}
+    template <class T> flags(T) = delete; // no flag of this kind: pass its enumerators, or convert constants of ferry.h
+
+    constexpr std::uint32_t bits() const noexcept { return bits_; }
+    // Whether all bits of `other` are set.
+    constexpr bool has(flags other) const noexcept { return (bits_ & other.bits_) == other.bits_; }
+    friend constexpr flags operator|(flags a, flags b) noexcept { return flags(a.bits_ | b.bits_); }
+    constexpr flags &operator|=(flags other) noexcept { return *this = *this | other; }
+    friend constexpr bool operator==(flags a, flags b) noexcept { return a.bits_ == b.bits_; }
+    friend constexpr bool operator!=(flags a, flags b) noexcept { return a.bits_ != b.bits_; }
+
+private:
+    std::uint32_t bits_ = 0;
+};
+
+enum class copy_flag : std::uint32_t {
+    urgent = FERRY_COPY_URGENT,
+    no_kernels = FERRY_COPY_NO_KERNELS,
+    source_read = FERRY_COPY_SOURCE_READ,
+    multilink = FERRY_COPY_MULTILINK,
+    destination_written = FERRY_COPY_DESTINATION_WRITTEN,
+    by_driver = FERRY_COPY_BY_DRIVER,
+    by_kernel = FERRY_COPY_BY_KERNEL,
+    by_staging = FERRY_COPY_BY_STAGING,
+    by_relay = FERRY_COPY_BY_RELAY,
+    no_preference = FERRY_COPY_DEFAULT, // replaces the instance's flags
+};
+using copy_flags = flags<copy_flag>;
+
+// The maximum number of SMs that a kernel may use; 0: as many as are useful.
+constexpr copy_flags max_sms(std::uint16_t count) noexcept {
+    return copy_flags(static_cast<std::uint32_t>(count) << FERRY_COPY_MAX_SMS_SHIFT);
+}
+
+enum class batch_flag : std::uint32_t {
+    check_overlap = FERRY_BATCH_CHECK_OVERLAP,
+    updatable = FERRY_BATCH_UPDATABLE,
+};
+using batch_flags = flags<batch_flag>;
+
+enum class host_flag : std::uint32_t {
+    write_combined = FERRY_HOST_WRITE_COMBINED,
+    by_driver = FERRY_HOST_BY_DRIVER,
+    not_portable = FERRY_HOST_NOT_PORTABLE,
+    not_mapped = FERRY_HOST_NOT_MAPPED,
+    allow_smaller = FERRY_HOST_ALLOW_SMALLER,
+    allow_pageable = FERRY_HOST_ALLOW_PAGEABLE,
+    shared = FERRY_HOST_SHARED,
+};
+using host_flags = flags<host_flag>;
+
+enum class register_flag : std::uint32_t { read_only = FERRY_REGISTER_READ_ONLY };
+using register_flags = flags<register_flag>;
+
+enum class array_flag : std::uint32_t {
+    layered = FERRY_ARRAY_LAYERED,
+    surface = FERRY_ARRAY_SURFACE,
+    cubemap = FERRY_ARRAY_CUBEMAP,
+    texture_gather = FERRY_ARRAY_TEXTURE_GATHER,
+    color_attachment = FERRY_ARRAY_COLOR_ATTACHMENT,
+    video = FERRY_ARRAY_VIDEO,
+};
+using array_flags = flags<array_flag>;
+
+enum class stream_flag : std::uint32_t { non_blocking = FERRY_STREAM_NON_BLOCKING };
+using stream_flags = flags<stream_flag>;
+
+enum class event_flag : std::uint32_t {
+    blocking_sync = FERRY_EVENT_BLOCKING_SYNC,
+    disable_timing = FERRY_EVENT_DISABLE_TIMING,
+    interprocess = FERRY_EVENT_INTERPROCESS,
+};
+using event_flags = flags<event_flag>;
+
+namespace detail {
+
+template <class> inline constexpr bool is_flag = false;
+template <> inline constexpr bool is_flag<copy_flag> = true;
+template <> inline constexpr bool is_flag<batch_flag> = true;
+template <> inline constexpr bool is_flag<host_flag> = true;
+template <> inline constexpr bool is_flag<register_flag> = true;
+template <> inline constexpr bool is_flag<array_flag> = true;
+template <> inline constexpr bool is_flag<stream_flag> = true;
+template <> inline constexpr bool is_flag<event_flag> = true;
+
+} // namespace detail
+
+template <class Flag, std::enable_if_t<detail::is_flag<Flag>, int> = 0>
+constexpr flags<Flag> operator|(Flag a, Flag b) noexcept {
+    return flags<Flag>(a) | b;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Views
 // ---------------------------------------------------------------------------------------------------------------------
 
@@ -1296,11 +1404,9 @@ public:
         const host_view<T> view(static_cast<T *>(made->address), made->size / sizeof(T));
         return pinned_memory(instance, made->address, {view, *made});
     }
-    // `flags`: 0 or FERRY_HOST_* bits.
-    static result<pinned_memory> create(ferry_instance *instance, std::uint64_t count,
-                                        std::uint32_t flags = 0) noexcept {
+    static result<pinned_memory> create(ferry_instance *instance, std::uint64_t count, host_flags flags = {}) noexcept {
         ferry_host_options options = {};
-        options.flags = flags;
+        options.flags = flags.bits();
         return create(instance, count, options);
     }
     // ferry_host_free_deferred: leaves this empty on success and unchanged on failure. reset() and the destructor wait
@@ -1311,18 +1417,19 @@ public:
 };
 
 // ferry_host_register: pins existing host memory for the lifetime of this object. The program uses the range as before
-// and must not move or free it. `flags`: 0 or FERRY_REGISTER_READ_ONLY.
+// and must not move or free it.
 class registration : public detail::owner<void *, ferry_host_unregister> {
 public:
     using owner::owner;
     template <class R>
-    static result<registration> create(ferry_instance *instance, R &&range, std::uint32_t flags = 0) noexcept {
+    static result<registration> create(ferry_instance *instance, R &&range, register_flags flags = {}) noexcept {
         detail::check_registration<R>();
         if constexpr (can_register<R>) {
             const auto view = ferry::view_of(range);
             if (!view.error().ok()) return view.error();
             void *const first = reinterpret_cast<void *>(static_cast<std::uintptr_t>(view.address()));
-            const status done = detail::call_with_error_info(ferry_host_register, instance, first, view.reach(), flags);
+            const status done =
+                detail::call_with_error_info(ferry_host_register, instance, first, view.reach(), flags.bits());
             return done.ok() ? result<registration>(registration(instance, first)) : done;
         } else {
             return status();
@@ -1585,12 +1692,11 @@ private:
 
 // Width and height in texels; height 0 for 1D, depth 0 for 1D and 2D.
 inline ferry_array_desc array_desc(std::int32_t format, std::uint32_t channels, std::uint64_t width,
-                                   std::uint64_t height = 0, std::uint64_t depth = 0,
-                                   std::uint32_t flags = 0) noexcept {
+                                   std::uint64_t height = 0, std::uint64_t depth = 0, array_flags flags = {}) noexcept {
     ferry_array_desc desc = detail::sized<ferry_array_desc>();
     desc.format = format;
     desc.channels = channels;
-    desc.flags = flags;
+    desc.flags = flags.bits();
     desc.width = width;
     desc.height = height;
     desc.depth = depth;
@@ -1689,16 +1795,15 @@ inline std::int32_t pop_context(ferry_instance *instance, bool) noexcept {
 
 } // namespace detail
 
-// ferry_stream_create. `flags`: 0 or FERRY_STREAM_NON_BLOCKING. An empty stream converts to NULL, the legacy default
-// stream.
+// ferry_stream_create. An empty stream converts to NULL, the legacy default stream.
 class stream : public detail::owner<CUstream_st *, ferry_stream_destroy> {
 public:
     using owner::owner;
-    static result<stream> create(ferry_instance *instance, std::int32_t device, std::uint32_t flags = 0,
+    static result<stream> create(ferry_instance *instance, std::int32_t device, stream_flags flags = {},
                                  std::int32_t priority = 0) noexcept {
         CUstream_st *const none = nullptr;
-        return detail::own<stream>(
-            instance, detail::fetch_with_error_info(none, ferry_stream_create, instance, device, flags, priority));
+        return detail::own<stream>(instance, detail::fetch_with_error_info(none, ferry_stream_create, instance, device,
+                                                                           flags.bits(), priority));
     }
     operator CUstream_st *() const &noexcept { return handle_; }
     operator CUstream_st *() const && = delete; // the stream would be gone: keep the owner in a variable
@@ -1749,14 +1854,14 @@ public:
 
 } // namespace detail
 
-// ferry_event_create. `flags`: 0 or FERRY_EVENT_* bits.
+// ferry_event_create.
 class event : public detail::event_owner<ferry_event_destroy> {
 public:
     using event_owner::event_owner;
-    static result<event> create(ferry_instance *instance, std::int32_t device, std::uint32_t flags = 0) noexcept {
+    static result<event> create(ferry_instance *instance, std::int32_t device, event_flags flags = {}) noexcept {
         CUevent_st *const none = nullptr;
-        return detail::own<event>(instance,
-                                  detail::fetch_with_error_info(none, ferry_event_create, instance, device, flags));
+        return detail::own<event>(
+            instance, detail::fetch_with_error_info(none, ferry_event_create, instance, device, flags.bits()));
     }
     result<float> elapsed_ms_since(CUevent_st *start) const noexcept {
         return detail::fetch(0.0f, ferry_event_elapsed_time, instance_, start, handle_);
@@ -1981,8 +2086,8 @@ public:
 // from or to a temporary that owns its memory. A copy between two mdspans of one rank never transposes: element (i, j)
 // becomes element (i, j). The layouts must have the same order of strides, or be the same layout without gaps.
 //
-// `flags` are FERRY_COPY_*; 0 means the instance's flags. Each call also takes a descriptor, such as describe_copy() and
-// describe_fill() make.
+// No flags means the instance's flags. Each call also takes a descriptor, such as describe_copy() and describe_fill()
+// make.
 // ---------------------------------------------------------------------------------------------------------------------
 
 namespace detail {
@@ -2029,24 +2134,23 @@ template <class Desc> void set_extent(Desc &desc, const extent &extent) noexcept
 }
 
 template <class From, class To>
-status describe(const From &from, const To &to, std::uint32_t flags, ferry_copy_desc &copy) noexcept {
+status describe(const From &from, const To &to, copy_flags flags, ferry_copy_desc &copy) noexcept {
     if (!from.error().ok()) return at_side(from.error(), FERRY_SIDE_SOURCE);
     if (!to.error().ok()) return at_side(to.error(), FERRY_SIDE_DESTINATION);
     copy.source = from.place();
     copy.destination = to.place();
-    copy.flags = flags;
+    copy.flags = flags.bits();
     detail::set_extent(copy, from.byte_extent());
     const status fits = detail::check_elements(from, to);
     return fits.ok() ? detail::check_same(from.byte_extent(), to.byte_extent()) : fits;
 }
 
 template <class To>
-status describe(const To &to, const typename To::value_type &value, std::uint32_t flags,
-                ferry_fill_desc &fill) noexcept {
+status describe(const To &to, const typename To::value_type &value, copy_flags flags, ferry_fill_desc &fill) noexcept {
     if (!to.error().ok()) return at_side(to.error(), FERRY_SIDE_DESTINATION);
     const ferry_place place = to.place();
     ferry_fill_desc_init(&fill, &place, 0, 1, 1, &value, sizeof value);
-    fill.flags = flags;
+    fill.flags = flags.bits();
     detail::set_extent(fill, to.byte_extent());
     return {};
 }
@@ -2119,8 +2223,8 @@ template <class From, class To> auto views_of_copy(From &from, To &to) noexcept 
 
 // Calls `use` with the descriptor of a copy between two ranges.
 template <class From, class To, class Use>
-auto with_copy(std::remove_reference_t<From> &from, std::remove_reference_t<To> &to, std::uint32_t flags,
-               Use use) noexcept -> decltype(use(std::declval<const ferry_copy_desc &>())) {
+auto with_copy(std::remove_reference_t<From> &from, std::remove_reference_t<To> &to, copy_flags flags, Use use) noexcept
+    -> decltype(use(std::declval<const ferry_copy_desc &>())) {
     if constexpr (can_copy<From, To>) {
         const auto views = detail::views_of_copy(from, to);
         const element_sizes sizes = {views.source.element_size(), views.destination.element_size()};
@@ -2135,7 +2239,7 @@ auto with_copy(std::remove_reference_t<From> &from, std::remove_reference_t<To> 
 
 // The same for a fill.
 template <class To, class Use>
-auto with_fill(std::remove_reference_t<To> &to, const fill_element<To> &value, std::uint32_t flags, Use use) noexcept
+auto with_fill(std::remove_reference_t<To> &to, const fill_element<To> &value, copy_flags flags, Use use) noexcept
     -> decltype(use(std::declval<const ferry_fill_desc &>())) {
     if constexpr (can_fill<To>) {
         const auto destination = ferry::view_of(to);
@@ -2153,7 +2257,7 @@ auto with_fill(std::remove_reference_t<To> &to, const fill_element<To> &value, s
 
 // Returns the descriptor of a copy, to keep or to change.
 template <class From, class To>
-result<ferry_copy_desc> describe_copy(From &&from, To &&to, std::uint32_t flags = 0) noexcept {
+result<ferry_copy_desc> describe_copy(From &&from, To &&to, copy_flags flags = {}) noexcept {
     detail::check_copy_async<From, To>();
     return detail::with_copy<From, To>(
         from, to, flags, [](const ferry_copy_desc &desc) noexcept { return result<ferry_copy_desc>(desc); });
@@ -2164,7 +2268,7 @@ inline status copy(ferry_instance *instance, const ferry_copy_desc &desc) noexce
     return detail::call_with_error_info(ferry_copy, instance, &desc);
 }
 template <class From, class To>
-status copy(ferry_instance *instance, From &&from, To &&to, std::uint32_t flags = 0) noexcept {
+status copy(ferry_instance *instance, From &&from, To &&to, copy_flags flags = {}) noexcept {
     detail::check_copy<From, To>();
     return detail::with_copy<From, To>(
         from, to, flags, [&](const ferry_copy_desc &desc) noexcept { return ferry::copy(instance, desc); });
@@ -2175,8 +2279,7 @@ inline status copy_async(ferry_instance *instance, const ferry_copy_desc &desc, 
     return detail::call_with_error_info(ferry_copy_async, instance, &desc, stream, nullptr);
 }
 template <class From, class To>
-status copy_async(ferry_instance *instance, From &&from, To &&to, stream_view stream,
-                  std::uint32_t flags = 0) noexcept {
+status copy_async(ferry_instance *instance, From &&from, To &&to, stream_view stream, copy_flags flags = {}) noexcept {
     detail::check_copy_async<From, To>();
     return detail::with_copy<From, To>(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
         return ferry::copy_async(instance, desc, stream);
@@ -2226,7 +2329,7 @@ inline result<ticket> copy_async_ticket(ferry_instance *instance, const ferry_co
 }
 template <class From, class To>
 result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to, stream_view stream,
-                                 std::uint32_t flags = 0) noexcept {
+                                 copy_flags flags = {}) noexcept {
     detail::check_copy_async<From, To>();
     return detail::with_copy<From, To>(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
         return ferry::copy_async_ticket(instance, desc, stream);
@@ -2240,7 +2343,7 @@ inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_c
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
 template <class From, class To>
-result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to, std::uint32_t flags = 0) noexcept {
+result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to, copy_flags flags = {}) noexcept {
     detail::check_copy<From, To>();
     return detail::with_copy<From, To>(
         from, to, flags, [&](const ferry_copy_desc &desc) noexcept { return ferry::explain(instance, desc); });
@@ -2255,7 +2358,7 @@ inline result<ferry_explanation> explain_async(ferry_instance *instance, const f
 }
 template <class From, class To>
 result<ferry_explanation> explain_async(ferry_instance *instance, From &&from, To &&to, stream_view stream,
-                                        std::uint32_t flags = 0) noexcept {
+                                        copy_flags flags = {}) noexcept {
     detail::check_copy<From, To>();
     return detail::with_copy<From, To>(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
         return ferry::explain_async(instance, desc, stream);
@@ -2275,8 +2378,7 @@ inline line line_of(const ferry_batch_explanation &explanation) noexcept {
 
 // Returns the descriptor of a fill that sets every element to `value`.
 template <class To>
-result<ferry_fill_desc> describe_fill(To &&to, const detail::fill_element<To> &value,
-                                      std::uint32_t flags = 0) noexcept {
+result<ferry_fill_desc> describe_fill(To &&to, const detail::fill_element<To> &value, copy_flags flags = {}) noexcept {
     detail::check_fill<To>();
     return detail::with_fill<To>(to, value, flags,
                                  [](const ferry_fill_desc &desc) noexcept { return result<ferry_fill_desc>(desc); });
@@ -2287,8 +2389,7 @@ inline status fill(ferry_instance *instance, const ferry_fill_desc &desc) noexce
     return detail::call_with_error_info(ferry_fill, instance, &desc);
 }
 template <class To>
-status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &value,
-            std::uint32_t flags = 0) noexcept {
+status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &value, copy_flags flags = {}) noexcept {
     detail::check_fill<To>();
     return detail::with_fill<To>(to, value, flags,
                                  [&](const ferry_fill_desc &desc) noexcept { return ferry::fill(instance, desc); });
@@ -2300,7 +2401,7 @@ inline status fill_async(ferry_instance *instance, const ferry_fill_desc &desc, 
 }
 template <class To>
 status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<To> &value, stream_view stream,
-                  std::uint32_t flags = 0) noexcept {
+                  copy_flags flags = {}) noexcept {
     detail::check_fill<To>();
     return detail::with_fill<To>(to, value, flags, [&](const ferry_fill_desc &desc) noexcept {
         return ferry::fill_async(instance, desc, stream);
@@ -2325,33 +2426,33 @@ inline result<ferry_explanation> explain_async(ferry_instance *instance, const f
 // Batches
 //
 // Descriptors (see describe_copy()), addresses and sizes are passed in any type that std::data() and std::size()
-// accept: a vector, a span, a C array. A call reads them before it returns. `flags` are FERRY_BATCH_*. When a call
+// accept: a vector, a span, a C array. A call reads them before it returns. When a call
 // refuses a copy, info().index of the status is the index of that copy.
 // ---------------------------------------------------------------------------------------------------------------------
 
 // ferry_copy_batch.
 template <class Copies>
-status copy_batch(ferry_instance *instance, const Copies &copies, std::uint32_t flags = 0) noexcept {
+status copy_batch(ferry_instance *instance, const Copies &copies, batch_flags flags = {}) noexcept {
     const auto list = detail::list_of<ferry_copy_desc>(copies);
-    return detail::call_with_error_info(ferry_copy_batch, instance, list.first, list.count, flags);
+    return detail::call_with_error_info(ferry_copy_batch, instance, list.first, list.count, flags.bits());
 }
 
 // ferry_copy_batch_async.
 template <class Copies>
 status copy_batch_async(ferry_instance *instance, const Copies &copies, stream_view stream,
-                        std::uint32_t flags = 0) noexcept {
+                        batch_flags flags = {}) noexcept {
     const auto list = detail::list_of<ferry_copy_desc>(copies);
-    return detail::call_with_error_info(ferry_copy_batch_async, instance, list.first, list.count, flags, stream);
+    return detail::call_with_error_info(ferry_copy_batch_async, instance, list.first, list.count, flags.bits(), stream);
 }
 
 // ferry_copy_batch_explain_async: reports what copy_batch_async() would do, without copying.
 template <class Copies>
 result<ferry_batch_explanation> explain_batch_async(ferry_instance *instance, const Copies &copies, stream_view stream,
-                                                    std::uint32_t flags = 0) noexcept {
+                                                    batch_flags flags = {}) noexcept {
     ferry_batch_explanation found = detail::sized<ferry_batch_explanation>();
     const auto list = detail::list_of<ferry_copy_desc>(copies);
     const status done = detail::call_with_error_info(ferry_copy_batch_explain_async, instance, list.first, list.count,
-                                                     flags, stream, &found);
+                                                     flags.bits(), stream, &found);
     return done.ok() ? result<ferry_batch_explanation>(found) : done;
 }
 
@@ -2397,27 +2498,27 @@ private:
 };
 
 // ferry_copy_pieces.
-inline status copy_pieces(ferry_instance *instance, const pieces &all, std::uint32_t flags = 0) noexcept {
+inline status copy_pieces(ferry_instance *instance, const pieces &all, batch_flags flags = {}) noexcept {
     if (!all.error.ok()) return all.error;
     return detail::call_with_error_info(ferry_copy_pieces, instance, all.destinations, all.sources, all.sizes,
-                                        all.count, flags);
+                                        all.count, flags.bits());
 }
 
 // ferry_copy_pieces_async.
 inline status copy_pieces_async(ferry_instance *instance, const pieces &all, stream_view stream,
-                                std::uint32_t flags = 0) noexcept {
+                                batch_flags flags = {}) noexcept {
     if (!all.error.ok()) return all.error;
     return detail::call_with_error_info(ferry_copy_pieces_async, instance, all.destinations, all.sources, all.sizes,
-                                        all.count, flags, stream);
+                                        all.count, flags.bits(), stream);
 }
 
 // ferry_copy_pieces_explain_async: reports what copy_pieces_async() would do, without copying.
 inline result<ferry_batch_explanation> explain_pieces_async(ferry_instance *instance, const pieces &all,
-                                                            stream_view stream, std::uint32_t flags = 0) noexcept {
+                                                            stream_view stream, batch_flags flags = {}) noexcept {
     if (!all.error.ok()) return all.error;
     ferry_batch_explanation found = detail::sized<ferry_batch_explanation>();
     const status done = detail::call_with_error_info(ferry_copy_pieces_explain_async, instance, all.destinations,
-                                                     all.sources, all.sizes, all.count, flags, stream, &found);
+                                                     all.sources, all.sizes, all.count, flags.bits(), stream, &found);
     return done.ok() ? result<ferry_batch_explanation>(found) : done;
 }
 
@@ -2443,16 +2544,16 @@ auto with_broadcast(const To &destinations, std::uint64_t source, std::uint64_t 
 } // namespace detail
 
 // `size` bytes from `source` to each of the destinations: a batch of pieces. Large ones that go to several devices share
-// the work: docs/devices.md. The addresses are std::uint64_t of kind ANY. `flags` are FERRY_BATCH_*.
+// the work: docs/devices.md. The addresses are std::uint64_t of kind ANY.
 template <class To>
 status broadcast(ferry_instance *instance, const To &destinations, std::uint64_t source, std::uint64_t size,
-                 std::uint32_t flags = 0) noexcept {
+                 batch_flags flags = {}) noexcept {
     return detail::with_broadcast(destinations, source, size,
                                   [&](const pieces &all) noexcept { return ferry::copy_pieces(instance, all, flags); });
 }
 template <class To>
 status broadcast_async(ferry_instance *instance, const To &destinations, std::uint64_t source, std::uint64_t size,
-                       stream_view stream, std::uint32_t flags = 0) noexcept {
+                       stream_view stream, batch_flags flags = {}) noexcept {
     return detail::with_broadcast(destinations, source, size, [&](const pieces &all) noexcept {
         return ferry::copy_pieces_async(instance, all, stream, flags);
     });
@@ -2462,7 +2563,7 @@ status broadcast_async(ferry_instance *instance, const To &destinations, std::ui
 template <class To>
 result<ferry_batch_explanation> explain_broadcast_async(ferry_instance *instance, const To &destinations,
                                                         std::uint64_t source, std::uint64_t size, stream_view stream,
-                                                        std::uint32_t flags = 0) noexcept {
+                                                        batch_flags flags = {}) noexcept {
     return detail::with_broadcast(destinations, source, size, [&](const pieces &all) noexcept {
         return ferry::explain_pieces_async(instance, all, stream, flags);
     });
@@ -2484,19 +2585,19 @@ public:
     using owner::owner;
     template <class Copies, detail::if_not<const Copies &, pieces> = 0>
     static result<prepared> create(ferry_instance *instance, const Copies &copies, stream_view stream,
-                                   std::uint32_t flags = 0) noexcept {
+                                   batch_flags flags = {}) noexcept {
         ferry_prepared *const none = nullptr;
         const auto list = detail::list_of<ferry_copy_desc>(copies);
-        const auto made =
-            detail::fetch_with_error_info(none, ferry_prepared_create, instance, list.first, list.count, flags, stream);
+        const auto made = detail::fetch_with_error_info(none, ferry_prepared_create, instance, list.first, list.count,
+                                                        flags.bits(), stream);
         return detail::own<prepared>(instance, made, list.count);
     }
     static result<prepared> create(ferry_instance *instance, const pieces &all, stream_view stream,
-                                   std::uint32_t flags = 0) noexcept {
+                                   batch_flags flags = {}) noexcept {
         if (!all.error.ok()) return all.error;
         ferry_prepared *const none = nullptr;
         const auto made = detail::fetch_with_error_info(none, ferry_prepared_create_pieces, instance, all.destinations,
-                                                        all.sources, all.sizes, all.count, flags, stream);
+                                                        all.sources, all.sizes, all.count, flags.bits(), stream);
         return detail::own<prepared>(instance, made, all.count);
     }
     operator ferry_prepared *() const noexcept { return handle_; }

@@ -299,11 +299,12 @@ inline result<ferry_array_desc> describe(const VkImageCreateInfo &image) noexcep
     for (const detail::twin &one : detail::twins) {
         if (one.vulkan != image.format) continue;
         const bool is_cube = image.flags & VK_IMAGE_CREATE_CUBE_COMPATIBLE_BIT && image.arrayLayers % 6 == 0;
-        std::uint32_t flags = is_cube ? FERRY_ARRAY_CUBEMAP : 0;
-        if (is_cube ? image.arrayLayers > 6 : image.arrayLayers > 1) flags |= FERRY_ARRAY_LAYERED;
-        if (image.usage & VK_IMAGE_USAGE_STORAGE_BIT) flags |= FERRY_ARRAY_SURFACE;
-        if (image.usage & VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT) flags |= FERRY_ARRAY_COLOR_ATTACHMENT;
-        const bool has_layers = flags & (FERRY_ARRAY_LAYERED | FERRY_ARRAY_CUBEMAP);
+        array_flags flags;
+        if (is_cube) flags |= array_flag::cubemap;
+        if (is_cube ? image.arrayLayers > 6 : image.arrayLayers > 1) flags |= array_flag::layered;
+        if (image.usage & VK_IMAGE_USAGE_STORAGE_BIT) flags |= array_flag::surface;
+        if (image.usage & VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT) flags |= array_flag::color_attachment;
+        const bool has_layers = flags.has(array_flag::layered) || is_cube;
         return array_desc(one.format, one.channels, image.extent.width,
                           image.imageType == VK_IMAGE_TYPE_1D ? 0 : image.extent.height,
                           has_layers                            ? image.arrayLayers

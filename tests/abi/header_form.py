@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The form of ferry.h: the first copy stands near its top, and comments state only what differs from the defaults.
+"""The form of ferry.h: the first copy stands near its top, and comments state only what differs from the defaults. The
+C++ header beside it has an enumerator for each flag.
 
 header_form.py HEADER DOXYGEN_FILTER
 
@@ -41,5 +42,11 @@ for label, complaint in [("Blocking:      never.", "repeats its default"),
 swapped = re.sub(r"( \* Blocking:  .*\n)( \* Errors:  .*\n)", r"\2\1", text, count=1)
 if swapped == text or "in the order" not in says(swapped):
     problems.append("the filter accepts labels out of order")
+# Flags are unsigned. Other constants with these prefixes are not.
+flags = re.findall(r"^#define (FERRY_(?:COPY|BATCH|HOST|REGISTER|ARRAY|STREAM|EVENT)_\w+) (?:0x)?[0-9a-f]+u\b", text, re.M)
+enumerators = re.findall(r"\w = (FERRY_\w+)", Path(header).with_suffix(".hpp").read_text())
+if not flags:
+    problems.append("no flags are found")
+problems += [f"ferry.hpp has no enumerator for {flag}" for flag in flags if flag not in enumerators]
 print(f"ferry_copy is declared in line {line}", *problems, sep="\n")
 sys.exit(1 if problems else 0)

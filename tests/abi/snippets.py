@@ -86,6 +86,13 @@ GIVEN = {
         std::vector<ferry::event> read;
         std::vector<std::uint64_t> destinations;
         std::uint64_t source, size;""",
+    ("cpp", "Flags have types"): """
+        #include <vector>
+        #include <ferry/ferry.hpp>
+        ferry::instance gpu;
+        ferry_options options;
+        std::vector<int> sent;
+        ferry::device_memory<int> memory;""",
     ("c", "From CUDA's calls to ferry's"): "#include <ferry/ferry.h>",
     ("c", "CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER"): CUDA_TO_FERRY + "CUDA_MEMCPY3D p;",
     ("c", "cudaMemcpy3DParms, cudaMemcpy3DPeerParms, cudaPitchedPtr, cudaPos, cudaExtent"):
