@@ -23,29 +23,18 @@ error plan(ferry_instance &instance, const batch_input &input, CUstream stream, 
     return choose_batch_routes(instance, input, takes_batch_calls(stream, is_captured), nullptr, request);
 }
 
-// Makes the steps of a planned request. Execution and explanation make and check them in the same way.
-error make_steps(const batch_submission &of, const batch_input &input, batch_request &request,
-                 batch_steps &steps) noexcept {
-    shape refused;
-    const error failed = make_checked_steps(of, steps, refused);
-    if (failed) request.bad_index = index_of(of.instance, input, refused);
-    return failed;
-}
-
+// Makes and checks the steps of a planned request, and runs them. If `found` is not null, explains them instead.
 error submit(ferry_instance &instance, const batch_input &input, batch_request &request, copy_form form,
-             const launch_site &site) noexcept {
+             const launch_site &site, ferry_batch_explanation *found = nullptr) noexcept {
     const batch_submission of = {instance, request, form, site};
     batch_steps steps;
-    if (error failed = make_steps(of, input, request, steps)) return failed;
-    return run_steps(of, steps);
-}
-
-error explain(ferry_instance &instance, const batch_input &input, batch_request &request, const launch_site &site,
-              ferry_batch_explanation &found) noexcept {
-    const batch_submission of = {instance, request, copy_form::asynchronous, site};
-    batch_steps steps;
-    if (error failed = make_steps(of, input, request, steps)) return failed;
-    explain_steps(of, steps, found);
+    shape refused;
+    if (error failed = make_checked_steps(of, steps, refused)) {
+        request.bad_index = index_of(instance, input, refused);
+        return failed;
+    }
+    if (!found) return run_steps(of, steps);
+    explain_steps(of, steps, *found);
     return {};
 }
 
@@ -148,8 +137,8 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
     return failed ? failed : passed;
 }
 
-error explain_whole(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
-                    ferry_batch_explanation &found) noexcept {
+error explain(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
+              ferry_batch_explanation &found) noexcept {
     context_scope scope(instance.cu);
     launch_site site = {};
     found = {};
@@ -159,10 +148,10 @@ error explain_whole(ferry_instance &instance, const batch_input &input, CUstream
     const broadcast_sets &sets = request.broadcasts;
     error failed;
     if (sets.empty())
-        failed = explain(instance, input, request, site, found);
+        failed = submit(instance, input, request, copy_form::asynchronous, site, &found);
     else
         failed = with_rest(instance, sets, stream, request.bad_index, [&](batch_request &rest) noexcept {
-            return explain(instance, sets.rest(), rest, site, found);
+            return submit(instance, sets.rest(), rest, copy_form::asynchronous, site, &found);
         });
     found.broadcasts = {sets.copies(), sets.bytes(), 0};
     found.context_device = request.context_device;
@@ -194,7 +183,7 @@ error run_batch(ferry_instance &instance, const batch_input &input, copy_form fo
 error explain_batch(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_batch_explanation &found,
                     std::uint64_t &bad_index) noexcept {
     return with_request(instance, bad_index, [&](batch_request &request) noexcept {
-        return explain_whole(instance, input, stream, request, found);
+        return explain(instance, input, stream, request, found);
     });
 }
 

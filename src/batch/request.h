@@ -10,7 +10,7 @@
 #include "exec/driver_batch.h"
 #include "exec/kernel_view.h"
 #include "memory/known_arrays.h"
-#include "plan/batch_groups.h"
+#include "plan/batch_plan.h"
 #include "plan/kernel_pieces.h"
 #include "plan/staged_list.h"
 

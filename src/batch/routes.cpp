@@ -1,4 +1,4 @@
-// The second step of a batch: plans its pieces and boxes by groups, as plan/batch_groups.h describes.
+// The second step of a batch: plans its pieces and boxes by groups, as plan/batch_plan.h describes.
 #include <algorithm>
 #include <iterator>
 
