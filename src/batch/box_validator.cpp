@@ -5,7 +5,6 @@
 #include "plan/pageable_pieces.h"
 #include "routes/ends.h"
 #include "submit/choice.h"
-#include "submit/look_up.h"
 
 namespace ferry {
 

@@ -2,7 +2,6 @@
 // box of the request.
 #include "batch/box_validator.h"
 #include "batch/line_validator.h"
-#include "submit/look_up.h"
 
 namespace ferry {
 
@@ -96,7 +95,7 @@ error find_first_device(const ferry_instance &instance, const batch_input &input
                 place = at_source ? input.copies[i].source : input.copies[i].destination;
             else
                 place.address = at_source ? input.sources[i] : input.destinations[i];
-            if (error failed = find_device_of(instance, place, device)) return failed;
+            if (error failed = find_device_of(instance.cu, instance.limits.device_count, place, device)) return failed;
             if (device >= 0) return {};
         }
     }

@@ -104,4 +104,13 @@ error for_each_part(const shape &whole, function_ref<std::uint64_t(std::uint64_t
     }
 }
 
+bool crosses_border(const shape &shape, const host_ranges &ranges) noexcept {
+    const auto leaves = [&](const shape_end &end) noexcept {
+        if (end.array || !is_host(end.kind)) return false;
+        const std::uint64_t border = ranges.end_of_piece(end.span.first);
+        return border != 0 && border <= end.span.last;
+    };
+    return leaves(shape.source) || leaves(shape.destination);
+}
+
 } // namespace ferry

@@ -28,4 +28,7 @@ error for_each_chunk(const shape &whole, std::uint64_t max_bytes, function_ref<e
 error for_each_part(const shape &whole, function_ref<std::uint64_t(std::uint64_t)> end_of_piece,
                     function_ref<error(const shape &)> run) noexcept;
 
+// Whether an end starts in a registered piece that the instance knows, and extends past that piece.
+bool crosses_border(const shape &shape, const host_ranges &ranges) noexcept;
+
 } // namespace ferry

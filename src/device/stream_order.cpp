@@ -46,4 +46,9 @@ error pass_earlier_work(const driver_table &cu, CUstream stream, bool legacy_cou
     return to_error(cu.cuStreamSynchronize(stream));
 }
 
+error wait_for_legacy_stream(const driver_table &cu) noexcept {
+    const relaxed_capture_mode relaxed(cu);
+    return relaxed.entered() ? to_error(cu.cuStreamSynchronize(CU_STREAM_LEGACY)) : relaxed.why();
+}
+
 } // namespace ferry

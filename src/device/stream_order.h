@@ -25,4 +25,9 @@ void pass_to_device(const driver_table &cu, CUstream stream) noexcept;
 [[gnu::cold, gnu::noinline]] error pass_earlier_work(const driver_table &cu, CUstream stream,
                                                      bool legacy_counts) noexcept;
 
+// Waits for the legacy stream after calls that return early. The wait is never captured, and must not break a capture
+// in progress on any thread. In the default capture mode it would, even if the preceding copy did not (seen on CUDA
+// 13.0).
+[[gnu::noinline]] error wait_for_legacy_stream(const driver_table &cu) noexcept;
+
 } // namespace ferry

@@ -1,6 +1,6 @@
 #include "exec/driver_copy.h"
 
-#include "device/capture_mode.h"
+#include "device/stream_order.h"
 #include "driver/result.h"
 
 namespace ferry {
@@ -63,19 +63,7 @@ template <class Call> void lower(const shape &shape, Call &call) noexcept {
     return form == copy_form::synchronous ? cu.cuMemcpy3DPeer(&call) : cu.cuMemcpy3DPeerAsync(&call, stream);
 }
 
-CUresult issue(const driver_table &cu, const shape &shape, copy_form form, CUstream stream) noexcept {
-    CUDA_MEMCPY3D call;
-    lower(shape, call);
-    call.reserved0 = call.reserved1 = nullptr;
-    return form == copy_form::synchronous ? cu.cuMemcpy3D(&call) : cu.cuMemcpy3DAsync(&call, stream);
-}
-
 } // namespace
-
-error wait_for_legacy_stream(const driver_table &cu) noexcept {
-    const relaxed_capture_mode relaxed(cu);
-    return relaxed.entered() ? to_error(cu.cuStreamSynchronize(CU_STREAM_LEGACY)) : relaxed.why();
-}
 
 const char *driver_call_name(const copy_plan &plan, copy_form form) noexcept {
     constexpr const char *names[2][2] = {{"cuMemcpy3D", "cuMemcpy3DAsync"}, {"cuMemcpy3DPeer", "cuMemcpy3DPeerAsync"}};
@@ -84,8 +72,15 @@ const char *driver_call_name(const copy_plan &plan, copy_form form) noexcept {
 
 error run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
                        const end_contexts &contexts, CUstream stream) noexcept {
-    const CUresult result = plan.names_contexts ? issue_between_contexts(cu, shape, form, contexts, stream)
-                                                : issue(cu, shape, form, stream);
+    CUresult result;
+    if (plan.names_contexts) {
+        result = issue_between_contexts(cu, shape, form, contexts, stream);
+    } else {
+        CUDA_MEMCPY3D call;
+        lower(shape, call);
+        call.reserved0 = call.reserved1 = nullptr;
+        result = form == copy_form::synchronous ? cu.cuMemcpy3D(&call) : cu.cuMemcpy3DAsync(&call, stream);
+    }
     if (result == CUDA_SUCCESS && plan.synchronise_after) return wait_for_legacy_stream(cu);
     return to_error(result);
 }

@@ -19,9 +19,4 @@ struct end_contexts {
 // Returns the name of the call that run_driver_route makes.
 const char *driver_call_name(const copy_plan &plan, copy_form form) noexcept;
 
-// Waits for the legacy stream after calls that return early. The wait is never captured, and must not break a capture
-// in progress on any thread. In the default capture mode it would, even if the preceding copy did not (seen on CUDA
-// 13.0).
-[[gnu::noinline]] error wait_for_legacy_stream(const driver_table &cu) noexcept;
-
 } // namespace ferry

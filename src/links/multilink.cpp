@@ -7,6 +7,7 @@
 
 #include "base/atomic_word.h"
 #include "device/context_status.h"
+#include "device/stream_order.h"
 #include "driver/result.h"
 #include "exec/driver_copy.h"
 #include "exec/kernel_launch.h"

@@ -96,6 +96,20 @@ error query_driver(const driver_table &cu, const ferry_place &place, const addre
     return check_host_span(cu, span, *options.ranges, *options.full, !options.needs_registered);
 }
 
+error find_device_of(const driver_table &cu, int device_count, const ferry_place &place, int &device) noexcept {
+    device = -1;
+    const bool is_stated = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ARRAY;
+    if (is_stated && place.device >= 0) {
+        if (place.device < device_count) device = place.device;
+        return {};
+    }
+    if (place.kind != FERRY_KIND_ANY && place.kind != FERRY_KIND_DEVICE) return {};
+    address_facts facts;
+    if (error failed = look_up_address(cu, place.address, address_query::kind_only, facts)) return failed;
+    device = facts.device;
+    return {};
+}
+
 error resolve_checked(const driver_table &cu, const ferry_place &place, const row_layout &rows, host_use use,
                       const address_span &span, const address_space &mappings, resolve_options options,
                       resolved_place &resolved) noexcept {

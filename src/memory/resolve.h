@@ -76,6 +76,11 @@ inline error resolve_place(const driver_table &cu, const ferry_place &place, con
     return {};
 }
 
+// Finds the device of a place, for a thread without a current context: the stated device, or else the device that the
+// driver reports. -1: none. The place may be invalid.
+[[gnu::cold, gnu::noinline]] error find_device_of(const driver_table &cu, int device_count, const ferry_place &place,
+                                                  int &device) noexcept;
+
 // Same as resolve_place, with full checks.
 [[gnu::noinline]] error resolve_checked(const driver_table &cu, const ferry_place &place, const row_layout &rows,
                                         host_use use, const address_span &span, const address_space &mappings,

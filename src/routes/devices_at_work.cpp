@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "device/context_status.h"
-#include "exec/driver_copy.h"
+#include "device/stream_order.h"
 
 namespace ferry {
 

@@ -1,7 +1,7 @@
 // Copies by a kernel on the caller's stream.
 #include <algorithm>
 
-#include "exec/driver_copy.h"
+#include "device/stream_order.h"
 #include "exec/kernel_launch.h"
 #include "plan/kernel_boxes.h"
 #include "routes/route.h"

@@ -1,7 +1,7 @@
 // A large copy between host memory and one device over the host links of several devices (links/multilink.h).
 #include <algorithm>
 
-#include "exec/driver_copy.h"
+#include "device/stream_order.h"
 #include "links/multilink.h"
 #include "routes/multilink.h"
 #include "routes/route.h"

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "device/stream_order.h"
-#include "exec/driver_copy.h"
 #include "plan/staged_chunks.h"
 #include "routes/ends.h"
 

@@ -4,7 +4,6 @@
 #include "routes/driver.h"
 #include "routes/ends.h"
 #include "routes/ranking.h"
-#include "submit/look_up.h"
 
 namespace ferry {
 
@@ -63,6 +62,37 @@ plan_facts facts_of(ferry_instance &instance, const shape &shape, CUcontext cont
     }
     facts.links.pair = rates_between(instance, shape, device);
     return facts;
+}
+
+error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context,
+                    plan_facts &facts, kernel_views &views) noexcept {
+    kernel_facts &kernels = facts.kernels;
+    const bool is_staged = is_pageable(shape);
+    const auto look_up = [&](const shape_end &end, resolved_place &place, access wanted, kernel_view &view,
+                             obstacle &reach) noexcept -> error {
+        if (end.kind == memory_kind::pageable) {
+            // A kernel that accessed unreadable memory would kill its context; the driver rejects it with an error.
+            const bool is_reached = kernels.reaches_pageable && is_readable(instance, end.span);
+            view.why_not = is_reached ? obstacle::none : obstacle::pageable;
+            view.address = end.span.first;
+        } else if (!end.array) {
+            if (error failed = know_everything(instance.cu, end, place)) return failed;
+            view = view_of(*place.facts, end.span, wanted, context, facts.call.context_device);
+        } else if (wanted == access::read || is_staged) {
+            view = view_of(instance.surfaces, end.array, context);
+        } else {
+            view.why_not = obstacle::array;
+        }
+        reach = view.why_not;
+        return {};
+    };
+    if (error failed = look_up(shape.source, ends.source, access::read, views.source, kernels.source_reach))
+        return failed;
+    if (error failed =
+            look_up(shape.destination, ends.destination, access::write, views.destination, kernels.destination_reach))
+        return failed;
+    facts.staging.reach = is_host(shape.source.kind) ? kernels.destination_reach : kernels.source_reach;
+    return {};
 }
 
 error look_up_for_routes(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept {

@@ -14,6 +14,11 @@ namespace ferry {
 
 // Returns the facts that need no driver query.
 plan_facts facts_of(ferry_instance &instance, const shape &shape, CUcontext context, const call_facts &call) noexcept;
+// Finds out which ends kernels can access, and at which address. For a copy of pageable memory, this refers to the
+// staging kernel and the end on the device. Queries only what `ends` does not contain yet, and stores the results
+// there. The copy's context, `context`, must be current.
+error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context,
+                    plan_facts &facts, kernel_views &views) noexcept;
 // Queries the driver for the facts that only some routes need.
 error look_up_for_routes(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;
 

@@ -1,10 +1,19 @@
 #include "submit/copy.h"
 
-#include "submit/copy_pipeline.h"
 #include "submit/note_error.h"
 #include "submit/run_step.h"
 
 namespace ferry {
+
+error look_up_arrays(const ferry_instance &instance, const ferry_copy_desc &copy, resolved_ends &ends) noexcept {
+    const auto look_up = [&](const ferry_place &place, resolved_place &end) noexcept -> error {
+        if (end.kind != memory_kind::array) return {};
+        if (error failed = look_up_array(instance.cu, instance.surfaces, place, end.array)) return failed;
+        return resolve_array_device(place, end.array, end.device);
+    };
+    if (error failed = look_up(copy.source, ends.source)) return on_side(failed, FERRY_SIDE_SOURCE);
+    return on_side(look_up(copy.destination, ends.destination), FERRY_SIDE_DESTINATION);
+}
 
 // Flattened, because apart from the driver's call, the cost of a submission is mostly function calls and cold code.
 [[gnu::flatten]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,

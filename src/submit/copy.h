@@ -1,10 +1,99 @@
-// Runs or explains one copy.
+// Runs or explains one copy. A copy that is run, run with a ticket or explained passes one pipeline: validate the
+// fields, choose the context, look up both ends in it, check bounds and overlap, plan. The pipeline is in a header so
+// that the compiler inlines it into its callers.
 #pragma once
 
-#include "plan/plan.h"
-#include "submit/instance.h"
+#include "routes/ends.h"
+#include "submit/choice.h"
+#include "submit/staging_setup.h"
 
 namespace ferry {
+
+// One copy, ready to be submitted.
+struct prepared_copy {
+    copy_step step;
+    resolved_ends ends;
+    context_choice choice;
+
+    copy_site site(CUstream stream) const noexcept { return {choice.wanted, stream}; }
+};
+
+// Looks up the array ends.
+[[gnu::noinline]] error look_up_arrays(const ferry_instance &instance, const ferry_copy_desc &copy,
+                                       resolved_ends &ends) noexcept;
+
+// Looks up the memory at both ends. The kind of host memory determines how the driver's call must be ordered and waited
+// for, and whether the copy is staged. It may stay unknown only for the destination of an asynchronous copy from device
+// memory if nothing is staged and the call need not wait. For a contiguous copy, only the kind is queried. If kernels
+// may serve (`query_everything`), the single query of an end returns everything that they need.
+[[gnu::always_inline]] inline error look_up_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
+                                                 const shape &shape, copy_form form, std::uint32_t flags,
+                                                 CUstream stream, bool query_everything, resolved_ends &ends) noexcept {
+    const bool is_source_on_device = copy.source.kind == FERRY_KIND_DEVICE || copy.source.kind == FERRY_KIND_ARRAY;
+    const bool need_destination = form == copy_form::synchronous || may_stage(instance, flags) ||
+                                  !is_source_on_device || (flags & FERRY_COPY_DESTINATION_WRITTEN);
+    const auto look_up = [&](const ferry_place &place, const shape_end &end, host_use use, bool need_kind,
+                             resolved_place &resolved) noexcept {
+        const resolve_options options = {.ranges = &instance.pinned.ranges(),
+                                         .need_host_kind = need_kind,
+                                         .need_reach = true, // for graphs, wherever the driver is queried
+                                         .query_everything = query_everything,
+                                         .stream = stream};
+        if (!instance.full_checks) return resolve_place(instance.cu, place, end.span, options, resolved);
+        return resolve_checked(instance.cu, place, rows_of(end, {shape.width, shape.height, shape.depth}), use,
+                               end.span, instance.mappings, options, resolved);
+    };
+    if (error failed = look_up(copy.source, shape.source, host_use::read, true, ends.source))
+        return on_side(failed, FERRY_SIDE_SOURCE);
+    if (error failed =
+            look_up(copy.destination, shape.destination, host_use::write, need_destination, ends.destination))
+        return on_side(failed, FERRY_SIDE_DESTINATION);
+    return shape.source.array || shape.destination.array ? look_up_arrays(instance, copy, ends) : ok;
+}
+
+enum class purpose { run, explain };
+
+// Prepares a copy, then calls `submit(prepared)` with the copy's context current. Skips `submit` for an empty copy.
+template <class Submit>
+[[gnu::always_inline]] inline error prepare_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
+                                                 CUstream stream, purpose why, Submit submit) noexcept {
+    prepared_copy prepared;
+    auto &[shape, call, plan, views] = prepared.step;
+    if (error failed = validate_fields(copy, instance.limits, shape)) return failed;
+    if (shape.empty()) return {};
+
+    context_choice &choice = prepared.choice;
+    // A stream other than the default streams has its own context. For the default streams, this is the thread's current
+    // context, or else the context of the destination's device, or else of the source's device.
+    const auto find_device = [&](int &device) noexcept -> error {
+        const int count = instance.limits.device_count;
+        if (error failed = find_device_of(instance.cu, count, copy.destination, device)) return failed;
+        return device >= 0 ? ok : find_device_of(instance.cu, count, copy.source, device);
+    };
+    if (error failed = choose_context_by(instance.cu, instance.contexts, stream, find_device, choice)) return failed;
+    context_scope scope(instance.cu);
+    if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
+
+    const std::uint32_t flags = copy.flags ? copy.flags : instance.copy_flags;
+    const bool may_take_kernels = !shape.is_line() || flags;
+    if (error failed = look_up_ends(instance, copy, shape, form, flags, stream,
+                                    may_take_kernels || why == purpose::explain, prepared.ends))
+        return failed;
+    if (error failed = validate_bounds(prepared.ends, instance.limits, shape)) return failed;
+
+    call = {.form = form};
+    if (error failed = instance.contexts.device_of_current(choice.wanted, call.context_device)) return failed;
+    if (needs_no_choice(shape, {}) && !flags && !leaves_device(shape, call.context_device)) {
+        plan = plan_for_driver(shape, call);
+    } else {
+        if (leaves_device(shape, call.context_device))
+            if (error failed = look_up_pool_ends(instance, call.context_device, shape)) return failed;
+        call.preferences = preferences_of(flags);
+        if (error failed = look_at_stream(instance, shape, stream, call)) return failed;
+        if (error failed = choose(instance, prepared.ends, choice.wanted, prepared.step)) return failed;
+    }
+    return submit(prepared);
+}
 
 [[gnu::hot]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
                             CUstream stream) noexcept;

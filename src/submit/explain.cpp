@@ -6,7 +6,6 @@
 #include "routes/driver.h"
 #include "routes/ranking.h"
 #include "submit/copy.h"
-#include "submit/copy_pipeline.h"
 #include "submit/run_step.h"
 
 namespace ferry {

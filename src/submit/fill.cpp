@@ -4,10 +4,9 @@
 
 #include <cstdio>
 
+#include "device/stream_order.h"
 #include "driver/result.h"
-#include "exec/driver_copy.h"
 #include "exec/driver_fill.h"
-#include "exec/driver_parts.h"
 #include "exec/kernel_fill.h"
 #include "exec/kernel_view.h"
 #include "plan/fill_plan.h"

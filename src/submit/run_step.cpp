@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exec/driver_parts.h"
+#include "copy/split.h"
 #include "routes/driver.h"
 #include "routes/ends.h"
 #include "submit/choice.h"

@@ -9,7 +9,7 @@
 #include "driver/result.h"
 #include "routes/devices_at_work.h"
 #include "routes/relayed.h"
-#include "submit/copy_pipeline.h"
+#include "submit/copy.h"
 #include "submit/note_error.h"
 #include "submit/run_step.h"
 
