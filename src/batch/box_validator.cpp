@@ -10,11 +10,11 @@ namespace ferry {
 
 bool box_validator::add_as_last(const ferry_copy_desc &copy) noexcept {
     if (copy.source.kind != FERRY_KIND_ARRAY || !is_moved(copy, *last_of_array_) ||
-        !request_.boxes.reserve(request_.boxes.size() + 1))
+        !batch_.boxes.reserve(batch_.boxes.size() + 1))
         return false;
-    const batch_box &last = *(request_.boxes.end() - 1);
+    const batch_box &last = *(batch_.boxes.end() - 1);
     const shape &shape = last.shape;
-    const array_facts &array = request_.arrays[last.from].facts;
+    const array_facts &array = batch_.arrays[last.from].facts;
     const ferry_place &from = copy.source;
     if (from.x > array.width - shape.width || from.y > array.height - shape.height ||
         from.z > array.depth - shape.depth || from.x % array.element_size != 0)
@@ -23,9 +23,9 @@ bool box_validator::add_as_last(const ferry_copy_desc &copy) noexcept {
     const std::uint64_t address = copy.destination.address, reach = before.last - before.first;
     const std::uint64_t first = before.first + (address - last_of_array_->destination.address);
     if (!address || first < address) return false;
-    const std::uint32_t to = request_.ranges.find_known(first, reach + 1);
+    const std::uint32_t to = batch_.ranges.find_known(first, reach + 1);
     if (to == known_ranges::unknown || to != last.to) return false;
-    batch_box &box = *request_.boxes.end();
+    batch_box &box = *batch_.boxes.end();
     box = last;
     box.shape.source.x = from.x;
     box.shape.source.y = from.y;
@@ -36,8 +36,8 @@ bool box_validator::add_as_last(const ferry_copy_desc &copy) noexcept {
 }
 
 error box_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t following) noexcept {
-    if (!request_.boxes.reserve(request_.boxes.size() + 1)) return no_memory;
-    batch_box &box = *request_.boxes.end(); // built in place, because a box is expensive to copy
+    if (!batch_.boxes.reserve(batch_.boxes.size() + 1)) return no_memory;
+    batch_box &box = *batch_.boxes.end(); // built in place, because a box is expensive to copy
     shape &shape = box.shape;
     if (error failed = validate_fields(copy, instance_.limits, shape)) return failed;
     if (shape.empty()) return {};
@@ -80,41 +80,41 @@ error box_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t followi
 
 piece_group box_validator::group_of(const batch_box &box) const noexcept {
     if (box.shape.destination.array) return piece_group::apart;
-    const range_use from = box.shape.source.array ? range_use::of_device : request_.ranges[box.from].as_source;
-    return ferry::group_of(from, request_.ranges[box.to].as_destination);
+    const range_use from = box.shape.source.array ? range_use::of_device : batch_.ranges[box.from].as_source;
+    return ferry::group_of(from, batch_.ranges[box.to].as_destination);
 }
 
 piece_group box_validator::group_of_pageable(const batch_box &box) const noexcept {
     const shape &shape = box.shape;
     if (shape.source.array || shape.destination.array || !are_rows_pieces(shape.height * shape.depth))
         return piece_group::apart;
-    const piece_group group = ferry::group_of(request_.ranges[box.from], request_.ranges[box.to]);
+    const piece_group group = ferry::group_of(batch_.ranges[box.from], batch_.ranges[box.to]);
     if (!is_pageable(group)) return piece_group::apart;
     const bool to_device = group == piece_group::pageable_up;
     const address_span &host = (to_device ? shape.source : shape.destination).span;
     const address_span &device = (to_device ? shape.destination : shape.source).span;
     const bool is_registered = instance_.pinned.ranges().next_registration(host.first) <= host.last; // a part of it
     const bool is_whole =
-        request_.ranges[to_device ? box.to : box.from].holds(device.first, device.last - device.first + 1);
+        batch_.ranges[to_device ? box.to : box.from].holds(device.first, device.last - device.first + 1);
     return is_whole && !is_registered ? group : piece_group::apart;
 }
 
 error box_validator::add_own(std::uint32_t flags, batch_box &box) noexcept {
     box.route = batch_route::own;
     box.group = piece_group::apart;
-    call_facts call = {.context_device = request_.context_device, .form = copy_form::asynchronous};
+    call_facts call = {.context_device = batch_.context_device, .form = copy_form::asynchronous};
     box.preferences = call.preferences = preferences_of(flags);
     if (leaves_device(box.shape, call.context_device))
         if (error failed = look_up_pool_ends(instance_, call.context_device, box.shape)) return failed;
     if (error failed = look_at_stream(instance_, box.shape, stream_, call)) return failed;
     copy_step step = {box.shape, call, {}, {}};
     resolved_ends ends;
-    know_ends(request_, box.shape, {box.to, box.from}, ends);
-    if (error failed = choose(instance_, ends, request_.context.wanted, step)) return failed;
+    know_ends(batch_, box.shape, {box.to, box.from}, ends);
+    if (error failed = choose(instance_, ends, batch_.context.wanted, step)) return failed;
     box.plan = step.plan;
-    box.to = static_cast<std::uint32_t>(request_.own_views.size());
+    box.to = static_cast<std::uint32_t>(batch_.own_views.size());
     last_of_array_ = nullptr;
-    return request_.own_views.append(step.views) && keep_box() ? ok : no_memory;
+    return batch_.own_views.append(step.views) && keep_box() ? ok : no_memory;
 }
 
 error box_validator::resolve(const ferry_place &place, const shape_end &end, host_use use, const extent &extent,
@@ -123,19 +123,19 @@ error box_validator::resolve(const ferry_place &place, const shape_end &end, hos
     resolved.array.element_size = 0;
     if (end.array) {
         resolved.kind = memory_kind::array;
-        if (error failed = request_.arrays.find(place, known)) return failed;
-        resolved.array = request_.arrays[known].facts;
+        if (error failed = batch_.arrays.find(place, known)) return failed;
+        resolved.array = batch_.arrays[known].facts;
         const error failed = resolve_array_device(place, resolved.array, resolved.device);
-        is_for_batches &= resolved.device < 0 || resolved.device == request_.context_device;
+        is_for_batches &= resolved.device < 0 || resolved.device == batch_.context_device;
         return failed;
     }
     const std::uint64_t bytes = end.span.last - end.span.first + 1;
     const int stated = place.kind == FERRY_KIND_DEVICE ? place.device : -1;
-    std::uint32_t index = request_.ranges.find_known(end.span.first, bytes);
+    std::uint32_t index = batch_.ranges.find_known(end.span.first, bytes);
     if (index == known_ranges::unknown)
-        if (error failed = request_.ranges.find(end.span.first, bytes, stated, index)) return failed;
+        if (error failed = batch_.ranges.find(end.span.first, bytes, stated, index)) return failed;
     known = index;
-    const known_range &range = request_.ranges[index];
+    const known_range &range = batch_.ranges[index];
     resolved.kind = range.kind;
     resolved.device = range.device;
     is_for_batches &= range.is_reached;
@@ -155,8 +155,8 @@ error box_validator::resolve(const ferry_place &place, const shape_end &end, hos
     const known_range first = range; // a copy, because find() may move the ranges
     bool goes_on = first.kind == memory_kind::device;
     for (known_range last = first; goes_on && !last.holds(end.span.last, 1);) {
-        if (error failed = request_.ranges.find(last.first + last.size, 1, -1, index)) return failed;
-        last = request_.ranges[index];
+        if (error failed = batch_.ranges.find(last.first + last.size, 1, -1, index)) return failed;
+        last = batch_.ranges[index];
         goes_on = last.kind == first.kind && last.device == first.device;
     }
     if (goes_on) return {};

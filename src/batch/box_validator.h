@@ -7,8 +7,8 @@ namespace ferry {
 
 class box_validator {
 public:
-    box_validator(ferry_instance &instance, CUstream stream, batch_request &request, line_validator &lines) noexcept
-        : instance_(instance), stream_(stream), request_(request), lines_(lines) {}
+    box_validator(ferry_instance &instance, CUstream stream, checked_batch &batch, line_validator &lines) noexcept
+        : instance_(instance), stream_(stream), batch_(batch), lines_(lines) {}
 
     // Adds a valid box that reads the same array as the last box and differs from it only in position, as most boxes of
     // a large batch do. Returns false for any other box.
@@ -25,7 +25,7 @@ private:
     piece_group group_of_pageable(const batch_box &box) const noexcept;
     // Adds a copy with its own flags. The route that they force must be possible.
     error add_own(std::uint32_t flags, batch_box &box) noexcept;
-    bool keep_box() noexcept { return request_.boxes.resize(request_.boxes.size() + 1); }
+    bool keep_box() noexcept { return batch_.boxes.resize(batch_.boxes.size() + 1); }
 
     // Finds the memory of one end of a box.
     error resolve(const ferry_place &place, const shape_end &end, host_use use, const extent &extent,
@@ -33,7 +33,7 @@ private:
 
     ferry_instance &instance_;
     const CUstream stream_;
-    batch_request &request_;
+    checked_batch &batch_;
     line_validator &lines_;
     const ferry_copy_desc *last_of_array_ = nullptr; // the last box, if a later box may differ only in position
 };

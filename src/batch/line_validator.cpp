@@ -37,9 +37,9 @@ error line_validator::add_line(const ferry_place &to, const ferry_place &from, s
 error line_validator::walk(line_end &end, std::uint64_t done, std::uint64_t size, std::uint64_t &step) noexcept {
     const std::uint64_t address = end.place.address + done, beyond = end.place.address + size;
     const std::uint32_t before = end.range;
-    if (error failed = request_.ranges.find(address, size - done, end.stated_device(), end.range))
+    if (error failed = batch_.ranges.find(address, size - done, end.stated_device(), end.range))
         return on_side(failed, end.side);
-    const known_range &range = request_.ranges[end.range];
+    const known_range &range = batch_.ranges[end.range];
     if (done == 0)
         if (error failed = check_beginning(end, range, size)) return failed;
     const bool changes = done != 0 && end.range != before;
@@ -56,7 +56,7 @@ error line_validator::walk(line_end &end, std::uint64_t done, std::uint64_t size
 
 bool line_validator::leaves_for_other_memory(std::uint32_t before, std::uint64_t address,
                                              const known_range &range) const noexcept {
-    const known_range &left = request_.ranges[before];
+    const known_range &left = batch_.ranges[before];
     if (!left.has_known_extent && !range.has_known_extent) return left.kind != range.kind; // extents unknown
     if (left.kind == memory_kind::device || range.kind == memory_kind::device)
         return left.kind != range.kind || left.device != range.device;

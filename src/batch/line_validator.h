@@ -10,23 +10,23 @@ namespace ferry {
 // The common case is inline, because it takes only a few nanoseconds.
 class line_validator {
 public:
-    line_validator(ferry_instance &instance, CUstream stream, bool merges, batch_request &request) noexcept
-        : instance_(instance), stream_(stream), merges_(merges), request_(request), access_(instance.mappings) {}
+    line_validator(ferry_instance &instance, CUstream stream, bool merges, checked_batch &batch) noexcept
+        : instance_(instance), stream_(stream), merges_(merges), batch_(batch), access_(instance.mappings) {}
 
     // Adds a contiguous copy whose ends are both in known ranges and do not overlap, as most pieces are. Returns false
     // for any other copy. The caller must have reserved space.
     [[gnu::always_inline]] bool add_plain(std::uint64_t destination, std::uint64_t source,
                                           std::uint64_t size) noexcept {
         if (destination - source < size || source - destination < size) return false;
-        const std::uint32_t to = request_.ranges.find_known(destination, size);
-        const std::uint32_t from = request_.ranges.find_known(source, size);
+        const std::uint32_t to = batch_.ranges.find_known(destination, size);
+        const std::uint32_t from = batch_.ranges.find_known(source, size);
         if (to == known_ranges::unknown || from == known_ranges::unknown) return false;
         append({destination, source, size, to, from});
         return true;
     }
 
     bool has_room_for(std::uint64_t count) noexcept {
-        return count < SIZE_MAX / sizeof(batch_piece) / 4 && request_.pieces.reserve_more(count);
+        return count < SIZE_MAX / sizeof(batch_piece) / 4 && batch_.pieces.reserve_more(count);
     }
 
     // Adds any contiguous copy, split where an allocation ends. Leaves space for `following` pieces.
@@ -48,7 +48,7 @@ private:
     };
 
     [[gnu::always_inline]] void append(const batch_piece &piece) noexcept {
-        request_.pieces.add(piece, group_of(request_.ranges[piece.from], request_.ranges[piece.to]), merges_);
+        batch_.pieces.add(piece, group_of(batch_.ranges[piece.from], batch_.ranges[piece.to]), merges_);
     }
 
     // Finds the memory `done` bytes after the start of a copy, and shortens the step to the end of that memory.
@@ -61,7 +61,7 @@ private:
     ferry_instance &instance_;
     const CUstream stream_;
     const bool merges_;
-    batch_request &request_;
+    checked_batch &batch_;
     host_access access_; // for full checks
 };
 

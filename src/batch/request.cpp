@@ -15,10 +15,9 @@ shape shape_of(const batch_piece &piece, const known_ranges &ranges) noexcept {
     return {end_of(piece.source, piece.from), end_of(piece.destination, piece.to), piece.size, 1, 1};
 }
 
-void know_ends(const batch_request &request, const shape &shape, const known_ends &known,
-               resolved_ends &ends) noexcept {
+void know_ends(const checked_batch &batch, const shape &shape, const known_ends &known, resolved_ends &ends) noexcept {
     const auto know = [&](const shape_end &end, std::uint32_t index, resolved_place &place) noexcept {
-        if (!end.array && request.ranges.facts_at(end.span.first, index, place.facts.emplace()))
+        if (!end.array && batch.ranges.facts_at(end.span.first, index, place.facts.emplace()))
             place.query = address_query::everything_and_access;
     };
     know(shape.source, known.from, ends.source);

@@ -25,14 +25,13 @@ struct pageable_copies {
     bool to_device = false;
 };
 
-struct batch_request {
-    explicit batch_request(const allocator &memory) noexcept
-        : ranges(memory), arrays(memory), pieces(memory), boxes(memory), own_views(memory), spans(memory),
-          array_views(memory), lines(memory),
-          operations(memory), pageable{pageable_copies(memory), pageable_copies(memory)}, broadcasts(memory),
-          dead(memory) {}
+// The copies of a batch. The validation sees only this part of a request. Afterwards, choose_batch_routes sorts the pieces
+// and sets the routes of the boxes.
+struct checked_batch {
+    explicit checked_batch(const allocator &memory) noexcept
+        : ranges(memory), arrays(memory), pieces(memory), boxes(memory), own_views(memory), spans(memory) {}
 
-    // The context the batch runs in. Set first.
+    // Set by enter_batch_context.
     context_choice context;
     int context_device = -1;
 
@@ -45,20 +44,32 @@ struct batch_request {
     growing<byte_span> spans;
     std::uint64_t bad_index = 0; // the input copy that failed
 
-    // Set by choose_batch_routes.
+    bool is_empty() const noexcept { return pieces.size() == 0 && boxes.size() == 0; }
+};
+
+// The routes of a checked batch. choose_batch_routes sets them, and submissions only read them.
+struct planned_batch {
+    explicit planned_batch(const allocator &memory) noexcept
+        : array_views(memory), lines(memory),
+          operations(memory), pageable{pageable_copies(memory), pageable_copies(memory)} {}
+
     batch_plan plans[piece_groups];
     box_launch box_launches[box_sources][piece_groups];
     growing<kernel_view> array_views;
     line_batch lines; // of the groups that batch calls take, group after group
     growing<CUDA_MEMCPY3D_BATCH_OP> operations;
     pageable_copies pageable[2]; // to the device, from the device
+};
 
-    broadcast_sets broadcasts; // these copies are made first, and the others by another request
-    growing<std::size_t> dead; // of each broadcast: how many devices' contexts are
+struct batch_request : checked_batch, planned_batch {
+    explicit batch_request(const allocator &memory) noexcept
+        : checked_batch(memory), planned_batch(memory), broadcasts(memory), dead(memory) {}
+
+    // Of a batch that is not prepared. The broadcasts are enqueued first. A separate request has the remaining copies.
+    broadcast_sets broadcasts;
+    growing<std::size_t> dead; // of each broadcast: the number of devices whose contexts are dead
 
     batch_request *previous = nullptr, *next = nullptr; // among the spare requests
-
-    bool is_empty() const noexcept { return pieces.size() == 0 && boxes.size() == 0; }
 };
 
 class borrowed_request {
@@ -80,13 +91,13 @@ private:
 
 // Finds the context for `stream` and makes it current. For a default stream on a thread without a context, uses the
 // context for the device of the first copy that has a device.
-error enter_batch_context(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
+error enter_batch_context(ferry_instance &instance, const batch_input &input, CUstream stream, checked_batch &batch,
                           context_scope &scope) noexcept;
 
 // Validates the whole input and fills the pieces and boxes. `merges`: neighbouring pieces become one. The context must
 // be current.
 error validate_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
-                     batch_request &request) noexcept;
+                     checked_batch &batch) noexcept;
 
 // The known ranges at the ends of a copy. For an array, or for memory the driver does not know: known_ranges::unknown.
 struct known_ends {
@@ -94,7 +105,7 @@ struct known_ends {
 };
 
 // Passes on what the driver reported for the ranges, so that no further query is needed.
-void know_ends(const batch_request &request, const shape &shape, const known_ends &known, resolved_ends &ends) noexcept;
+void know_ends(const checked_batch &batch, const shape &shape, const known_ends &known, resolved_ends &ends) noexcept;
 
 // Whether the driver accepts batch calls on the stream.
 constexpr bool takes_batch_calls(CUstream stream, bool is_captured) noexcept {

@@ -7,7 +7,7 @@ namespace ferry {
 
 namespace {
 
-error validate_pieces(const batch_input &input, line_validator &lines, batch_request &request) noexcept {
+error validate_pieces(const batch_input &input, line_validator &lines, checked_batch &batch) noexcept {
     for (std::uint64_t i = 0; i < input.count; ++i) {
         const std::uint64_t size = input.sizes[i];
         if (size == 0 || lines.add_plain(input.destinations[i], input.sources[i], size)) continue;
@@ -15,7 +15,7 @@ error validate_pieces(const batch_input &input, line_validator &lines, batch_req
         destination.address = input.destinations[i];
         source.address = input.sources[i];
         if (error failed = lines.add_line(destination, source, size, input.count - i - 1)) {
-            request.bad_index = i;
+            batch.bad_index = i;
             return failed;
         }
     }
@@ -23,7 +23,7 @@ error validate_pieces(const batch_input &input, line_validator &lines, batch_req
 }
 
 error validate_descriptors(const ferry_instance &instance, const batch_input &input, line_validator &lines,
-                           box_validator &boxes, batch_request &request) noexcept {
+                           box_validator &boxes, checked_batch &batch) noexcept {
     for (std::uint64_t i = 0; i < input.count; ++i) {
         const ferry_copy_desc &copy = input.copies[i];
         const std::uint64_t following = input.count - i - 1;
@@ -35,7 +35,7 @@ error validate_descriptors(const ferry_instance &instance, const batch_input &in
         else if (instance.full_checks || !lines.add_plain(copy.destination.address, copy.source.address, copy.width))
             failed = lines.add_line(copy.destination, copy.source, copy.width, following);
         if (failed) {
-            request.bad_index = i;
+            batch.bad_index = i;
             return failed;
         }
     }
@@ -62,16 +62,16 @@ std::uint64_t distance(const shape_end &part, const shape_end &whole) noexcept {
 }
 
 // Runs after all other checks.
-error validate_overlaps(const ferry_instance &instance, const batch_input &input, batch_request &request) noexcept {
-    request.spans.clear();
+error validate_overlaps(const ferry_instance &instance, const batch_input &input, checked_batch &batch) noexcept {
+    batch.spans.clear();
     for (std::uint64_t i = 0; i < input.count; ++i) {
         shape shape;
         if (error failed = lay_out(instance, input, i, shape)) return failed;
-        if (!shape.empty() && !append_spans(shape, i, request.spans)) return no_memory;
+        if (!shape.empty() && !append_spans(shape, i, batch.spans)) return no_memory;
     }
-    const shared_bytes shared = find_shared_bytes(request.spans);
+    const shared_bytes shared = find_shared_bytes(batch.spans);
     if (!shared.found) return {};
-    request.bad_index = shared.index;
+    batch.bad_index = shared.index;
     return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX, shared.other, shared.index);
 }
 
@@ -104,43 +104,43 @@ error find_first_device(const ferry_instance &instance, const batch_input &input
 
 } // namespace
 
-error enter_batch_context(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
+error enter_batch_context(ferry_instance &instance, const batch_input &input, CUstream stream, checked_batch &batch,
                           context_scope &scope) noexcept {
-    request.bad_index = 0;
+    batch.bad_index = 0;
     const auto find_device = [&](int &device) noexcept { return find_first_device(instance, input, device); };
-    if (error failed = choose_context_by(instance.cu, instance.contexts, stream, find_device, request.context))
+    if (error failed = choose_context_by(instance.cu, instance.contexts, stream, find_device, batch.context))
         return failed;
-    if (error failed = scope.enter(request.context.wanted, request.context.current)) return failed;
-    return instance.contexts.device_of_current(request.context.wanted, request.context_device);
+    if (error failed = scope.enter(batch.context.wanted, batch.context.current)) return failed;
+    return instance.contexts.device_of_current(batch.context.wanted, batch.context_device);
 }
 
 namespace {
 
 error validate_knowing(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
-                       const host_knowledge &host, batch_request &request) noexcept {
-    request.pieces.clear();
-    request.boxes.clear();
-    request.own_views.clear();
-    request.arrays.begin(instance.cu, instance.surfaces);
-    line_validator lines(instance, stream, merges, request);
+                       const host_knowledge &host, checked_batch &batch) noexcept {
+    batch.pieces.clear();
+    batch.boxes.clear();
+    batch.own_views.clear();
+    batch.arrays.begin(instance.cu, instance.surfaces);
+    line_validator lines(instance, stream, merges, batch);
     if (!lines.has_room_for(input.count)) return no_memory;
-    if (error failed = request.ranges.begin(instance.cu, request.context.wanted, request.context_device, stream,
-                                            estimate_bytes(input), host))
+    if (error failed = batch.ranges.begin(instance.cu, batch.context.wanted, batch.context_device, stream,
+                                          estimate_bytes(input), host))
         return failed;
-    if (!input.copies) return validate_pieces(input, lines, request);
-    box_validator boxes(instance, stream, request, lines);
-    return validate_descriptors(instance, input, lines, boxes, request);
+    if (!input.copies) return validate_pieces(input, lines, batch);
+    box_validator boxes(instance, stream, batch, lines);
+    return validate_descriptors(instance, input, lines, boxes, batch);
 }
 
 // Queries the driver for a sample of the pieces that were assumed to be pageable.
-error check_assumptions(const batch_request &request, bool &are_right) noexcept {
+error check_assumptions(const checked_batch &batch, bool &are_right) noexcept {
     constexpr std::size_t step = 16;
     are_right = true;
-    for (std::size_t i = 0; i < request.pieces.size() && are_right; i += step) {
-        const batch_piece &piece = request.pieces[i];
-        if (error failed = request.ranges.check_assumption(piece.source, piece.from, are_right)) return failed;
+    for (std::size_t i = 0; i < batch.pieces.size() && are_right; i += step) {
+        const batch_piece &piece = batch.pieces[i];
+        if (error failed = batch.ranges.check_assumption(piece.source, piece.from, are_right)) return failed;
         if (!are_right) break;
-        if (error failed = request.ranges.check_assumption(piece.destination, piece.to, are_right)) return failed;
+        if (error failed = batch.ranges.check_assumption(piece.destination, piece.to, are_right)) return failed;
     }
     return {};
 }
@@ -158,16 +158,16 @@ std::uint64_t index_of(const ferry_instance &instance, const batch_input &input,
 }
 
 error validate_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
-                     batch_request &request) noexcept {
+                     checked_batch &batch) noexcept {
     const host_knowledge host = {&instance.mappings, &instance.pinned.ranges()};
     bool are_right = false;
     if (!instance.full_checks) {
-        if (error failed = validate_knowing(instance, input, merges, stream, host, request)) return failed;
-        if (error failed = check_assumptions(request, are_right)) return failed;
+        if (error failed = validate_knowing(instance, input, merges, stream, host, batch)) return failed;
+        if (error failed = check_assumptions(batch, are_right)) return failed;
     }
     if (!are_right)
-        if (error failed = validate_knowing(instance, input, merges, stream, {}, request)) return failed;
-    return input.flags & FERRY_BATCH_CHECK_OVERLAP ? validate_overlaps(instance, input, request) : ok;
+        if (error failed = validate_knowing(instance, input, merges, stream, {}, batch)) return failed;
+    return input.flags & FERRY_BATCH_CHECK_OVERLAP ? validate_overlaps(instance, input, batch) : ok;
 }
 
 } // namespace ferry

@@ -23,7 +23,8 @@
 
 namespace ferry {
 
-struct machine {
+// The driver and its devices. Fixed once the instance is open.
+struct opened_driver {
     code_reference code;
     ferry::allocator allocator;
     log_sink log;
@@ -32,17 +33,28 @@ struct machine {
     resolver entry_points;
     driver_table cu;
     bool found[driver_symbol_count] = {}; // parallel to driver_symbols
-    bool full_checks = false;
-    std::uint32_t copy_flags = 0; // for copies without flags of their own
-    ferry_report report = {};
     copy_limits limits;
     device_facts devices[device_contexts::max_devices];
+};
+
+// The options of the instance. Fixed once the instance is open.
+struct machine_settings {
+    ferry_report report = {};
+    bool full_checks = false;
+    bool stages = false;               // pageable memory is staged where kernels can serve
+    std::uint16_t staging_threads = 0; // maximum that a copy may keep busy
+    std::uint32_t copy_flags = 0;      // for copies without flags of their own
+    std::uint64_t deferred_bytes = 0;  // maximum kept on each device; 0: a share of its memory
+    processor_set staging_processors;  // on which the staging threads may run
+};
+
+// The members of the machine itself are shared by all threads, and change while the instance is open.
+struct machine : opened_driver, machine_settings {
     device_contexts contexts{cu, devices};
     array_surfaces surfaces{cu, contexts, allocator}; // destroyed after the kernels that read them
     external_objects externals{cu, contexts, surfaces, allocator};
     pinned_memory pinned{cu, allocator};
     deferred_frees deferred{cu, contexts, surfaces, externals, pinned, allocator};
-    std::uint64_t deferred_bytes = 0; // maximum kept on each device; 0: a share of its memory
     kernel_set kernels{cu};
     peer_access peers{cu, devices, contexts, allocator};
     device_profiles profiles{allocator};
@@ -62,9 +74,6 @@ struct machine {
                              std::uint64_t{32} << 20,
                              pinned_pool::use::of_instance};
     recent_copies recent;
-    bool stages = false;               // pageable memory is staged where kernels can serve
-    std::uint16_t staging_threads = 0; // maximum that a copy may keep busy
-    processor_set staging_processors;  // on which the staging threads may run
     staging_engine staging{cu, contexts, kernels, pinned, devices, allocator};
     lane_set lanes{cu, contexts, pinned, devices, allocator};
     link_helpers links{cu, contexts, kernels, pinned, devices, lanes, allocator};
