@@ -17,7 +17,8 @@ namespace ferry {
 
 namespace {
 
-struct prepared_fill {
+// A fill whose route is chosen. It is executed or explained.
+struct fill_step {
     fill_shape shape;
     resolved_place end;
     fill_plan plan;
@@ -28,13 +29,13 @@ constexpr std::int32_t refused_by_driver = to_status(CUDA_ERROR_INVALID_VALUE);
 
 // Plans a fill that has a choice of routes, or for which the driver has no call.
 [[gnu::noinline]] error choose(ferry_instance &instance, std::uint32_t flags, CUcontext context,
-                               prepared_fill &prepared) noexcept {
+                               fill_step &step) noexcept {
     fill_facts facts = {.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded,
                         .reach = obstacle::none,
                         .preferences = preferences_of(flags)};
     if (error failed = instance.contexts.device_of_current(context, facts.context_device)) return failed;
     facts.profile = instance.profiles.of(facts.context_device);
-    auto &[shape, end, plan, view] = prepared;
+    auto &[shape, end, plan, view] = step;
     plan = plan_fill(shape, facts);
     if (plan.route == route_kind::kernel) {
         if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
@@ -46,12 +47,12 @@ constexpr std::int32_t refused_by_driver = to_status(CUDA_ERROR_INVALID_VALUE);
     return plan.refused == obstacle::none ? ok : refusal_of(shape, facts, plan);
 }
 
-error run_by_driver(ferry_instance &instance, prepared_fill &prepared, CUcontext context, CUstream stream) noexcept {
-    const fill_shape &shape = prepared.shape;
+error run_by_driver(ferry_instance &instance, fill_step &step, CUcontext context, CUstream stream) noexcept {
+    const fill_shape &shape = step.shape;
     std::uint64_t address = shape.destination.span.first;
     if (shape.destination.kind == memory_kind::pinned) {
-        if (error failed = know_everything(instance.cu, shape.destination, prepared.end)) return failed;
-        if (error failed = find_pinned_on_device(*prepared.end.facts, address)) return failed;
+        if (error failed = know_everything(instance.cu, shape.destination, step.end)) return failed;
+        if (error failed = find_pinned_on_device(*step.end.facts, address)) return failed;
     }
     error result = run_driver_fill(instance.cu, shape, address, stream);
     if (result.status != refused_by_driver) return result;
@@ -75,9 +76,9 @@ struct fill_request {
     ferry_explanation *explanation; // if not null, receives what the fill would do, and nothing is enqueued
 };
 
-[[gnu::cold]] error explain(const fill_request &request, prepared_fill &prepared, CUcontext context) noexcept {
+[[gnu::cold]] error explain(const fill_request &request, fill_step &step, CUcontext context) noexcept {
     ferry_instance &instance = request.instance;
-    auto &[shape, end, plan, view] = prepared;
+    auto &[shape, end, plan, view] = step;
     memory_kind kind = shape.destination.kind;
     if (error failed = know_kind(instance.cu, shape.destination, end, kind)) return failed;
     ferry_explanation &found = *request.explanation;
@@ -108,15 +109,15 @@ struct fill_request {
 }
 
 // Runs or explains the fill in `context`, which must be current.
-error run(const fill_request &request, prepared_fill &prepared, CUcontext context) noexcept {
+error run(const fill_request &request, fill_step &step, CUcontext context) noexcept {
     ferry_instance &instance = request.instance;
-    const auto &[shape, end, plan, view] = prepared;
+    const auto &[shape, end, plan, view] = step;
     if (!needs_no_choice(shape, preferences_of(request.flags)))
-        if (error failed = choose(instance, request.flags, context, prepared)) return failed;
-    if (request.explanation) return explain(request, prepared, context);
+        if (error failed = choose(instance, request.flags, context, step)) return failed;
+    if (request.explanation) return explain(request, step, context);
     const error failed = plan.route == route_kind::kernel ? run_kernel_fill(instance.cu, instance.kernels, shape,
                                                                             view.address, plan.blocks, request.stream)
-                                                          : run_by_driver(instance, prepared, context, request.stream);
+                                                          : run_by_driver(instance, step, context, request.stream);
     if (instance.trace && !failed) instance.trace.note(plan.route, context);
     if (failed || request.form == copy_form::asynchronous) return failed;
     return wait_for_legacy_stream(instance.cu);
@@ -125,17 +126,17 @@ error run(const fill_request &request, prepared_fill &prepared, CUcontext contex
 // Retries a fill that was rejected in the current context, in the context that owns the memory. Only the context that
 // opened the memory of another process can fill it, and kernels cannot access the memory of another context. The retry
 // waits first, because the work before the fill is in the current context.
-[[gnu::cold, gnu::noinline]] error run_in_owner(const fill_request &request, prepared_fill &prepared, CUcontext context,
+[[gnu::cold, gnu::noinline]] error run_in_owner(const fill_request &request, fill_step &step, CUcontext context,
                                                 error refused) noexcept {
     ferry_instance &instance = request.instance;
     const bool by_driver = refused.status == refused_by_driver;
     if (!by_driver && refused.status != FERRY_ERROR_UNSUPPORTED && refused.status != FERRY_ERROR_ROUTE) return refused;
-    const shape_end &end = prepared.shape.destination;
+    const shape_end &end = step.shape.destination;
     int context_device = -1;
-    if (end.kind != memory_kind::device || know_everything(instance.cu, end, prepared.end) ||
+    if (end.kind != memory_kind::device || know_everything(instance.cu, end, step.end) ||
         instance.contexts.device_of_current(context, context_device))
         return refused;
-    const address_facts facts = *prepared.end.facts;
+    const address_facts facts = *step.end.facts;
     const bool is_at_home = !facts.owner || facts.owner == context || facts.device != context_device;
     if (is_at_home || end.span.last - facts.range_start >= facts.range_size) return refused; // for another reason
     if (request.form == copy_form::asynchronous)
@@ -144,15 +145,15 @@ error run(const fill_request &request, prepared_fill &prepared, CUcontext contex
         if (error failed = wait_for_legacy_stream(instance.cu)) return failed;
     context_scope scope(instance.cu);
     if (error failed = scope.enter(facts.owner)) return failed;
-    prepared.plan = {};
-    prepared.end.query = address_query::nothing; // the result was for the other context
-    return run(request, prepared, facts.owner);
+    step.plan = {};
+    step.end.query = address_query::nothing; // the result was for the other context
+    return run(request, step, facts.owner);
 }
 
 error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream,
                      ferry_explanation *explanation) noexcept {
-    prepared_fill prepared;
-    fill_shape &shape = prepared.shape;
+    fill_step step;
+    fill_shape &shape = step.shape;
     if (error failed = validate_fill_fields(desc, instance.limits, shape)) return failed;
     if (shape.width == 0) return {};
     const resolve_options options = {.ranges = &instance.pinned.ranges(),
@@ -163,20 +164,20 @@ error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, copy
     const address_span &span = shape.destination.span;
     const row_layout rows = rows_of(shape.destination, {shape.width, shape.height, shape.depth});
     if (error failed = instance.full_checks ? resolve_checked(instance.cu, desc.destination, rows, host_use::write,
-                                                              span, instance.mappings, options, prepared.end)
-                                            : resolve_place(instance.cu, desc.destination, span, options, prepared.end))
+                                                              span, instance.mappings, options, step.end)
+                                            : resolve_place(instance.cu, desc.destination, span, options, step.end))
         return on_side(failed, FERRY_SIDE_DESTINATION);
-    if (error failed = validate_fill_bounds(prepared.end, instance.limits, shape)) return failed;
+    if (error failed = validate_fill_bounds(step.end, instance.limits, shape)) return failed;
     context_choice choice;
     if (error failed = choose_context_on(instance.cu, instance.contexts, stream, shape.destination.device, choice))
         return failed;
     context_scope scope(instance.cu);
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (choice.wanted != choice.current)
-        prepared.end.query = address_query::nothing; // the result was for the other context
+        step.end.query = address_query::nothing; // the result was for the other context
     const fill_request request = {instance, desc.flags ? desc.flags : instance.copy_flags, form, stream, explanation};
-    const error result = run(request, prepared, choice.wanted);
-    return result ? run_in_owner(request, prepared, choice.wanted, result) : result;
+    const error result = run(request, step, choice.wanted);
+    return result ? run_in_owner(request, step, choice.wanted, result) : result;
 }
 
 } // namespace
