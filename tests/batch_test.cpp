@@ -410,10 +410,37 @@ bool is_route_refused(ferry_instance *instance, CUstream stream, const end_of_pi
     return status == FERRY_ERROR_ROUTE;
 }
 
-TEST_F(batch, a_batch_with_a_copy_that_its_route_cannot_serve_copies_nothing_and_names_that_copy) {
+std::vector<end_of_piece> ends_of_pieces() {
     std::vector<end_of_piece> ends = {{place_kind::pageable}, {place_kind::pinned}, {place_kind::device}};
     if (is_supported(place_kind::managed)) ends.push_back({place_kind::managed});
     if (device_count() > 1) ends.push_back({place_kind::device, 1});
+    return ends;
+}
+
+TEST_F(batch, a_piece_is_refused_if_the_forced_route_does_not_serve_a_single_copy_of_it) {
+    for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_KERNEL, FERRY_COPY_BY_RELAY}) {
+        ferry_options options = options_under_test();
+        options.copy_flags = flags;
+        const instance_owner instance = open_or_fail(options);
+        for (const end_of_piece &from : ends_of_pieces())
+            for (const end_of_piece &to : ends_of_pieces()) {
+                SCOPED_TRACE(testing::Message() << "flags " << flags << ": " << name_of(from.kind) << from.device
+                                                << " to " << name_of(to.kind) << to.device);
+                const test_place source(from.kind, {.width = half_refused::size}, from.device);
+                const test_place destination(to.kind, {.width = half_refused::size}, to.device);
+                const std::int32_t single = ferry_copy_bytes_async(
+                    instance.get(), destination.address(), source.address(), half_refused::size, stream, nullptr);
+                EXPECT_OK(raw().cuStreamSynchronize(stream));
+                if (single == FERRY_ERROR_ROUTE)
+                    EXPECT_TRUE(is_route_refused(instance.get(), stream, from, to));
+                else
+                    EXPECT_OK(single);
+            }
+    }
+}
+
+TEST_F(batch, a_batch_with_a_copy_that_its_route_cannot_serve_copies_nothing_and_names_that_copy) {
+    const std::vector<end_of_piece> ends = ends_of_pieces();
     struct pair {
         end_of_piece ends[2];
     };

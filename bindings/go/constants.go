@@ -195,7 +195,7 @@ type Obstacle int32
 // FERRY_OBSTACLE_*
 const (
 	ObstacleNone              Obstacle = 0
-	ObstacleNoRoute           Obstacle = 1  // the instance's flags are BY_STAGING, and pieces of a batch cannot be staged
+	ObstacleNoRoute           Obstacle = 1  // the route that the instance's flags force does not serve pieces of a batch
 	ObstacleForbidden         Obstacle = 2  // FERRY_COPY_NO_KERNELS
 	ObstacleNotLoaded         Obstacle = 3  // the driver refused ferry's kernels, or the options exclude them
 	ObstacleHostToHost        Obstacle = 4  // both ends are host memory

@@ -929,7 +929,7 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 
 /* Why a route cannot take a copy. */
 #define FERRY_OBSTACLE_NONE 0
-#define FERRY_OBSTACLE_NO_ROUTE 1      /* the instance's flags are BY_STAGING, and pieces of a batch cannot be staged */
+#define FERRY_OBSTACLE_NO_ROUTE 1      /* the route that the instance's flags force does not serve pieces of a batch */
 #define FERRY_OBSTACLE_FORBIDDEN 2     /* FERRY_COPY_NO_KERNELS */
 #define FERRY_OBSTACLE_NOT_LOADED 3    /* the driver refused ferry's kernels, or the options exclude them */
 #define FERRY_OBSTACLE_HOST_TO_HOST 4  /* both ends are host memory */

@@ -7,7 +7,7 @@ namespace ferry {
 
 #define FERRY_OBSTACLES(OBSTACLE)                                                                                      \
     OBSTACLE(none, "none")                                                                                             \
-    OBSTACLE(no_route, "pieces of a batch cannot be staged")                                                           \
+    OBSTACLE(no_route, "the forced route does not serve pieces of a batch")                                            \
     OBSTACLE(forbidden, "the flags exclude kernels")                                                                   \
     OBSTACLE(not_loaded, "kernels not loaded (see ferry_options.kernels)")                                             \
     OBSTACLE(host_to_host, "both ends are host memory")                                                                \

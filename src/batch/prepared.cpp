@@ -52,7 +52,7 @@ error choose_routes(ferry_instance &instance, const batch_input &input, const ba
                     batch_request &request) noexcept {
     if (error failed = choose_batch_routes(instance, input, true, ways, request)) return failed;
     // Copies with their own flags were planned before.
-    if (!may_be_refused(preferences_of(instance.copy_flags))) return {};
+    if (!preferences_of(instance.copy_flags).may_be_refused()) return {};
     const launch_site site = {request.context.wanted, stream, false};
     batch_steps steps;
     shape refused;

@@ -56,7 +56,7 @@ template <class Action> error step_walker::for_each_copy(const batch_step &step,
 error step_walker::check(shape &refused) noexcept {
     const bool is_captured = of_.site.is_captured;
     const auto check_one = [&](const single_call &one) noexcept {
-        const error failed = is_captured || may_be_refused(one.preferences) ? singles_.check(one) : ok;
+        const error failed = is_captured || one.preferences.may_be_refused() ? singles_.check(one) : ok;
         if (failed) refused = one.shape;
         return failed;
     };
@@ -65,7 +65,7 @@ error step_walker::check(shape &refused) noexcept {
         if (failed) refused = box.shape;
         return failed;
     };
-    const bool may_refuse_pieces = is_captured || may_be_refused(preferences_of(of_.instance.copy_flags));
+    const bool may_refuse_pieces = is_captured || preferences_of(of_.instance.copy_flags).may_be_refused();
     for (const batch_step &step : steps_) {
         error failed;
         if (step.route == batch_route::calls && (step.has_boxes || may_refuse_pieces))

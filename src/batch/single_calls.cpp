@@ -34,7 +34,8 @@ error single_calls::run_own(const batch_box &box) noexcept {
     return run(copy_step{box.shape, call, box.plan, of_.request.own_views[box.to]});
 }
 
-// A copy that was planned as a driver call remains a driver call, except for pageable memory.
+// A copy that was planned as a driver call remains a driver call, unless an end is pageable memory, or it may be relayed,
+// or its flags force another route.
 error single_calls::plan(const single_call &one, copy_step &step) noexcept {
     ferry_instance &instance = of_.instance;
     if (leaves_device(step.shape, step.call.context_device))
@@ -42,8 +43,7 @@ error single_calls::plan(const single_call &one, copy_step &step) noexcept {
     step.call.preferences = one.preferences;
     if (is_pageable(step.shape) || has_far_end(step.shape)) return choose_for_pageable(one, step);
     step.plan = plan_for_driver(step.shape, step.call);
-    if (!may_be_relayed(step.shape, step.call))
-        return one.preferences.forced == route_kind::relayed ? refuse_route(obstacle::not_between_devices) : ok;
+    if (!one.preferences.may_be_refused() && !may_be_relayed(step.shape, step.call)) return {};
     resolved_ends ends;
     return choose(instance, ends, of_.site.context, step);
 }

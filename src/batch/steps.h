@@ -88,9 +88,6 @@ private:
     bool are_staged_[2] = {}; // the request's pageable copies, by direction
 };
 
-// Outside of graphs, ferry rejects only copies whose route is forced.
-constexpr bool may_be_refused(const copy_preferences &wanted) noexcept { return wanted.forced > route_kind::driver; }
-
 // Makes the steps and checks them before anything is enqueued. `refused` is the copy that ferry rejects, for
 // index_of(), or empty.
 error make_checked_steps(const batch_submission &of, batch_steps &steps, shape &refused) noexcept;

@@ -68,8 +68,7 @@ batch_plan plan_batch(const batch_facts &facts) noexcept {
     const bool is_kernel_forced = preferences.forced == route_kind::kernel;
     const obstacle no_kernel = kernel_obstacle(facts);
     if (is_kernel_forced && no_kernel != obstacle::none) return {.refused = no_kernel};
-    if (preferences.forced != route_kind::none && preferences.forced != route_kind::driver && !is_kernel_forced)
-        return {.refused = obstacle::no_route};
+    if (preferences.may_be_refused() && !is_kernel_forced) return {.refused = obstacle::no_route};
     const bool kernel_serves = no_kernel == obstacle::none && preferences.forced != route_kind::driver;
     const bool batch_call_serves = facts.batch_call == obstacle::none;
     const bool is_kernel_wanted = is_kernel_forced || (preferences.is_urgent && kernel_serves);

@@ -31,6 +31,8 @@ struct copy_preferences {
         return forced != route_kind::none || no_kernels || is_urgent || over_links || source_read || written ||
                max_blocks;
     }
+    // Outside of graphs, ferry rejects only copies whose route is forced. The driver route serves all copies.
+    bool may_be_refused() const noexcept { return forced != route_kind::none && forced != route_kind::driver; }
 };
 
 // Returns the preferences that FERRY_COPY_* flags express.
