@@ -5,6 +5,7 @@
 #if defined(__linux__)
 #include "support/comma_locale.h"
 #endif
+#include "base/route_kind.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
@@ -401,6 +402,35 @@ TEST_F(explanations, a_line_is_truncated_to_the_buffer) {
     char buffer[8];
     EXPECT_EQ(ferry_explanation_format(&found, buffer, sizeof buffer), std::strlen("nothing to copy"));
     EXPECT_STREQ(buffer, "nothing");
+}
+
+TEST_F(explanations, a_line_has_room_for_the_longest_times_of_all_routes) {
+    ferry_explanation found = new_explanation();
+    found.route = FERRY_ROUTE_STAGED;
+    std::string times;
+    for (const route_entry &route : routes_by_number.all) {
+        if (!route.ns) continue;
+        found.*route.ns = UINT64_MAX;
+        times += (times.empty() ? "; " : ", ") + std::string("18446744073709551.6 us ") + route.how;
+    }
+    char line[1024];
+    ASSERT_LT(ferry_explanation_format(&found, line, sizeof line), sizeof line);
+    EXPECT_NE(std::strstr(line, times.c_str()), nullptr) << line;
+}
+
+TEST_F(explanations, a_line_has_room_for_the_longest_shares_of_a_batch) {
+    ferry_batch_explanation found = {};
+    found.struct_size = sizeof found;
+    found.max_sms = found.threads = UINT32_MAX;
+    for (ferry_batch_share *const share :
+         {&found.broadcasts, &found.staged, &found.kernels, &found.batch_calls, &found.singles})
+        *share = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    char line[1024];
+    ASSERT_LT(ferry_batch_explanation_format(&found, line, sizeof line), sizeof line);
+    EXPECT_NE(
+        std::strstr(line, "; 18446744073709551615 by separate calls, 18446744073709.6 MB, 18446744073709551.6 us"),
+        nullptr)
+        << line;
 }
 
 TEST(obstacles, public_numbers_have_texts_and_no_others) {

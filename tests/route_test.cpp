@@ -2,6 +2,7 @@
 #include <functional>
 #include <random>
 
+#include "copy/shape.h"
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
@@ -254,10 +255,13 @@ TEST_F(routes, the_software_driver_copies_every_piece_of_pageable_memory_itself_
 TEST_F(routes, flags_that_contradict_each_other_or_are_undefined_are_refused) {
     const grid shape = {.width = 64, .height = 4};
     test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
-    for (const std::uint32_t flags :
-         {0x20u, 0x1000u, 0x8000u, FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL,
-          FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_RELAY, FERRY_COPY_BY_STAGING | FERRY_COPY_BY_KERNEL,
-          FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_KERNEL}) {
+    std::vector<std::uint32_t> refused = {
+        FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL, FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_RELAY,
+        FERRY_COPY_BY_STAGING | FERRY_COPY_BY_KERNEL, FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_KERNEL};
+    for (int bit = 0; bit < 32; ++bit)
+        if (const std::uint32_t flag = 1u << bit; !(known_copy_flags & flag)) refused.push_back(flag);
+    EXPECT_GT(refused.size(), 4u);
+    for (const std::uint32_t flags : refused) {
         ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
         copy.flags = flags;
         ferry_error_info error = new_error();

@@ -39,6 +39,32 @@ struct decimal {
 };
 constexpr std::uint64_t microsecond = 1'000, megabyte = 1'000'000;
 
+// A text that is truncated at the end of its buffer. snprintf returns the length that it would have written.
+template <std::size_t size> struct growing_text {
+    char text[size] = "";
+    std::size_t length = 0;
+
+    char *end() noexcept { return text + length; }
+    std::size_t space() const noexcept { return size - length; }
+    void grow(int written) noexcept {
+        length = std::min(length + static_cast<std::size_t>(std::max(written, 0)), size - 1);
+    }
+};
+
+// The predicted times of the routes. A single time needs no route.
+growing_text<40 * route_count> format_times(const ferry_explanation &explanation) noexcept {
+    const auto ns_of = [&](const route_entry &route) noexcept { return route.ns ? explanation.*route.ns : 0; };
+    const auto others = std::count_if(std::begin(routes_by_number.all), std::end(routes_by_number.all),
+                                      [&](const route_entry &each) noexcept { return ns_of(each) != 0; }) -
+                        (explanation.driver_ns != 0);
+    growing_text<40 * route_count> times;
+    for (const route_entry &route : routes_by_number.all)
+        if (const std::uint64_t ns = ns_of(route))
+            times.grow(std::snprintf(times.end(), times.space(), "%s%s us%s%s", times.length ? ", " : "; ",
+                                     decimal(ns, microsecond).text, others ? " " : "", others ? route.how : ""));
+    return times;
+}
+
 } // namespace
 
 std::uint64_t format_explanation(const ferry_explanation &explanation, char *buffer, std::uint64_t size) noexcept {
@@ -46,7 +72,7 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
     const char *const waits[] = {"does not block", "blocks until the source has been read",
                                  is_fill ? "blocks until the fill is complete" : "blocks until the copy is complete"};
     const bool is_known = explanation.blocks >= 0 && explanation.blocks <= FERRY_BLOCKS_UNTIL_DONE;
-    char how[96] = "", calls[32] = "", times[160] = "";
+    char how[96] = "", calls[32] = "";
     if (explanation.route == FERRY_ROUTE_STAGED && explanation.max_sms == 0)
         std::snprintf(how, sizeof how, " on %" PRIu32 " threads", explanation.threads);
     else if (explanation.route == FERRY_ROUTE_STAGED && explanation.links > 1)
@@ -64,21 +90,6 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
     else if (explanation.route == FERRY_ROUTE_KERNEL)
         std::snprintf(how, sizeof how, " on %" PRIu32 " SMs", explanation.max_sms);
     if (explanation.calls > 1) std::snprintf(calls, sizeof calls, " in %" PRIu32 " calls", explanation.calls);
-    const struct {
-        std::uint64_t ns;
-        const char *by;
-    } routes[] = {{explanation.driver_ns, " by the driver"},
-                  {explanation.kernel_ns, " by a kernel"},
-                  {explanation.staged_ns, " staged"},
-                  {explanation.relay_ns, " relayed"},
-                  {explanation.multilink_ns, " over links"}};
-    const bool is_one =
-        !explanation.kernel_ns && !explanation.staged_ns && !explanation.relay_ns && !explanation.multilink_ns;
-    for (std::size_t length = 0; const auto &one : routes)
-        if (one.ns)
-            length += static_cast<std::size_t>(std::snprintf(times + length, sizeof times - length, "%s%s us%s",
-                                                             length ? ", " : "; ", decimal(one.ns, microsecond).text,
-                                                             is_one ? "" : one.by));
     // For pageable memory, prints why the copy is not staged. In a graph, prints why it is not relayed or multilinked.
     const bool is_pageable = explanation.kernel_obstacle == FERRY_OBSTACLE_PAGEABLE;
     const struct {
@@ -117,13 +128,13 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
             : std::snprintf(
                   buffer, size,
                   "%s route: %s%s%s%s%s, %s%s%s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s%s%s%s%s%s",
-                  name_of_route(explanation.route), waits_before ? "cuStreamSynchronize and " : "",
+                  entry_of_number(explanation.route).name, waits_before ? "cuStreamSynchronize and " : "",
                   explanation.driver_call, how, calls,
                   explanation.synchronises && !waits_before ? " and cuStreamSynchronize" : "",
                   is_fill ? "" : name_of(explanation.source_memory, explanation.source_device).text,
                   is_fill ? "" : " to ", name_of(explanation.destination_memory, explanation.destination_device).text,
                   explanation.width, explanation.height, explanation.depth, is_known ? waits[explanation.blocks] : "",
-                  times, says_why ? missed.what : "",
+                  format_times(explanation).text, says_why ? missed.what : "",
                   says_why ? text_of(static_cast<std::uint64_t>(missed.obstacle)) : "", because,
                   is_predicted ? profiles[profile] : "");
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);
@@ -131,7 +142,8 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
 
 std::uint64_t format_explanation(const ferry_batch_explanation &explanation, char *buffer,
                                  std::uint64_t size) noexcept {
-    char on_sms[32] = "", on_both[64] = "", line[512] = "";
+    char on_sms[32] = "", on_both[64] = "";
+    growing_text<640> line;
     std::snprintf(on_sms, sizeof on_sms, " on %" PRIu32 " SMs", explanation.max_sms);
     std::snprintf(on_both, sizeof on_both, " staged on %" PRIu32 " SMs and %" PRIu32 " threads", explanation.max_sms,
                   explanation.threads);
@@ -143,17 +155,16 @@ std::uint64_t format_explanation(const ferry_batch_explanation &explanation, cha
                   {explanation.kernels, " by a kernel", on_sms},
                   {explanation.batch_calls, " by a batch call", ""},
                   {explanation.singles, " by separate calls", ""}};
-    std::size_t length = 0;
     for (const auto &one : shares) {
         if (one.share.copies == 0) continue;
         char time[32] = "";
         if (one.share.predicted_ns)
             std::snprintf(time, sizeof time, ", %s us", decimal(one.share.predicted_ns, microsecond).text);
-        length += static_cast<std::size_t>(std::snprintf(
-            line + length, sizeof line - length, "%s%" PRIu64 "%s%s%s, %s MB%s", length ? "; " : "", one.share.copies,
-            length ? "" : " copies", one.how, one.where, decimal(one.share.bytes, megabyte).text, time));
+        line.grow(std::snprintf(line.end(), line.space(), "%s%" PRIu64 "%s%s%s, %s MB%s", line.length ? "; " : "",
+                                one.share.copies, line.length ? "" : " copies", one.how, one.where,
+                                decimal(one.share.bytes, megabyte).text, time));
     }
-    const int written = std::snprintf(buffer, size, "%s", length ? line : "nothing to copy");
+    const int written = std::snprintf(buffer, size, "%s", line.length ? line.text : "nothing to copy");
     return written < 0 ? 0 : static_cast<std::uint64_t>(written);
 }
 

@@ -2,6 +2,7 @@
 // linear origins added to the address. Plans are computed from it, and routes execute it.
 #pragma once
 
+#include "base/route_kind.h"
 #include "memory/resolve.h"
 
 namespace ferry {
@@ -40,6 +41,9 @@ struct copy_limits {
     std::uint64_t max_pitch = 0; // bytes; the minimum over all devices
 };
 
+constexpr std::uint32_t known_copy_flags = FERRY_COPY_URGENT | FERRY_COPY_NO_KERNELS | FERRY_COPY_SOURCE_READ |
+                                           FERRY_COPY_MULTILINK | FERRY_COPY_DESTINATION_WRITTEN | forcing_flags |
+                                           ~0u << FERRY_COPY_MAX_SMS_SHIFT;
 // Whether all flags are FERRY_COPY_* flags and no two contradict each other.
 bool are_known_copy_flags(std::uint32_t flags) noexcept;
 

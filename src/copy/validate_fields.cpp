@@ -157,14 +157,8 @@ bool fill_in_contiguous_copy(const ferry_copy_desc &copy, const copy_limits &lim
 } // namespace
 
 bool are_known_copy_flags(std::uint32_t flags) noexcept {
-    constexpr std::uint32_t max_multiprocessors = ~0u << FERRY_COPY_MAX_SMS_SHIFT;
-    constexpr std::uint32_t routes =
-        FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING | FERRY_COPY_BY_RELAY;
-    constexpr std::uint32_t known = FERRY_COPY_URGENT | FERRY_COPY_NO_KERNELS | FERRY_COPY_SOURCE_READ |
-                                    FERRY_COPY_MULTILINK | FERRY_COPY_DESTINATION_WRITTEN | routes |
-                                    max_multiprocessors;
-    if (flags & ~known) return false;
-    const std::uint32_t forced = flags & routes;
+    if (flags & ~known_copy_flags) return false;
+    const std::uint32_t forced = flags & forcing_flags;
     return !(forced & (forced - 1)) && !(flags & FERRY_COPY_BY_KERNEL && flags & FERRY_COPY_NO_KERNELS);
 }
 

@@ -38,10 +38,10 @@ struct copy_preferences {
 // Returns the preferences that FERRY_COPY_* flags express.
 constexpr copy_preferences preferences_of(std::uint32_t flags) noexcept {
     copy_preferences preferences;
-    if (flags & FERRY_COPY_BY_DRIVER) preferences.forced = route_kind::driver;
-    if (flags & FERRY_COPY_BY_KERNEL) preferences.forced = route_kind::kernel;
-    if (flags & FERRY_COPY_BY_STAGING) preferences.forced = route_kind::staged;
-    if (flags & FERRY_COPY_BY_RELAY) preferences.forced = route_kind::relayed;
+#define FERRY_ROUTE(name, number, flag, ...)                                                                           \
+    if (flags & (flag)) preferences.forced = route_kind::name;
+    FERRY_ROUTES(FERRY_ROUTE)
+#undef FERRY_ROUTE
     preferences.no_kernels = flags & FERRY_COPY_NO_KERNELS;
     preferences.is_urgent = flags & FERRY_COPY_URGENT;
     preferences.over_links = flags & FERRY_COPY_MULTILINK;

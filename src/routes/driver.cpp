@@ -108,11 +108,9 @@ const route driver_route = {
     .predict = predict_driver,
     .run = [](machine &machine, const copy_step &step, const copy_site &site,
               staged_progress *) noexcept { return run_driver(machine, step, site); },
-    .may_be_forced = true,
     .plan = [](const copy_question &copy,
                copy_plan &plan) noexcept { plan = plan_for_driver(copy.shape, copy.facts.call); },
     .call_name = [](const copy_step &step) noexcept { return driver_call_name(step.plan, step.call.form); },
-    .ns = &ferry_explanation::driver_ns,
 };
 
 } // namespace ferry

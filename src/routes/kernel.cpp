@@ -84,13 +84,11 @@ const route kernel_route = {
     .why_not = why_not_kernel,
     .predict = predict_kernel,
     .run = run_kernel,
-    .may_be_forced = true,
     .needs_views = true,
     .prefer = prefer_kernel,
     .plan = plan_kernel,
     .call_name = [](const copy_step &) noexcept { return launch_call; },
     .explain = explain_kernel,
-    .ns = &ferry_explanation::kernel_ns,
     .obstacle_field = &ferry_explanation::kernel_obstacle,
 };
 

@@ -128,7 +128,6 @@ const route multilink_route = {
     .plan = plan_multilink,
     .call_name = [](const copy_step &) noexcept { return launch_call; },
     .explain = explain_multilink,
-    .ns = &ferry_explanation::multilink_ns,
     .obstacle_field = &ferry_explanation::multilink_obstacle,
 };
 

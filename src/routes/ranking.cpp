@@ -32,7 +32,6 @@ const copy_question::speeds &copy_question::rates() const noexcept {
 }
 
 const prediction &copy_question::predicted(const route &by) const noexcept {
-    static_assert(std::size(all_routes) < sizeof predicted_ / sizeof *predicted_);
     const auto at = static_cast<unsigned>(by.kind);
     if (!(known_ >> at & 1)) {
         predicted_[at] = by.predict(*this);
@@ -61,7 +60,7 @@ ranked_routes rank_routes(const copy_question &copy) noexcept {
     const call_facts &call = copy.facts.call;
     if (call.preferences.forced != route_kind::none) {
         const route *const forced = find_route(call.preferences.forced);
-        ranked.refused = forced && forced->may_be_forced ? forced->why_not(copy) : obstacle::no_route;
+        ranked.refused = forced ? forced->why_not(copy) : obstacle::no_route;
         return is_obstacle(ranked.refused) ? ranked : ranked.add(*forced, FERRY_REASON_FORCED);
     }
     if (goes_with_commands(copy.shape, call)) return ranked.add(driver_route, FERRY_REASON_SOURCE_READ);

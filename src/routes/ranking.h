@@ -1,8 +1,6 @@
 // Compares the routes of a copy. Pure: equal shapes and facts give equal results, and no driver call is made.
 #pragma once
 
-#include <iterator>
-
 #include "routes/route.h"
 
 namespace ferry {
@@ -14,7 +12,7 @@ struct ranked_route {
     std::uint8_t reason;
 };
 struct ranked_routes {
-    ranked_route all[std::size(all_routes)];
+    ranked_route all[route_count];
     int count = 0;
     obstacle refused = obstacle::none;
 
@@ -39,7 +37,7 @@ struct route_forecast {
     std::uint64_t delay_ns = 0;     // the part of this time that is due to recent delays
 };
 struct copy_forecast {
-    route_forecast all[std::size(all_routes) + 1]; // by route_kind
+    route_forecast all[route_count + 1]; // by route_kind
 
     route_forecast &operator[](route_kind route) noexcept { return all[static_cast<int>(route)]; }
     const route_forecast &operator[](route_kind route) const noexcept { return all[static_cast<int>(route)]; }

@@ -188,11 +188,9 @@ const route relayed_route = {
     .why_not = why_not_relayed,
     .predict = predict_relayed,
     .run = run_relayed,
-    .may_be_forced = true,
     .may_fall_back = true,
     .look_up = look_at_access,
     .call_name = [](const copy_step &) noexcept { return "cuMemcpy3DAsync"; },
-    .ns = &ferry_explanation::relay_ns,
     .obstacle_field = &ferry_explanation::relay_obstacle,
 };
 

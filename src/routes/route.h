@@ -70,8 +70,9 @@ public:
 
 private:
     mutable std::optional<speeds> rates_;
-    mutable prediction predicted_[8]; // by route_kind
-    mutable std::uint16_t known_ = 0; // bit k: the prediction of route_kind k
+    mutable prediction predicted_[route_count + 1]; // by route_kind
+    mutable std::uint16_t known_ = 0;               // bit k: the prediction of route_kind k
+    static_assert(route_count < 16);
 };
 
 // How a route that can serve a copy compares with the driver route, if the route has its own rule.
@@ -91,8 +92,6 @@ struct route {
 
     // All members below have defaults.
 
-    // FERRY_COPY_* flags can force the route.
-    bool may_be_forced = false;
     // The driver route can serve if `run` fails because memory, slots or streams are exhausted.
     bool may_fall_back = false;
     // No other route is considered if this route is chosen.
@@ -110,21 +109,20 @@ struct route {
     // Provides the resources of the route after it was ranked first. Returns and records the obstacle if that fails.
     obstacle (*prepare)(machine &, const ferry::shape &, plan_facts &) noexcept = nullptr;
 
-    // The explanation of a copy: the driver call that the step makes, the route's own fields, and the members that
-    // contain the predicted time and the obstacle.
+    // The explanation of a copy: the driver call that the step makes, the route's own fields, and the member that contains
+    // the obstacle.
     const char *(*call_name)(const copy_step &) noexcept;
     void (*explain)(const machine &, const copy_step &, ferry_explanation &) noexcept = nullptr;
-    std::uint64_t ferry_explanation::*ns = nullptr;
     std::int32_t ferry_explanation::*obstacle_field = nullptr;
 };
 
-#define FERRY_ROUTE(name, number) extern const route name##_route;
+#define FERRY_ROUTE(name, ...) extern const route name##_route;
 FERRY_ROUTES(FERRY_ROUTE)
 #undef FERRY_ROUTE
 
 // In the order of preference.
 constexpr const route *all_routes[] = {
-#define FERRY_ROUTE(name, number) &name##_route,
+#define FERRY_ROUTE(name, ...) &name##_route,
     FERRY_ROUTES(FERRY_ROUTE)
 #undef FERRY_ROUTE
 };
@@ -132,7 +130,7 @@ constexpr const route *all_routes[] = {
 // Null for `none`, and for values that are not a route.
 inline const route *find_route(route_kind kind) noexcept {
     switch (kind) {
-#define FERRY_ROUTE(name, number)                                                                                      \
+#define FERRY_ROUTE(name, ...)                                                                                         \
     case route_kind::name:                                                                                             \
         return &name##_route;
         FERRY_ROUTES(FERRY_ROUTE)

@@ -351,7 +351,6 @@ const route staged_route = {
     .why_not = why_not_staged,
     .predict = predict_staged,
     .run = run_staged,
-    .may_be_forced = true,
     .may_fall_back = true,
     .needs_views = true,
     .prefer = prefer_staged,
@@ -359,7 +358,6 @@ const route staged_route = {
     .prepare = prepare_staged,
     .call_name = [](const copy_step &step) noexcept { return step.plan.by_copies ? "cuMemcpy3DAsync" : launch_call; },
     .explain = explain_staged,
-    .ns = &ferry_explanation::staged_ns,
     .obstacle_field = &ferry_explanation::staged_obstacle,
 };
 

@@ -62,7 +62,8 @@ error print_forecasts(ferry_instance &instance, const shape &known, const prepar
     const copy_forecast expected = predict_copy(known, facts);
     for (const route *const each : all_routes) {
         const route_forecast &forecast = expected[each->kind];
-        if (each->ns) found.*each->ns = forecast.predicted_ns;
+        const auto ns = entry_of(each->kind).ns;
+        if (ns) found.*ns = forecast.predicted_ns;
         if (each->obstacle_field) found.*each->obstacle_field = static_cast<std::int32_t>(forecast.why_not);
         found.staging_delay_ns += forecast.delay_ns;
     }
