@@ -5,6 +5,7 @@
 #if defined(__linux__)
 #include "support/comma_locale.h"
 #endif
+#include "base/obstacle.h"
 #include "base/route_kind.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
@@ -434,9 +435,9 @@ TEST_F(explanations, a_line_has_room_for_the_longest_shares_of_a_batch) {
 }
 
 TEST(obstacles, public_numbers_have_texts_and_no_others) {
-    for (std::int32_t number = FERRY_OBSTACLE_NONE; number <= FERRY_OBSTACLE_CAPTURED; ++number)
+    for (std::int32_t number = FERRY_OBSTACLE_NONE; number <= last_public_obstacle; ++number)
         EXPECT_STRNE(ferry_obstacle_text(number), "?") << number;
-    for (const std::int32_t number : {-1, FERRY_OBSTACLE_CAPTURED + 1, FERRY_OBSTACLE_CAPTURED + 2, 1000})
+    for (const std::int32_t number : {-1, last_public_obstacle + 1, last_public_obstacle + 2, 1000})
         EXPECT_STREQ(ferry_obstacle_text(number), "?") << number;
 }
 

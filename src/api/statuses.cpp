@@ -13,7 +13,7 @@ const char *ferry_status_name(int32_t status) { return status_name(status); }
 const char *ferry_status_text(int32_t status) { return status_text(status); }
 
 const char *ferry_obstacle_text(int32_t obstacle) {
-    const bool is_public = obstacle >= FERRY_OBSTACLE_NONE && obstacle <= FERRY_OBSTACLE_CAPTURED;
+    const bool is_public = obstacle >= FERRY_OBSTACLE_NONE && obstacle <= last_public_obstacle;
     return is_public ? text_of(static_cast<uint64_t>(obstacle)) : "?";
 }
 

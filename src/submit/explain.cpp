@@ -18,12 +18,6 @@ std::int32_t device_of(const shape_end &end, memory_kind kind, int context_devic
     return kind == memory_kind::device ? end.device : -1;
 }
 
-// Every obstacle has its number in ferry.h, except obstacles that only batches have.
-static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
-              static_cast<int>(obstacle::read_only) == FERRY_OBSTACLE_READ_ONLY &&
-              static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED &&
-              static_cast<int>(obstacle::direct) == FERRY_OBSTACLE_DIRECT &&
-              static_cast<int>(obstacle::captured) == FERRY_OBSTACLE_CAPTURED);
 static_assert(static_cast<int>(blocking::no) == FERRY_BLOCKS_NO &&
               static_cast<int>(blocking::until_staged) == FERRY_BLOCKS_UNTIL_STAGED &&
               static_cast<int>(blocking::until_done) == FERRY_BLOCKS_UNTIL_DONE);
