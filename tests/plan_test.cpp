@@ -395,6 +395,33 @@ TEST(plan, measurements_of_the_pair_override_the_profile) {
     }
 }
 
+TEST(plan, a_route_that_cannot_be_prepared_is_replaced_unless_it_is_forced) {
+    const shape line = shape_of(ends::peer, gapped::none, 0, 64 * MiB);
+    plan_facts far = without_access(h200_profile());
+    const auto plan_if = [&](obstacle why_not) {
+        const copy_question copy(line, far);
+        const ranked_routes ranked = rank_routes(copy);
+        EXPECT_EQ(ranked.all[0].by, &relayed_route);
+        return plan_prepared(ranked, copy, why_not, false);
+    };
+    EXPECT_EQ(plan_if(obstacle::none).route, route_kind::relayed);
+    EXPECT_EQ(plan_if(obstacle::no_staging).route, route_kind::driver);
+    far.call.preferences.forced = route_kind::relayed;
+    EXPECT_EQ(plan_if(obstacle::none).route, route_kind::relayed);
+    EXPECT_EQ(plan_if(obstacle::no_staging).route, route_kind::none);
+    EXPECT_EQ(plan_if(obstacle::no_staging).refused, obstacle::no_staging);
+}
+
+TEST(plan, routes_that_need_views_are_not_chosen_without_them) {
+    const shape narrow = shape_of(ends::h2d, gapped::source, 4, MiB);
+    const plan_facts facts = facts_with(&h200_profile());
+    const copy_question copy(narrow, facts);
+    const ranked_routes ranked = rank_routes(copy);
+    ASSERT_EQ(ranked.all[0].by, &kernel_route);
+    EXPECT_EQ(plan_prepared(ranked, copy, obstacle::none, true).route, route_kind::kernel);
+    EXPECT_EQ(plan_prepared(ranked, copy, obstacle::none, false).route, route_kind::driver);
+}
+
 TEST(plan, access_is_queried_only_for_large_copies_between_devices) {
     const plan_facts facts = facts_with(&h200_profile());
     EXPECT_TRUE(may_be_relayed(shape_of(ends::peer, gapped::none, 0, 2 * MiB), facts.call));

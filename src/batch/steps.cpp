@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "batch/pageable.h"
+#include "routes/route.h"
 #include "submit/instance.h"
 
 namespace ferry {
@@ -23,8 +24,7 @@ batch_route batch_steps::route_of(batch_route planned, piece_group group) const 
 
 batch_route batch_steps::route_of(const batch_box &box) const noexcept {
     if (box.route != batch_route::own) return route_of(box.route, box.group);
-    // A graph cannot contain work on ferry's internal streams.
-    const bool leaves_graph = is_captured_ && box.plan.route >= route_kind::relayed;
+    const bool leaves_graph = is_captured_ && !find_route(box.plan.route)->may_be_captured;
     const bool can_serve = is_at_home_ && !leaves_graph && box.plan.route != route_kind::driver;
     return can_serve ? batch_route::own : batch_route::calls;
 }

@@ -9,15 +9,15 @@
 namespace ferry {
 
 bool may_take_links(const shape &shape, const call_facts &call) noexcept {
+    if (!call.preferences.over_links || call.preferences.no_kernels) return false;
     const auto is_of_host = [](const shape_end &end) noexcept {
         return end.kind == memory_kind::pinned || end.kind == memory_kind::pageable;
     };
     const auto is_here = [&](const shape_end &end) noexcept {
         return end.kind == memory_kind::device && !is_elsewhere(end, call.context_device);
     };
-    const bool is_with_host = (is_of_host(shape.source) && is_here(shape.destination)) ||
-                              (is_here(shape.source) && is_of_host(shape.destination));
-    return call.preferences.over_links && is_with_host && !call.preferences.no_kernels;
+    return (is_of_host(shape.source) && is_here(shape.destination)) ||
+           (is_here(shape.source) && is_of_host(shape.destination));
 }
 
 namespace {
@@ -49,9 +49,6 @@ error find_ways(machine &machine, const shape &shape, int device, CUcontext cont
 
 error look_at_links(machine &machine, const shape &shape, CUcontext context, plan_facts &facts) noexcept {
     link_facts &links = facts.links;
-    links.count = 1;
-    links.multilink = obstacle::forbidden;
-    if (!may_take_links(shape, facts.call)) return {};
     links.multilink = obstacle::small;
     if (shape.bytes() < (is_pageable(shape) ? min_staged_multilink : min_multilink)) return {};
     links.multilink = obstacle::captured;
@@ -120,6 +117,8 @@ const route multilink_route = {
     .run = run_multilink,
     .may_fall_back = true,
     .is_final = true,
+    .may_be_captured = false,
+    .needs_look_up = may_take_links,
     .look_up = look_at_links,
     .prefer =
         [](const copy_question &copy) noexcept {

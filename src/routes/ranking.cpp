@@ -81,6 +81,19 @@ ranked_routes rank_routes(const copy_question &copy) noexcept {
                                                                       : FERRY_REASON_PREDICTED);
 }
 
+copy_plan plan_prepared(const ranked_routes &ranked, const copy_question &copy, obstacle why_not_first,
+                        bool has_views) noexcept {
+    obstacle why_not = obstacle::none;
+    for (int i = 0; i < ranked.count; ++i) {
+        const route &by = *ranked.all[i].by;
+        if (by.needs_views && !has_views) continue;
+        why_not = by.why_not(copy);
+        if (i == 0 && !is_obstacle(why_not)) why_not = why_not_first;
+        if (!is_obstacle(why_not)) return plan_by(ranked.all[i], copy);
+    }
+    return refuse_plan(why_not);
+}
+
 copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept {
     if (needs_no_choice(shape, facts.call.preferences) && is_obstacle(facts.links.relay))
         return plan_for_driver(shape, facts.call);

@@ -16,8 +16,6 @@ namespace {
 // array, only the capability of the pair of devices is known. Access that loses bytes does not count, even if it is
 // enabled.
 error look_at_access(machine &machine, const shape &shape, CUcontext, plan_facts &facts) noexcept {
-    facts.links.relay = obstacle::not_between_devices;
-    if (!may_be_relayed(shape, facts.call)) return {};
     facts.links.relay = obstacle::captured;
     if (facts.call.is_captured) return {};
     facts.links.relay = obstacle::no_entry_point;
@@ -189,6 +187,8 @@ const route relayed_route = {
     .predict = predict_relayed,
     .run = run_relayed,
     .may_fall_back = true,
+    .may_be_captured = false,
+    .needs_look_up = may_be_relayed,
     .look_up = look_at_access,
     .call_name = [](const copy_step &) noexcept { return "cuMemcpy3DAsync"; },
     .obstacle_field = &ferry_explanation::relay_obstacle,

@@ -96,17 +96,21 @@ struct route {
     bool may_fall_back = false;
     // No other route is considered if this route is chosen.
     bool is_final = false;
+    // A copy on the route can become part of a graph. False: the route uses ferry's internal streams.
+    bool may_be_captured = true;
     // The kernels are loaded, and both ends are looked up for them, before the route is chosen. `why_not` is then
     // evaluated again.
     bool needs_views = false;
-    // Queries facts that only this route needs, before any route is chosen. Called only for copies that may use a
-    // device other than the context's.
+    // Queries the driver for facts that only the rules of this route need, and stores them in `facts`. Called before any
+    // route is chosen or explained, if `needs_look_up` returns true for the copy. `needs_look_up` is pure.
+    bool (*needs_look_up)(const ferry::shape &, const call_facts &) noexcept = nullptr;
     error (*look_up)(machine &, const ferry::shape &, CUcontext, plan_facts &) noexcept = nullptr;
     // Whether the route is chosen if it can serve. Pure. Null: if it is predicted to be faster than the driver.
     preference (*prefer)(const copy_question &) noexcept = nullptr;
     // Sets the parameters of a plan that already has the route and `synchronise_after`. Pure.
     void (*plan)(const copy_question &, copy_plan &) noexcept = nullptr;
-    // Provides the resources of the route after it was ranked first. Returns and records the obstacle if that fails.
+    // Provides the resources of the route after it was ranked first. If that fails, returns the obstacle, and the next
+    // route serves.
     obstacle (*prepare)(machine &, const ferry::shape &, plan_facts &) noexcept = nullptr;
 
     // The explanation of a copy: the driver call that the step makes, the route's own fields, and the member that contains

@@ -97,7 +97,7 @@ error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends 
 
 error look_up_for_routes(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept {
     for (const route *const each : all_routes)
-        if (each->look_up)
+        if (each->look_up && each->needs_look_up(shape, facts.call))
             if (error failed = each->look_up(instance, shape, context, facts)) return failed;
     return {};
 }
@@ -109,23 +109,13 @@ namespace {
 error look_up_and_choose(ferry_instance &instance, resolved_ends &ends, CUcontext context, const ranked_routes &ranked,
                          const copy_question &copy, plan_facts &facts, copy_step &step) noexcept {
     const route &first = *ranked.all[0].by;
-    if (!first.needs_views) {
-        const bool is_ruled_out = first.prepare && is_obstacle(first.prepare(instance, step.shape, facts));
-        step.plan = plan_by(ranked.all[is_ruled_out ? ranked.count - 1 : 0], copy);
-        return {};
+    if (first.needs_views) {
+        if (!facts.call.preferences.no_kernels && instance.kernels.load_into(context))
+            facts.kernels.why_not = obstacle::not_loaded;
+        if (error failed = look_up_views(instance, step.shape, ends, context, facts, step.views)) return failed;
     }
-    if (!facts.call.preferences.no_kernels && instance.kernels.load_into(context))
-        facts.kernels.why_not = obstacle::not_loaded;
-    if (error failed = look_up_views(instance, step.shape, ends, context, facts, step.views)) return failed;
-    if (first.prepare) static_cast<void>(first.prepare(instance, step.shape, facts));
-    obstacle why_not = obstacle::none;
-    for (int i = 0; i < ranked.count; ++i) {
-        why_not = ranked.all[i].by->why_not(copy);
-        if (is_obstacle(why_not)) continue;
-        step.plan = plan_by(ranked.all[i], copy);
-        return {};
-    }
-    step.plan = refuse_plan(why_not);
+    const obstacle why_not = first.prepare ? first.prepare(instance, step.shape, facts) : obstacle::none;
+    step.plan = plan_prepared(ranked, copy, why_not, first.needs_views);
     return {};
 }
 
@@ -133,10 +123,7 @@ error look_up_and_choose(ferry_instance &instance, resolved_ends &ends, CUcontex
 
 error choose(ferry_instance &instance, resolved_ends &ends, CUcontext context, copy_step &step) noexcept {
     plan_facts facts = facts_of(instance, step.shape, context, step.call);
-    const bool may_take_other_devices =
-        step.call.preferences.over_links || leaves_device(step.shape, step.call.context_device);
-    if (may_take_other_devices)
-        if (error failed = look_up_for_routes(instance, step.shape, context, facts)) return failed;
+    if (error failed = look_up_for_routes(instance, step.shape, context, facts)) return failed;
     if (step.call.is_captured && is_read_early(step.shape, step.call)) return read_under_capture;
     if (step.call.is_captured && is_written_in_the_call(step.shape, step.call)) return written_under_capture;
     const copy_question copy(step.shape, facts);
