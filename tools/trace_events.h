@@ -5,9 +5,10 @@
 #include <cinttypes>
 #include <cstddef>
 #include <cstdio>
-#include <iterator>
 
 #include <ferry/ferry.h>
+
+#include "base/route_kind.h"
 
 namespace trace_events {
 
@@ -21,10 +22,10 @@ struct microseconds {
 };
 
 inline const char *name_of_routes(std::uint32_t routes) noexcept {
-    constexpr const char *names[] = {"nothing", "driver", "kernel", "staged", "buffered", "relayed", "multilink"};
-    for (std::size_t route = 0; route < std::size(names); ++route)
-        if (routes == 1U << route) return names[route];
-    return routes ? "several routes" : names[0];
+    if (routes <= 1U << FERRY_ROUTE_NONE) return "nothing";
+    for (int route = 1; route <= ferry::route_count; ++route)
+        if (routes == 1U << route) return ferry::routes_by_number.all[route].name;
+    return "several routes";
 }
 
 // Writes the beginning and the end of the work that a call has enqueued, each after a comma and a line break. `event`

@@ -4,14 +4,12 @@
 #include <memory>
 #include <thread>
 
+#include "base/route_kind.h"
 #include "fuzz/operations.h"
 
 namespace ferry::test {
 
 namespace {
-
-constexpr std::uint32_t forcing =
-    FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING | FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_RELAY;
 
 // Returns true for a success. Flags may force a route that does not support the copy. No other valid copy may be
 // rejected.
@@ -25,7 +23,7 @@ bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferr
     }
     w.expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == 0) return true;
-    if (status == FERRY_ERROR_ROUTE && (drawn.flags & forcing)) {
+    if (status == FERRY_ERROR_ROUTE && (drawn.flags & forcing_flags)) {
         w.expect(std::string("?") != ferry_obstacle_text(static_cast<std::int32_t>(error.value)),
                  "the error info has an unknown obstacle");
         return false;
@@ -146,7 +144,10 @@ void wait_before(world &w, const drawn_copy &drawn, CUcontext current) {
 } // namespace
 
 // Forced staging needs free slots where the flags or the memory exclude kernels. Relays need streams.
-bool may_exceed_limits(const drawn_copy &drawn) { return drawn.flags & (FERRY_COPY_BY_STAGING | FERRY_COPY_BY_RELAY); }
+bool may_exceed_limits(const drawn_copy &drawn) {
+    constexpr std::uint32_t unlimited = FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL;
+    return drawn.flags & forcing_flags & ~unlimited;
+}
 
 void copy_on_a_stream(world &w) { enqueue(w, "ferry_copy_async", form::plain); }
 void copy_with_a_ticket(world &w) { enqueue(w, "ferry_copy_async", form::ticket); }

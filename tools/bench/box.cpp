@@ -1,5 +1,7 @@
 #include "box.h"
 
+#include "base/route_kind.h"
+
 namespace bench {
 
 namespace {
@@ -291,20 +293,7 @@ std::optional<ferry_explanation> explain(const environment &environment, const f
 }
 
 const char *name_of_route(std::int32_t route) {
-    switch (route) {
-    case FERRY_ROUTE_NONE:
-        return "none";
-    case FERRY_ROUTE_DRIVER:
-        return "driver";
-    case FERRY_ROUTE_KERNEL:
-        return "kernel";
-    case FERRY_ROUTE_STAGED:
-        return "staged";
-    case FERRY_ROUTE_BUFFERED:
-        return "buffered";
-    default:
-        return "another";
-    }
+    return route == FERRY_ROUTE_NONE ? "none" : ferry::entry_of_number(route).name;
 }
 
 } // namespace bench

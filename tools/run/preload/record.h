@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/route_kind.h"
 #include "entry_points.h"
 
 namespace ferry_run {
@@ -29,12 +30,10 @@ enum class traffic : unsigned {
 
 // The outcome of a call: served by ferry, with its route, or left to the driver, with the reason.
 enum class outcome : unsigned {
-    staged,
-    by_kernel,
-    buffered,
-    relayed,
-    by_driver_route, // ferry made the driver's call: only with --all
-    filled,
+#define FERRY_ROUTE(name, ...) by_##name##_route, // by_driver_route: only with --all
+    FERRY_ROUTES(FERRY_ROUTE)
+#undef FERRY_ROUTE
+        filled,
     as_batch,
     allocated,
     first_reason,

@@ -81,19 +81,25 @@ struct way {
     std::uint64_t time_ns; // predicted
 };
 
-way way_of(const ferry_explanation &plan) noexcept {
-    switch (plan.route) {
-    case FERRY_ROUTE_STAGED:
-        return {outcome::staged, outcome::report_only_staged, plan.staged_ns};
-    case FERRY_ROUTE_KERNEL:
-        return {outcome::by_kernel, outcome::report_only_kernel, plan.kernel_ns};
-    case FERRY_ROUTE_BUFFERED:
-        return {outcome::buffered, outcome::report_only_other, plan.driver_ns};
-    case FERRY_ROUTE_RELAYED:
-        return {outcome::relayed, outcome::report_only_other, plan.relay_ns};
+outcome outcome_of(int32_t route) noexcept {
+    switch (route) {
+#define FERRY_ROUTE(name, number, ...)                                                                                 \
+    case number:                                                                                                       \
+        return outcome::by_##name##_route;
+        FERRY_ROUTES(FERRY_ROUTE)
+#undef FERRY_ROUTE
     default:
-        return {outcome::by_driver_route, outcome::driver_is_fastest, plan.driver_ns};
+        return outcome::by_driver_route;
     }
+}
+
+way way_of(const ferry_explanation &plan) noexcept {
+    const auto ns = ferry::entry_of_number(plan.route).ns;
+    way taken = {outcome_of(plan.route), outcome::report_only_other, ns ? plan.*ns : plan.driver_ns};
+    if (taken.served == outcome::by_staged_route) taken.reported = outcome::report_only_staged;
+    if (taken.served == outcome::by_kernel_route) taken.reported = outcome::report_only_kernel;
+    if (taken.served == outcome::by_driver_route) taken.reported = outcome::driver_is_fastest;
+    return taken;
 }
 
 // Changes a byte of the copy, so that a program that compares its bytes detects it.
