@@ -80,7 +80,7 @@ assert all(row["target"] == 0.99 for row in broadcast), broadcast
 multilink = cases["multilink"]
 found = [(*(row["labels"][name] for name in ["copy", "memory", "raw"]), row["target"]) for row in multilink["rows"]]
 pinned = [(copy, "pinned", *raw) for copy in ["H2D", "D2H"]
-          for raw in [("each device for itself", 0.95), ("one link", None)]]
+          for raw in [("separate copies", 0.95), ("one link", None)]]
 assert found == [*pinned, ("H2D", "pageable", "ferry, one link", None)], found
 assert {row["labels"]["helpers"] for row in multilink["rows"]} == {"1"}, "the software driver has two devices"
 assert "numbers" not in multilink, "a kernel that the software driver cannot run"

@@ -116,8 +116,8 @@ case_result run_broadcast(session &session) {
     case_result result = session.begin(
         {.note = access.text() +
                  ";\nfrom the host to all devices, or from one device to all others; sizes and GB/s count the source "
-                 "once;\nraw: one call for each destination, on a stream of its device; of pageable memory also a "
-                 "thread for each;\nferry: one ferry_copy_pieces_async, on a stream of device " +
+                 "once;\nraw: one call for each destination, on a stream of its device; for pageable memory also one "
+                 "thread for each call;\nferry: one ferry_copy_pieces_async, on a stream of device " +
                  std::to_string(environment.device) +
                  "; both until all bytes have arrived;\nceiling: H2D for each device, and from a device the best "
                  "cuMemcpyDtoDAsync of at least 64 MiB to one other",

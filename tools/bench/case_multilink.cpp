@@ -115,7 +115,7 @@ void measure_pinned(const setting &setting, way way, std::size_t helper_count, s
                         .target = target,
                         .ceiling = ceiling});
     };
-    add("each device for itself", taken[0], min_share_of_links);
+    add("separate copies", taken[0], min_share_of_links);
     add("one link", taken[1], std::nullopt);
 }
 
@@ -209,11 +209,10 @@ case_result run_multilink(session &session) {
 
     case_result result = session.begin(
         {.note = "to and from " + device +
-                 "; helpers: how many other devices lend their links; ferry: ferry_copy_async with "
-                 "FERRY_COPY_MULTILINK;\nraw: each device for itself, an equal part of the bytes by cuMemcpy*Async on "
-                 "each device, all at the same time, which is what the\nlinks carry; one link, cuMemcpy*Async of all "
-                 "bytes; "
-                 "ferry, one link, ferry_copy_async without the flag, which stages them;\nall until the bytes have "
+                 "; helpers: the number of other devices whose links are used;\nferry: ferry_copy_async with "
+                 "FERRY_COPY_MULTILINK;\nraw, separate copies: each device copies an equal part of the bytes by "
+                 "cuMemcpy*Async, at the same time;\nraw, one link: cuMemcpy*Async of all bytes; ferry, one link: "
+                 "ferry_copy_async without the flag, staged;\nall times until the bytes have "
                  "arrived; ceiling: one link for each device",
          .label_columns = {"copy", "memory", "helpers", "raw"}});
     const owned<void *> memory = allocate_pinned(environment, largest + (peers.size() + 1) * guard);

@@ -127,9 +127,9 @@ double carried_by(unsigned threads, std::size_t size) {
 
 case_result run_pageable_devices(session &session) {
     case_result result = session.begin(
-        {.note = "each device copies as much, all at the same time; raw: cuMemcpy*Async, a thread for each "
-                 "device; ferry: ferry_copy_async,\none thread for all; until all have arrived. The "
-                 "second table: memcpy by threads, from memory into buffers of 256 KiB",
+        {.note = "all devices copy the same number of bytes at the same time; raw: cuMemcpy*Async, one thread for "
+                 "each device;\nferry: ferry_copy_async, one thread for all devices; times until all bytes have "
+                 "arrived. The second table:\nmemcpy by threads, from memory into buffers of 256 KiB",
          .label_columns = {"devices", "copy"}});
     result.numbers.label_columns = {"threads"};
     result.numbers.number_columns = {"GB/s"};

@@ -93,7 +93,7 @@ case_result run_pageable_loops(session &session) {
     case_result result =
         session.begin({.note = "400 pageable copies in a row; times are per copy, until all have arrived, from the "
                                "end of the earlier work.\nraw: cuMemcpy*Async; ferry: ferry_copy_async; read: with "
-                               "FERRY_COPY_SOURCE_READ. Busy: behind 512 MiB of pinned memory",
+                               "FERRY_COPY_SOURCE_READ. Busy: after a copy of 512 MiB of pinned memory",
                        .label_columns = {"stream", "copy", "flags"}});
     result.numbers.label_columns = {"stream", "copy", "flags", "size"};
     result.numbers.number_columns = {"raw call us", "ferry call us"};

@@ -49,8 +49,9 @@ route_map map_of(const session &session, const direction &direction, const gaps 
 
 case_result run_routes(session &session) {
     case_result result = session.begin(
-        {.note = "planned for ferry_copy_async on an idle stream by the profile in force. Rows are twice their width "
-                 "apart at the ends with gaps.",
+        {.note =
+             "planned for ferry_copy_async on an idle stream with the active profile.\nAt ends with gaps, the pitch "
+             "is twice the row width.",
          .label_columns = {}});
     std::vector<direction> directions = pinned_directions(session.workspace);
     for (const direction &direction : pageable_directions(session.workspace))

@@ -180,7 +180,7 @@ void print_heading(std::ostream &out, const run_info &run) {
            "bytes that a\nrow moves were verified.\n";
     if (environment.device_info.is_software)
         out << "Kernels and staging run on the CPU too, and are many times slower there than the software driver's own "
-               "copies. By\ndefault ferry stages only behind other work on a stream, where the driver's call would "
+               "copies. By\ndefault ferry stages only after other work on a stream, where the driver's call would "
                "block its caller.\n";
     else
         out << "A target is a minimum of the ratio before it, or a maximum time for ferry. It is met if all of "
