@@ -630,15 +630,15 @@ void copy_many(const ferry::instance &ferry) {
 }
 
 void copy_to_several(const ferry::instance &ferry) {
-    auto near = *device_memory<int>::create(ferry, 0, 64), far = *device_memory<int>::create(ferry, 0, 64);
+    auto first = *device_memory<int>::create(ferry, 0, 64), second = *device_memory<int>::create(ferry, 0, 64);
     const std::vector<int> sent(64, 5);
     std::vector<int> back(64);
-    const std::uint64_t to[] = {near.address(), far.address()};
+    const std::uint64_t to[] = {first.address(), second.address()};
     const auto source = reinterpret_cast<std::uintptr_t>(sent.data());
     expect(ferry::explain_broadcast_async(ferry, to, source, 256, nullptr).error(), "a broadcast is explained");
     expect(ferry::broadcast_async(ferry, std::vector<std::uint64_t>(1, to[0]), source, 256, nullptr), "and enqueued");
     expect(ferry::broadcast(ferry, to, source, 256), "and made");
-    expect(ferry::copy(ferry, far, back), "it comes back");
+    expect(ferry::copy(ferry, second, back), "it comes back");
     expect(back == sent, "as it was");
     expect(ferry.enable_all_peers().error(), "access is enabled wherever it is offered");
     const std::array<std::int32_t, 1> nobody = {-1};
