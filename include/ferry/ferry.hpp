@@ -655,7 +655,7 @@ inline constexpr bool
         true;
 template <class R, class = void> inline constexpr bool has_std_allocator = false;
 template <class R>
-inline constexpr bool has_std_allocator<R, std::void_t<typename R::allocator_type>> =
+inline constexpr bool has_std_allocator<R, std::void_t<typename R::allocator_type, typename R::value_type>> =
     std::is_same_v<typename R::allocator_type, std::allocator<typename R::value_type>>;
 
 } // namespace detail
