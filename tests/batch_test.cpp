@@ -643,7 +643,7 @@ TEST_F(batch, full_checks_verify_the_stated_kinds) {
     ASSERT_OK(ferry_copy_batch(full.get(), copies.data(), copies.size(), 0, nullptr));
     copies[2].destination.kind = FERRY_KIND_HOST;
     ferry_error_info error = new_error();
-    expect_refusal(ferry_copy_batch(full.get(), copies.data(), copies.size(), 0, &error), error, FERRY_ERROR_KIND,
+    expect_refusal(ferry_copy_batch(full.get(), copies.data(), copies.size(), 0, &error), error, FERRY_ERROR_OTHER_KIND,
                    FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
     EXPECT_EQ(error.index, 2u);
 }
@@ -1016,7 +1016,7 @@ TEST_F(batch, bad_new_addresses_are_refused_with_their_index_and_the_old_address
         ferry_error_info error = new_error();
         const std::int32_t status = ferry_prepared_set_addresses(prepared.handle, to.data(), nullptr, stream, &error);
         if (one.status == FERRY_ERROR_OUT_OF_MEMORY) // pinned to pinned: the kind differs, or even the alignment
-            EXPECT_TRUE(status == FERRY_ERROR_KIND || status == FERRY_ERROR_ALIGNMENT) << describe(error);
+            EXPECT_TRUE(status == FERRY_ERROR_OTHER_KIND || status == FERRY_ERROR_ALIGNMENT) << describe(error);
         else
             EXPECT_STREQ(ferry_status_name(status), ferry_status_name(one.status)) << describe(error);
         EXPECT_EQ(error.index, 7u);

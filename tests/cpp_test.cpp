@@ -433,7 +433,8 @@ TEST_F(cpp, an_empty_array_owner_is_refused_as_a_null_array) {
 TEST_F(cpp, an_unknown_array_format_is_refused_by_field) {
     const auto three = array::create(gpu, 0, array_desc(FERRY_FORMAT_FLOAT, 3, 8)).error();
     expect_refusal(three, FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_OPTIONS, FERRY_FIELD_CHANNELS);
-    EXPECT_STREQ(three.line().c_str(), "options.channels: 3, must be 1, 2 or 4 (FERRY_ERROR_ARRAY_FORMAT)");
+    EXPECT_STREQ(three.line().c_str(), "options.channels: 3, must be a power of two, at most 4 "
+                                       "(FERRY_ERROR_ARRAY_FORMAT from cuArray3DCreate)");
     const auto unknown = mipmapped_array::create(gpu, 0, array_desc(0x7f, 1, 8)).error();
     expect_refusal(unknown, FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_OPTIONS, FERRY_FIELD_FORMAT);
     EXPECT_EQ(unknown.info().value, 0x7fu);
@@ -724,7 +725,7 @@ TEST_F(cpp, a_fill_takes_its_pattern_from_the_element) {
     }
     expect_refusal(fill(gpu, memory.view().sub(2, 8), 1.0f), FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION,
                    FERRY_FIELD_X);
-    expect_refusal(fill(gpu, back, 1.0f), FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
+    expect_refusal(fill(gpu, back, 1.0f), FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
 }
 
 template <class Element> void fill_some_of(ferry_instance *gpu, const Element &value) {
@@ -1136,10 +1137,10 @@ TEST_F(cpp_pools, memory_of_a_host_pool_is_host_memory) {
     auto memory = stream_memory<std::uint32_t, FERRY_KIND_HOST>::create(made, 1000, own).or_throw();
     expect_holds_numbers(gpu, memory, own);
     EXPECT_EQ(memory.view().pointer()[999], volume::numbers(1000)[999]);
-    EXPECT_EQ(stream_memory<int>::create(made, 10, own).error().code(), FERRY_ERROR_KIND);
+    EXPECT_EQ(stream_memory<int>::create(made, 10, own).error().code(), FERRY_ERROR_OTHER_KIND);
     const pool on_device = pool::create(gpu, {}).or_throw();
     const auto refused = stream_memory<int, FERRY_KIND_HOST>::create(on_device, 10, own);
-    EXPECT_EQ(refused.error().code(), FERRY_ERROR_KIND);
+    EXPECT_EQ(refused.error().code(), FERRY_ERROR_OTHER_KIND);
 }
 
 // Sharing
@@ -1178,7 +1179,7 @@ TEST_F(cpp, an_export_covers_what_its_view_names) {
     expect_refusal(imported_memory<int>::open(gpu, {}, nullptr).error(), FERRY_ERROR_HANDLE, FERRY_SIDE_NONE,
                    FERRY_FIELD_HANDLE);
     const auto wrong_kind = imported_memory<int, FERRY_KIND_HOST>::open(gpu, *handle, nullptr);
-    EXPECT_EQ(wrong_kind.error().code(), FERRY_ERROR_KIND);
+    EXPECT_EQ(wrong_kind.error().code(), FERRY_ERROR_OTHER_KIND);
     EXPECT_EQ(ferry_ipc_close_memory(gpu, memory.address() + 400, nullptr), FERRY_ERROR_ADDRESS) << "nothing is open";
 }
 
@@ -1355,7 +1356,8 @@ TEST_F(cpp, errors_about_typed_views_count_bytes_and_elements) {
                       past_row = "x: 144, past the end at 120 (FERRY_ERROR_OUT_OF_BOUNDS)",
                       row_in_elements = "; in elements of 12 bytes: 12, limit 10";
     const ferry_error_info cut_off = {
-        sizeof cut_off, FERRY_ERROR_OVERFLOW, FERRY_SIDE_SOURCE, FERRY_FIELD_WIDTH, 0, 24, 36};
+        sizeof cut_off, FERRY_ERROR_OVERFLOW, FERRY_SIDE_SOURCE,    FERRY_FIELD_WIDTH, 0, 24, 36,
+        nullptr,        FERRY_ITEM_NONE,      FERRY_NUMBERS_AT_MOST};
     const struct {
         status refused;
         std::string line;
@@ -1424,7 +1426,8 @@ TEST_F(cpp, a_failure_throws_only_where_requested) {
         device_memory<int>::create(gpu, 1000, 10).or_throw();
         FAIL() << "there is no such device";
     } catch (const std::exception &thrown) {
-        EXPECT_EQ(thrown.what(), "device: " + std::string(status(FERRY_ERROR_DEVICE).line().c_str()));
+        EXPECT_EQ(thrown.what(), "device: 1000, must be at least 0 and less than " + std::to_string(device_count()) +
+                                     " (FERRY_ERROR_DEVICE)");
         EXPECT_EQ(dynamic_cast<const error &>(thrown).status().code(), FERRY_ERROR_DEVICE);
     }
     const status dead(FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);

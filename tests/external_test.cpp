@@ -110,12 +110,12 @@ TEST_F(external, a_device_is_found_by_its_luid) {
 
 TEST_F(external, handles_of_no_type_and_of_other_systems_are_refused) {
     for (const std::int32_t type : {0, -1, 11, 1000})
-        expect_refusal(type, 0, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HANDLE_TYPES);
+        expect_refusal(type, 0, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HANDLE_TYPE);
 #if defined(_WIN32)
-    expect_refusal(FERRY_EXTERNAL_OPAQUE_FD, 1, FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_HANDLE_TYPES);
+    expect_refusal(FERRY_EXTERNAL_OPAQUE_FD, 1, FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_HANDLE_TYPE);
 #else
     for (const std::int32_t type : {2, 3, 4, 5, 7}) // common to both
-        expect_refusal(type, 1, FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_HANDLE_TYPES);
+        expect_refusal(type, 1, FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_HANDLE_TYPE);
 #endif
 }
 

@@ -428,7 +428,7 @@ TEST_F(fills, of_host_memory_are_explained_with_a_call_for_each_registered_piece
     for (const fill_call call : fill_calls)
         EXPECT_EQ(call(instance.get(), &beyond, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
     ASSERT_OK(ferry_host_unregister(instance.get(), memory));
-    EXPECT_EQ(ferry_fill_explain(instance.get(), &fill, &told, nullptr), FERRY_ERROR_KIND);
+    EXPECT_EQ(ferry_fill_explain(instance.get(), &fill, &told, nullptr), FERRY_ERROR_PAGEABLE);
     free_aligned(memory);
 }
 
@@ -473,6 +473,11 @@ TEST_F(fills, captured_fills_run_when_the_graph_is_launched) {
 
 // ---- Refusals ------------------------------------------------------------------------------------------------
 
+constexpr std::uint32_t all_copy_flags = FERRY_COPY_URGENT | FERRY_COPY_NO_KERNELS | FERRY_COPY_SOURCE_READ |
+                                         FERRY_COPY_MULTILINK | FERRY_COPY_DESTINATION_WRITTEN | FERRY_COPY_BY_DRIVER |
+                                         FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING | FERRY_COPY_BY_RELAY |
+                                         FERRY_COPY_DEFAULT;
+
 struct refusal_row {
     const char *name;
     void (*spoil)(ferry_fill_desc &);
@@ -481,7 +486,7 @@ struct refusal_row {
 };
 constexpr refusal_row refusals[] = {
     {"flags", [](ferry_fill_desc &fill) { fill.flags = 0x80; }, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR,
-     FERRY_FIELD_FLAGS, 0, 0x80},
+     FERRY_FIELD_FLAGS, all_copy_flags, 0x80},
     {"reserved", [](ferry_fill_desc &fill) { fill.reserved[5] = 1; }, FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR,
      FERRY_FIELD_RESERVED, 0, 0},
     {"place_reserved", [](ferry_fill_desc &fill) { fill.destination.reserved[0] = 1; }, FERRY_ERROR_RESERVED,
@@ -493,11 +498,12 @@ constexpr refusal_row refusals[] = {
     {"pattern_of_32", [](ferry_fill_desc &fill) { fill.pattern_size = 32; }, FERRY_ERROR_INVALID_ARGUMENT,
      FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 16, 32},
     {"flags_that_contradict", [](ferry_fill_desc &fill) { fill.flags = FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL; },
-     FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL},
+     FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL,
+     FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL},
     {"kind", [](ferry_fill_desc &fill) { fill.destination.kind = 9; }, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION,
-     FERRY_FIELD_KIND, 0, 0},
+     FERRY_FIELD_KIND, FERRY_KIND_ARRAY, 9},
     {"array", [](ferry_fill_desc &fill) { fill.destination.kind = FERRY_KIND_ARRAY; }, FERRY_ERROR_UNSUPPORTED,
-     FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND, 0, 0},
+     FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND, 0, FERRY_KIND_ARRAY},
     {"no_address", [](ferry_fill_desc &fill) { fill.destination.address = 0; }, FERRY_ERROR_ADDRESS,
      FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, 0, 0},
     {"pitch_below_width", [](ferry_fill_desc &fill) { fill.destination.row_pitch = 60; }, FERRY_ERROR_PITCH,
@@ -652,8 +658,8 @@ TEST_F(fills, pageable_memory_is_refused) {
             for (const std::uint32_t unit : {1u, 8u}) {
                 const ferry_fill_desc fill = describe_fill(memory.describe(how), 64, 1, 1, unit);
                 ferry_error_info error = new_error();
-                expect_refusal(ferry_fill(instance, &fill, &error), error, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION,
-                               FERRY_FIELD_KIND);
+                expect_refusal(ferry_fill(instance, &fill, &error), error, FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION,
+                               FERRY_FIELD_ADDRESS);
             }
     EXPECT_EQ(memory.read(), memory.picture());
 }

@@ -625,7 +625,7 @@ TEST_F(loading, native_code_is_loaded_where_all_devices_and_the_driver_can_use_i
     };
     cu.cuLibraryLoadData = [](CUlibrary *library, const void *image, CUjit_option *options, void **values,
                               unsigned count, CUlibraryOption *library_options, void **library_values,
-                              unsigned library_count) {
+                              unsigned library_count) -> CUresult {
         loaded_images.push_back(image);
         if (image == native_kernels && seen_machine.refusal) return seen_machine.refusal;
         return raw().cuLibraryLoadData(library, image, options, values, count, library_options, library_values,

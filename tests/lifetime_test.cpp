@@ -195,7 +195,7 @@ TEST_F(lifetimes, new_addresses_are_checked_for_the_context_that_a_batch_was_pre
         const made_current in_other(other.handle);
         const kernel_pieces elsewhere(beyond_parameters);
         EXPECT_EQ(ferry_prepared_set_addresses(prepared, elsewhere.destinations.data(), nullptr, nullptr, nullptr),
-                  FERRY_ERROR_KIND);
+                  FERRY_ERROR_OTHER_KIND);
     }
     ASSERT_OK(ferry_prepared_launch(prepared, nullptr, nullptr));
     EXPECT_TRUE(pieces.have_arrived());

@@ -47,7 +47,7 @@ protected:
         for (std::int32_t device = 1; device < device_count(); ++device) {
             ferry_error_info error = new_error();
             const std::int32_t status = set({device}, &error);
-            if (status == FERRY_ERROR_PEER_ACCESS) {
+            if (is_without_access(status)) {
                 EXPECT_EQ(error.field, FERRY_FIELD_HELPERS);
                 EXPECT_EQ(error.value, static_cast<std::uint64_t>(device));
                 continue;

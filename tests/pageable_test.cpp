@@ -564,18 +564,18 @@ TEST_F(pageable, wrong_options_are_refused_by_name) {
     } rows[] = {
         {[](ferry_options &options) { options.staging = 3; }, FERRY_FIELD_STAGING},
         {[](ferry_options &options) { options.staging = -1; }, FERRY_FIELD_STAGING},
-        {[](ferry_options &options) { options.staging_threads = 65; }, FERRY_FIELD_THREADS},
+        {[](ferry_options &options) { options.staging_threads = 65; }, FERRY_FIELD_STAGING_THREADS},
         {[](ferry_options &options) { options.staging_priority = 21; }, FERRY_FIELD_STAGING_PRIORITY},
         {[](ferry_options &options) { options.staging_priority = -21; }, FERRY_FIELD_STAGING_PRIORITY},
         {[](ferry_options &options) { options.staging_bytes = 4095; }, FERRY_FIELD_STAGING_BYTES},
         {[](ferry_options &options) { options.staging_bytes = (1ull << 30) + 1; }, FERRY_FIELD_STAGING_BYTES},
-        {[](ferry_options &options) { options.staging_cpu_count = 1; }, FERRY_FIELD_STAGING_CPUS},
-        {[&](ferry_options &options) { options.staging_cpus = &one; }, FERRY_FIELD_STAGING_CPUS},
+        {[](ferry_options &options) { options.staging_cpu_count = 1; }, FERRY_FIELD_STAGING_CPU_COUNT},
+        {[&](ferry_options &options) { options.staging_cpus = &one; }, FERRY_FIELD_STAGING_CPU_COUNT},
         {[&](ferry_options &options) { options.staging_cpus = processors, options.staging_cpu_count = 2; },
          FERRY_FIELD_STAGING_CPUS},
-        {[](ferry_options &options) { options.staging_numa = FERRY_NUMA_DEVICE; }, FERRY_FIELD_NUMA},
+        {[](ferry_options &options) { options.staging_numa = FERRY_NUMA_DEVICE; }, FERRY_FIELD_STAGING_NUMA},
         {[](ferry_options &options) { options.staging_numa = FERRY_NUMA_NODE, options.staging_numa_node = -1; },
-         FERRY_FIELD_NUMA_NODE},
+         FERRY_FIELD_STAGING_NUMA_NODE},
     };
     for (const auto &row : rows) {
         ferry_options options = small();

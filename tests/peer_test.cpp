@@ -139,7 +139,7 @@ TEST_F(peers, trap_9_a_pair_whose_bytes_do_not_arrive_counts_as_having_no_access
         fault_driver driver(raw_entry_points());
         const instance_owner instance = open_or_fail(driver.options());
         driver.fail("cuMemcpy3DPeerAsync", CUDA_SUCCESS, lost_copy);
-        EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_ERROR_PEER_ACCESS);
+        EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_ERROR_DATA_LOST);
         EXPECT_FALSE(reaches());
         const ferry_peer_info info = ask(instance.get(), 0, 1);
         EXPECT_EQ(info.driver_can_access, 1);
@@ -147,7 +147,7 @@ TEST_F(peers, trap_9_a_pair_whose_bytes_do_not_arrive_counts_as_having_no_access
         EXPECT_EQ(info.probe, FERRY_PROBE_FAILED);
         EXPECT_EQ(failed_peers(instance.get()), 1u);
         const int copies = driver.calls("cuMemcpy3DPeerAsync");
-        EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_ERROR_PEER_ACCESS) << "even if it would work now";
+        EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_ERROR_DATA_LOST) << "even if it would work now";
         EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), copies);
         EXPECT_OK(ferry_peer_enable(instance.get(), 1, 0)) << "the other direction is another pair";
         EXPECT_OK(ferry_peer_disable(instance.get(), 1, 0));

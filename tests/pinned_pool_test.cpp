@@ -495,8 +495,9 @@ struct slow_driver {
         else
             ADD_FAILURE() << "no block can be freed while a driver call is running";
     }
-    template <auto entry> struct slow;
-    template <class... Arguments, CUresult (CUDAAPI *driver_table::*entry)(Arguments...)> struct slow<entry> {
+    template <auto entry, class Function = typename std::remove_reference_t<decltype(raw().*entry)>::function>
+    struct slow;
+    template <auto entry, class... Arguments> struct slow<entry, CUresult(CUDAAPI *)(Arguments...)> {
         static CUresult CUDAAPI call(Arguments... arguments) {
             meanwhile();
             return (raw().*entry)(arguments...);

@@ -833,7 +833,7 @@ TEST_F(pools, host_pool_memory_is_usable_immediately_by_the_host_and_by_devices_
             EXPECT_OK(ferry_copy_bytes(instance, memory.address(), address, 4096, nullptr));
             EXPECT_EQ(memory.read(), bytes(4096, std::byte{3}));
             const std::int32_t status = ferry_fill_async(instance, &fill, *stream, &error);
-            expect_refusal(status, error, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
+            expect_refusal(status, error, FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
         }
 
         ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE));
@@ -914,7 +914,7 @@ TEST_F(pools, host_pool_memory_is_filled_by_the_device_that_has_access) {
         ferry_error_info error = new_error();
         EXPECT_OK(ferry_fill_async(instance, &fill, far, &error)) << describe(error);
         const std::int32_t status = ferry_fill_async(instance, &fill, *stream, &error);
-        expect_refusal(status, error, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
+        expect_refusal(status, error, FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
     }
     EXPECT_OK(raw().cuStreamSynchronize(far));
     EXPECT_EQ(*reinterpret_cast<std::byte *>(address), std::byte{4});
@@ -1004,8 +1004,8 @@ TEST_F(pools, a_pair_that_lost_data_before_gets_no_access) {
     const instance_owner faulty = open_or_fail(driver.options());
     const CUmemoryPool pool = make(faulty.get(), desc_of(FERRY_LOCATION_DEVICE));
     driver.fail("cuMemcpy3DPeerAsync", CUDA_SUCCESS, 3);
-    EXPECT_EQ(ferry_peer_probe(faulty.get(), 1, 0), FERRY_ERROR_PEER_ACCESS);
-    EXPECT_EQ(ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE), FERRY_ERROR_PEER_ACCESS);
+    EXPECT_EQ(ferry_peer_probe(faulty.get(), 1, 0), FERRY_ERROR_DATA_LOST);
+    EXPECT_EQ(ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE), FERRY_ERROR_DATA_LOST);
     EXPECT_EQ(access_of(pool, 1), FERRY_ACCESS_NONE);
     EXPECT_OK(ferry_pool_destroy(faulty.get(), pool));
 }

@@ -392,13 +392,13 @@ TEST_F(softdriver_test, a_free_that_waits_blocks_every_call_except_queries) {
     const CUstream held = new_stream(), other = new_stream();
     hold(held, opened);
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuEventRecord(event, held));
-    std::future<CUresult> freed = std::async(std::launch::async, [&] { return cu.cuMemFree(memory); });
+    std::future<call_result> freed = std::async(std::launch::async, [&] { return cu.cuMemFree(memory); });
     while (running_driver(true)->submission.try_lock()) { // until the free has locked it
         running_driver(true)->submission.unlock();
         std::this_thread::yield();
     }
-    std::future<CUresult> queried = std::async(std::launch::async, [&] { return cu.cuEventQuery(event); });
-    std::future<CUresult> enqueued =
+    std::future<call_result> queried = std::async(std::launch::async, [&] { return cu.cuEventQuery(event); });
+    std::future<call_result> enqueued =
         std::async(std::launch::async, [&] { return cu.cuMemsetD8Async(memory, 1, 16, other); });
     EXPECT_EQ(std::future_status::ready, queried.wait_for(20s));
     EXPECT_EQ(std::future_status::timeout, enqueued.wait_for(50ms));

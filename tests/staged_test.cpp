@@ -731,7 +731,7 @@ TEST_F(staged, threads_run_anywhere_where_their_node_has_few_processors) {
 
 TEST_F(staged, launches_are_short_where_the_device_has_a_watchdog) {
     driver_table cu = raw();
-    cu.cuDeviceGetAttribute = [](int *value, CUdevice_attribute which, CUdevice device) {
+    cu.cuDeviceGetAttribute = [](int *value, CUdevice_attribute which, CUdevice device) -> CUresult {
         if (which != CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT) return raw().cuDeviceGetAttribute(value, which, device);
         *value = 1;
         return CUDA_SUCCESS;
@@ -767,7 +767,7 @@ TEST_F(staged, enqueued_work_is_submitted_where_the_driver_defers_it) {
     static std::atomic<int> queries = 0;
     static driver_table cu; // the engine uses it until TearDown
     cu = raw();
-    cu.cuStreamQuery = [](CUstream stream) {
+    cu.cuStreamQuery = [](CUstream stream) -> CUresult {
         ++queries;
         return raw().cuStreamQuery(stream);
     };
@@ -895,7 +895,7 @@ TEST_F(staged, threads_enqueue_at_the_same_time) {
                 copied one(linear(300'000 + static_cast<std::uint64_t>(t)), round % 2, static_cast<std::uint64_t>(t));
                 staged_progress progress;
                 ASSERT_OK(enqueue(one, stream, &progress));
-                ASSERT_OK(round % 3 ? engine->help(progress).status
+                ASSERT_OK(round % 3 ? engine->help(progress).status.number
                                     : static_cast<std::int32_t>(raw().cuStreamSynchronize(stream)));
                 ASSERT_TRUE(progress.is_done());
                 one.expect_whole();
@@ -1370,10 +1370,10 @@ constexpr std::size_t largest_pinned = 100'000;
 
 TEST_F(staged, where_little_can_be_pinned_slots_are_fewer_and_smaller) {
     driver_table cu = raw();
-    cu.cuMemHostRegister = [](void *address, std::size_t size, unsigned flags) {
+    cu.cuMemHostRegister = [](void *address, std::size_t size, unsigned flags) -> CUresult {
         return size > largest_pinned ? CUDA_ERROR_OUT_OF_MEMORY : raw().cuMemHostRegister(address, size, flags);
     };
-    cu.cuMemHostAlloc = [](void **address, std::size_t size, unsigned flags) {
+    cu.cuMemHostAlloc = [](void **address, std::size_t size, unsigned flags) -> CUresult {
         return size > largest_pinned ? CUDA_ERROR_OUT_OF_MEMORY : raw().cuMemHostAlloc(address, size, flags);
     };
     ferry::pinned_memory its_pinned(cu, memory);

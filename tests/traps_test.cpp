@@ -293,11 +293,11 @@ TEST_F(pool_trap, trap_9_access_to_a_pool_that_loses_bytes_is_revoked) {
     for (const int lost_copy : {2, 3, 7, 8}) { // into the pool and out of it, in both directions
         SCOPED_TRACE(lost_copy);
         driver->fail("cuMemcpy3DAsync", CUDA_SUCCESS, lost_copy);
-        EXPECT_EQ(give_access(), FERRY_ERROR_PEER_ACCESS);
+        EXPECT_EQ(give_access(), FERRY_ERROR_DATA_LOST);
         EXPECT_EQ(access(), FERRY_ACCESS_NONE);
     }
     driver->fail("cuMemcpy3DAsync", CUDA_SUCCESS, 1, true);
-    EXPECT_EQ(give_access(), FERRY_ERROR_PEER_ACCESS) << "no copy works";
+    EXPECT_EQ(give_access(), FERRY_ERROR_DATA_LOST) << "no copy works";
     EXPECT_EQ(access(), FERRY_ACCESS_NONE);
     driver->heal();
     EXPECT_OK(give_access());

@@ -81,10 +81,18 @@ namespace Ferry
         public Status Status { get { return Info.Status; } }
         public Side Side { get { return Info.Side; } }
         public Field Field { get { return Info.Field; } }
-        /// <summary>Of the copy in a batch.</summary>
+        /// <summary>Of the copy, piece or other item that Item names.</summary>
         public long Index { get { return (long)Info.Index; } }
+        public Item Item { get { return Info.Item; } }
         public ulong Value { get { return Info.Value; } }
         public ulong Limit { get { return Info.Limit; } }
+        /// <summary>What Value and Limit are.</summary>
+        public Numbers Numbers { get { return Info.Numbers; } }
+        /// <summary>The driver function that failed, such as "cuMemAlloc", or null.</summary>
+        public string DriverFunction
+        {
+            get { return Info.DriverFunction == null ? null : Native.Text(Info.DriverFunction); }
+        }
         /// <summary>All later calls on the context fail too.</summary>
         public bool IsContextDead { get { return (Traits & StatusTraits.ContextDead) != 0; } }
         public bool CanRetry { get { return (Traits & StatusTraits.Retry) != 0; } }
@@ -636,7 +644,9 @@ namespace Ferry
             ErrorInfo info = FerryException.NewInfo();
             info.Side = side;
             info.Field = Field.Width;
-            info.Index = (ulong)index;
+            info.Item = index < 0 ? Item.None : Item.Copy;
+            info.Index = index < 0 ? 0 : (ulong)index;
+            info.Numbers = Numbers.End;
             info.Value = end;
             info.Limit = (ulong)size;
             FerryException.Check(Status.OutOfBounds, info);
@@ -1025,7 +1035,7 @@ namespace Ferry
             using (new Hold(Handle))
             try
             {
-                box.Lower(ref uses, &copy, 0);
+                box.Lower(ref uses, &copy, -1);
                 RefuseCapture(uses);
                 IntPtr ticket = IntPtr.Zero;
                 ErrorInfo error = FerryException.NewInfo();
@@ -1191,7 +1201,7 @@ namespace Ferry
             using (new Hold(Handle))
             try
             {
-                box.Lower(ref uses, &copy, 0);
+                box.Lower(ref uses, &copy, -1);
                 ErrorInfo error = FerryException.NewInfo();
                 Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
                 FerryException.Check(Native.ferry_copy_explain_async(Instance, &copy, Handle.Pointer, &explanation,
@@ -1544,7 +1554,7 @@ namespace Ferry
             using (new Hold(handle))
             try
             {
-                new CopyBox(source, destination, width, height, depth, flags).Lower(ref uses, &copy, 0);
+                new CopyBox(source, destination, width, height, depth, flags).Lower(ref uses, &copy, -1);
                 ErrorInfo error = FerryException.NewInfo();
                 handle.Settle(Native.ferry_copy(handle.Pointer, &copy, &error), error);
             }
@@ -1668,7 +1678,7 @@ namespace Ferry
             using (new Hold(handle))
             try
             {
-                box.Lower(ref uses, &copy, 0);
+                box.Lower(ref uses, &copy, -1);
                 ErrorInfo error = FerryException.NewInfo();
                 Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
                 FerryException.Check(Native.ferry_copy_explain(handle.Pointer, &copy, &explanation, &error), error);

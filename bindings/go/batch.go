@@ -28,7 +28,7 @@ type Batch struct {
 // Add adds a copy. If a box is not inside its memory, calls with the batch fail with the index of the box.
 func (b *Batch) Add(destination, source Memory, extent Extent, flags ...CopyFlags) {
 	to, from := destination.end(), source.end()
-	c, err := description(to, from, extent, flags, len(b.copies))
+	c, err := description(to, from, extent, flags, item{C.FERRY_ITEM_COPY, C.uint64_t(len(b.copies))})
 	if b.err == nil {
 		b.err = err
 	}
@@ -97,7 +97,8 @@ func (p *Pieces) Add(destination, source Memory, size uint64) {
 	ends := [2]C.uint64_t{} // of the source and the destination
 	for i, end := range []*place{from, to} {
 		var err error
-		if ends[i], err = end.line(C.int32_t(C.FERRY_SIDE_SOURCE+i), size, len(p.sizes)); p.err == nil {
+		if ends[i], err = end.line(C.int32_t(C.FERRY_SIDE_SOURCE+i), size,
+			item{C.FERRY_ITEM_PIECE, C.uint64_t(len(p.sizes))}); p.err == nil {
 			p.err = err
 		}
 	}
@@ -273,13 +274,13 @@ func (p *Prepared) checkSizes(sizes []C.uint64_t) error {
 	info := newInfo()
 	info.field = C.FERRY_FIELD_SIZE
 	if len(sizes) != len(p.sizes) {
-		info.value, info.limit = C.uint64_t(len(sizes)), C.uint64_t(len(p.sizes))
+		info.numbers, info.value, info.limit = C.FERRY_NUMBERS_EQUAL, C.uint64_t(len(sizes)), C.uint64_t(len(p.sizes))
 		return failure(C.FERRY_ERROR_INVALID_ARGUMENT, &info)
 	}
 	for i, size := range sizes {
 		if size != p.sizes[i] {
-			info.side, info.index = C.FERRY_SIDE_EXTENT, C.uint64_t(i)
-			info.value, info.limit = size, p.sizes[i]
+			info.side, info.item, info.index = C.FERRY_SIDE_EXTENT, C.FERRY_ITEM_PIECE, C.uint64_t(i)
+			info.numbers, info.value, info.limit = C.FERRY_NUMBERS_EQUAL, size, p.sizes[i]
 			return failure(C.FERRY_ERROR_INVALID_ARGUMENT, &info)
 		}
 	}

@@ -20,7 +20,7 @@ const (
 	ErrorAbiMismatch      Status = -3  // struct_size is out of range, or covers unknown bytes that are not zero
 	ErrorReserved         Status = -4  // a reserved field is not zero
 	ErrorFlags            Status = -5  // an unknown flag is set
-	ErrorKind             Status = -6  // unknown kind; full checks: not the kind stated; a fill of pageable memory
+	ErrorKind             Status = -6  // no such kind
 	ErrorDevice           Status = -7  // no such device; not the array's device; full checks: not the memory's device
 	ErrorAddress          Status = -8  // null address or array; full checks: freed, foreign or inaccessible memory
 	ErrorPitch            Status = -9  // row pitch below x + width or above the device's limit, slice height below y + height
@@ -34,7 +34,7 @@ const (
 	ErrorUnsupported      Status = -17 // this build or this driver has no such feature
 	ErrorSoftwareConfig   Status = -18 // the software driver already runs with other settings
 	ErrorNoContext        Status = -19 // no context to pop, or the call cannot use the context
-	ErrorPeerAccess       Status = -20 // no access between the two devices, or the probe lost data
+	ErrorPeerAccess       Status = -20 // one device cannot access the memory of the other
 	ErrorAlignment        Status = -21 // an address, pitch or width is no multiple of the pattern's size
 	ErrorCapture          Status = -22 // the stream is being captured, and a graph cannot hold this call
 	ErrorLimit            Status = -23 // a pinned pool is at its limit, or the staging buffer has no free slot
@@ -48,6 +48,9 @@ const (
 	ErrorRoute            Status = -31 // the route that the flags force cannot take this copy: see value
 	ErrorNoSoftwareDriver Status = -32 // libferry-software, the library of the software driver, is missing
 	ErrorSoftwareBuild    Status = -33 // libferry-software is of another build than this library
+	ErrorOtherKind        Status = -34 // full checks: memory of another kind than stated; a handle of another kind
+	ErrorPageable         Status = -35 // a fill of pageable memory, which the device cannot access
+	ErrorDataLost         Status = -36 // the driver reports peer access, but the probe lost data
 )
 
 // FERRY_STATUS_DRIVER_BASE
@@ -62,70 +65,6 @@ type Traits uint32
 const (
 	StatusContextDead Traits = 1 // the context (or the driver) is lost: every later call on it will fail too
 	StatusRetry       Traits = 2 // the same call may succeed later, or once memory has been freed
-)
-
-// Side is one of the constants FERRY_SIDE_*.
-type Side int32
-
-// FERRY_SIDE_*
-const (
-	SideNone        Side = 0
-	SideSource      Side = 1
-	SideDestination Side = 2
-	SideExtent      Side = 3
-	SideDescriptor  Side = 4 // the descriptor's own flags and reserved fields
-	SideOptions     Side = 5 // the options or the description that a call was given
-)
-
-// Field is one of the constants FERRY_FIELD_*.
-type Field int32
-
-// FERRY_FIELD_*
-const (
-	FieldNone            Field = 0
-	FieldKind            Field = 1
-	FieldDevice          Field = 2
-	FieldAddress         Field = 3
-	FieldArray           Field = 4
-	FieldRowPitch        Field = 5
-	FieldSliceHeight     Field = 6
-	FieldX               Field = 7
-	FieldY               Field = 8
-	FieldZ               Field = 9
-	FieldWidth           Field = 10
-	FieldHeight          Field = 11
-	FieldDepth           Field = 12
-	FieldFlags           Field = 13
-	FieldReserved        Field = 14
-	FieldStructSize      Field = 15
-	FieldDriver          Field = 16
-	FieldChecks          Field = 17
-	FieldCallbacks       Field = 18 // allocate without deallocate, or the reverse
-	FieldDriverOptions   Field = 19
-	FieldPattern         Field = 20 // pattern_size
-	FieldNUMA            Field = 21
-	FieldNUMANode        Field = 22
-	FieldThreads         Field = 23
-	FieldSize            Field = 24
-	FieldLocation        Field = 25
-	FieldIndex           Field = 26
-	FieldHandleTypes     Field = 27
-	FieldHandle          Field = 28 // the bytes of a ferry_ipc_handle
-	FieldOSHandle        Field = 29
-	FieldPool            Field = 30
-	FieldEvent           Field = 31
-	FieldRegisterChunk   Field = 32
-	FieldVersion         Field = 33 // of a profile
-	FieldLine            Field = 34 // of a profile: its number is the value
-	FieldKernels         Field = 35
-	FieldStaging         Field = 36
-	FieldStagingCPUs     Field = 37 // staging_cpus or staging_cpu_count
-	FieldStagingPriority Field = 38
-	FieldStagingBytes    Field = 39
-	FieldFormat          Field = 40 // of an array
-	FieldChannels        Field = 41 // of an array
-	FieldHelpers         Field = 42
-	FieldTracePhases     Field = 43
 )
 
 // Kind is one of the constants FERRY_KIND_*.
@@ -252,6 +191,123 @@ const (
 	BlocksNo          Blocks = 0 // nothing: the call enqueues and returns
 	BlocksUntilStaged Blocks = 1 // until pageable source memory has been read, and for earlier work on the stream
 	BlocksUntilDone   Blocks = 2 // until the copy is complete
+)
+
+// Side is one of the constants FERRY_SIDE_*.
+type Side int32
+
+// FERRY_SIDE_*
+const (
+	SideNone          Side = 0
+	SideSource        Side = 1
+	SideDestination   Side = 2
+	SideExtent        Side = 3
+	SideDescriptor    Side = 4 // the descriptor's own flags and reserved fields
+	SideOptions       Side = 5 // the options or the description that a call was given
+	SideDriverOptions Side = 6 // ferry_options.driver_options, or the ferry_software_options of a call
+)
+
+// Field is one of the constants FERRY_FIELD_*.
+type Field int32
+
+// FERRY_FIELD_*
+const (
+	FieldNone            Field = 0
+	FieldKind            Field = 1
+	FieldDevice          Field = 2
+	FieldAddress         Field = 3
+	FieldArray           Field = 4
+	FieldRowPitch        Field = 5
+	FieldSliceHeight     Field = 6
+	FieldX               Field = 7
+	FieldY               Field = 8
+	FieldZ               Field = 9
+	FieldWidth           Field = 10
+	FieldHeight          Field = 11
+	FieldDepth           Field = 12
+	FieldFlags           Field = 13
+	FieldReserved        Field = 14
+	FieldStructSize      Field = 15
+	FieldDriver          Field = 16
+	FieldChecks          Field = 17
+	FieldCallbacks       Field = 18 // allocate without deallocate, or the reverse
+	FieldDriverOptions   Field = 19
+	FieldPattern         Field = 20 // pattern_size
+	FieldNUMA            Field = 21
+	FieldNUMANode        Field = 22
+	FieldThreads         Field = 23
+	FieldSize            Field = 24
+	FieldLocation        Field = 25
+	FieldIndex           Field = 26
+	FieldHandleTypes     Field = 27
+	FieldHandle          Field = 28 // the bytes of a ferry_ipc_handle
+	FieldOSHandle        Field = 29
+	FieldPool            Field = 30
+	FieldEvent           Field = 31
+	FieldRegisterChunk   Field = 32
+	FieldVersion         Field = 33 // of a profile
+	FieldLine            Field = 34 // of a profile: its number is the value
+	FieldKernels         Field = 35
+	FieldStaging         Field = 36
+	FieldStagingCPUs     Field = 37 // staging_cpus or staging_cpu_count
+	FieldStagingPriority Field = 38
+	FieldStagingBytes    Field = 39
+	FieldFormat          Field = 40 // of an array
+	FieldChannels        Field = 41 // of an array
+	FieldHelpers         Field = 42
+	FieldTracePhases     Field = 43
+	FieldStagingThreads  Field = 44
+	FieldStagingCpuCount Field = 45
+	FieldStagingNUMA     Field = 46
+	FieldStagingNUMANode Field = 47
+	FieldLevel           Field = 48
+	FieldPlane           Field = 49
+	FieldAccess          Field = 50
+	FieldStream          Field = 51
+	FieldContext         Field = 52
+	FieldHandleType      Field = 53 // of external memory or an external semaphore
+	FieldDevices         Field = 54 // of ferry_software_options, as QUEUES and LINKS
+	FieldQueues          Field = 55
+	FieldLinks           Field = 56
+)
+
+// Item is one of the constants FERRY_ITEM_*.
+type Item int32
+
+// FERRY_ITEM_*
+const (
+	ItemNone   Item = 0 // index is 0 and means nothing
+	ItemCopy   Item = 1
+	ItemPiece  Item = 2
+	ItemHelper Item = 3 // of ferry_multilink_options.helpers
+	ItemCpu    Item = 4 // of ferry_options.staging_cpus
+)
+
+// Numbers is one of the constants FERRY_NUMBERS_*.
+type Numbers int32
+
+// FERRY_NUMBERS_*
+const (
+	NumbersNone      Numbers = 0  // both are 0 and mean nothing
+	NumbersValue     Numbers = 1  // value: the value given. limit means nothing, here only
+	NumbersAtLeast   Numbers = 2  // value is less than limit, the minimum
+	NumbersAtMost    Numbers = 3  // value is more than limit, the maximum
+	NumbersUpTo      Numbers = 4  // value is not in 0 to limit
+	NumbersCount     Numbers = 5  // value is not in 0 to limit - 1: limit is a number of things, such as devices
+	NumbersEqual     Numbers = 6  // value is not limit, the only value that works
+	NumbersMultiple  Numbers = 7  // value is no multiple of limit
+	NumbersPower     Numbers = 8  // value is no power of two, or more than limit
+	NumbersBits      Numbers = 9  // value has bits that limit lacks
+	NumbersExclusive Numbers = 10 // value has several of the flags in limit, which exclude each other
+	NumbersBegin     Numbers = 11 // value, where the box begins, is before limit, where the memory begins
+	NumbersEnd       Numbers = 12 // value, one past the last byte, row or slice, is past limit, the end
+	NumbersElement   Numbers = 13 // value does not fit elements of limit bytes
+	NumbersCopy      Numbers = 14 // value and limit are the indices of two copies that conflict
+	NumbersKnown     Numbers = 15 // value differs from limit, the size or version that this library knows
+	NumbersOf        Numbers = 16 // value is the number of a line, and limit the number of lines
+	NumbersObstacle  Numbers = 17 // value is FERRY_OBSTACLE_*
+	NumbersResult    Numbers = 18 // value: the value given; limit: the CUresult with which the driver refused it
+	NumbersNeeds     Numbers = 19 // value has a flag that also needs limit
 )
 
 // Driver is one of the constants FERRY_DRIVER_*.

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// description checks the bounds of a copy and describes it. index is the index of the copy in a batch.
-func description(destination, source *place, extent Extent, flags []CopyFlags, index int) (C.ferry_copy_desc, error) {
+// description checks the bounds of a copy and describes it.
+func description(destination, source *place, extent Extent, flags []CopyFlags, of item) (C.ferry_copy_desc, error) {
 	c := C.ferry_copy_desc{destination: destination.c, source: source.c, width: C.uint64_t(extent.Width),
 		height: C.uint64_t(extent.Height), depth: C.uint64_t(extent.Depth)}
 	for _, flag := range flags {
 		c.flags |= C.uint32_t(flag)
 	}
-	err := source.check(C.FERRY_SIDE_SOURCE, extent, index)
+	err := source.check(C.FERRY_SIDE_SOURCE, extent, of)
 	if err == nil {
-		err = destination.check(C.FERRY_SIDE_DESTINATION, extent, index)
+		err = destination.check(C.FERRY_SIDE_DESTINATION, extent, of)
 	}
 	return c, err
 }
@@ -40,7 +40,7 @@ func (f *Instance) Explain(destination, source End, extent Extent, flags ...Copy
 
 func (f *Instance) copyOrExplain(destination, source *place, extent Extent, flags []CopyFlags,
 	explanation *C.ferry_explanation) error {
-	c, err := description(destination, source, extent, flags, 0)
+	c, err := description(destination, source, extent, flags, item{})
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Stream) CopyTicket(destination, source Memory, extent Extent, flags ...
 }
 
 func (s *Stream) copy(destination, source *place, extent Extent, flags []CopyFlags, ticket **C.ferry_ticket) error {
-	c, err := description(destination, source, extent, flags, 0)
+	c, err := description(destination, source, extent, flags, item{})
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *Stream) copy(destination, source *place, extent Extent, flags []CopyFla
 // Explain reports what the stream's Copy would do, without doing it.
 func (s *Stream) Explain(destination, source Memory, extent Extent, flags ...CopyFlags) (Explanation, error) {
 	to, from := destination.end(), source.end()
-	c, err := description(to, from, extent, flags, 0)
+	c, err := description(to, from, extent, flags, item{})
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -123,7 +123,7 @@ func filling(destination *place, extent Extent, pattern []byte, flags []CopyFlag
 	for _, flag := range flags {
 		c.flags |= C.uint32_t(flag)
 	}
-	return c, destination.check(C.FERRY_SIDE_DESTINATION, extent, 0)
+	return c, destination.check(C.FERRY_SIDE_DESTINATION, extent, item{})
 }
 
 // Fill repeats a pattern of 1, 2, 4, 8 or 16 bytes over a box, and returns when the fill is complete.

@@ -27,10 +27,15 @@ type Error struct {
 	Status Status
 	Side   Side   // which end of a copy
 	Field  Field  // which field of it
-	Index  uint64 // of the copy in a batch
+	Item   Item   // what Index counts
+	Index  uint64 // of the copy or piece in a batch, or of another item
 	Value  uint64 // the offending value
 	Limit  uint64 // the bound that it missed
-	line   string
+
+	Numbers        Numbers // what Value and Limit are
+	DriverFunction string  // the driver function that failed, such as "cuMemAlloc", or empty
+
+	line string
 }
 
 // Error returns the line of ferry_error_format.
@@ -51,8 +56,8 @@ func failure(status C.int32_t, info *C.ferry_error_info) error {
 	}
 	info.status = status
 	line := text(func(buffer *C.char, size C.uint64_t) C.uint64_t { return C.ferry_error_format(info, buffer, size) })
-	return &Error{Status(status), Side(info.side), Field(info.field), uint64(info.index), uint64(info.value),
-		uint64(info.limit), line}
+	return &Error{Status(status), Side(info.side), Field(info.field), Item(info.item), uint64(info.index),
+		uint64(info.value), uint64(info.limit), Numbers(info.numbers), C.GoString(info.driver_function), line}
 }
 
 // text reads a line from a function that writes to a buffer and returns the length of the whole line.

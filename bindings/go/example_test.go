@@ -70,7 +70,7 @@ func Example_batch() {
 	must(stream.Synchronize())
 	pieces.Add(to.Place().Offset(255999), from, 2)
 	fmt.Println(stream.Run(&pieces))
-	// Output: ferry: copy 1000: destination.width: 2, past the end at 1 (FERRY_ERROR_OUT_OF_BOUNDS)
+	// Output: ferry: piece 1000: destination.width: 2, past the end at 1 (FERRY_ERROR_OUT_OF_BOUNDS)
 }
 
 // Each frame fills a block of a pinned pool, uploads it and frees it in the order of the stream. Nothing waits but the

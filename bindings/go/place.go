@@ -118,16 +118,22 @@ func Rect(width, height uint64) Extent { return Extent{width, height, 1} }
 // Box is the extent of a 3D box.
 func Box(width, height, depth uint64) Extent { return Extent{width, height, depth} }
 
+// An item is what an error is about, if a call takes many.
+type item struct {
+	kind  C.int32_t // ITEM_*
+	index C.uint64_t
+}
+
 // check finds a box that leaves the memory, which the library cannot know of Go's memory. Value and limit of the error
 // are bytes from the beginning of the memory.
-func (p *place) check(side C.int32_t, extent Extent, index int) error {
+func (p *place) check(side C.int32_t, extent Extent, of item) error {
 	if p.c.kind == C.FERRY_KIND_ARRAY || extent.Width == 0 {
 		return nil
 	}
 	if end := p.reach(extent); end > uint64(p.size) || end == math.MaxUint64 {
 		info := newInfo()
-		info.side, info.field, info.index = side, C.FERRY_FIELD_WIDTH, C.uint64_t(index)
-		info.value, info.limit = C.uint64_t(end), p.size
+		info.side, info.field, info.item, info.index = side, C.FERRY_FIELD_WIDTH, of.kind, of.index
+		info.numbers, info.value, info.limit = C.FERRY_NUMBERS_END, C.uint64_t(end), p.size
 		return failure(C.FERRY_ERROR_OUT_OF_BOUNDS, &info)
 	}
 	return nil
@@ -163,27 +169,28 @@ func (p *place) reach(extent Extent) uint64 {
 }
 
 // line returns the address of a line of bytes. Its default pitches are the same as in ferry_place.
-func (p *place) line(side C.int32_t, size uint64, index int) (C.uint64_t, error) {
+func (p *place) line(side C.int32_t, size uint64, of item) (C.uint64_t, error) {
 	if p.c.kind == C.FERRY_KIND_ARRAY {
 		info := newInfo()
-		info.side, info.field, info.index = side, C.FERRY_FIELD_KIND, C.uint64_t(index)
-		return 0, failure(C.FERRY_ERROR_KIND, &info)
+		info.side, info.field, info.item, info.index = side, C.FERRY_FIELD_KIND, of.kind, of.index
+		info.numbers, info.value = C.FERRY_NUMBERS_VALUE, C.FERRY_KIND_ARRAY
+		return 0, failure(C.FERRY_ERROR_OTHER_KIND, &info)
 	}
 	if size == 0 {
 		return p.c.address, nil
 	}
-	if err := p.check(side, Line(size), index); err != nil {
+	if err := p.check(side, Line(size), of); err != nil {
 		return 0, err
 	}
-	return p.origin(side, C.uint64_t(size), 1, index)
+	return p.origin(side, C.uint64_t(size), 1, of)
 }
 
 // begin returns the address at which the place begins. It must not depend on the extent of a copy.
-func (p *place) begin() (C.uint64_t, error) { return p.origin(C.FERRY_SIDE_DESCRIPTOR, 0, 0, 0) }
+func (p *place) begin() (C.uint64_t, error) { return p.origin(C.FERRY_SIDE_DESCRIPTOR, 0, 0, item{}) }
 
 // origin returns the address of the first byte. The place has these pitches if it has none of its own; rows and slices
 // that the box does not fit are an error, as in a copy.
-func (p *place) origin(side C.int32_t, pitch, sliceHeight C.uint64_t, index int) (C.uint64_t, error) {
+func (p *place) origin(side C.int32_t, pitch, sliceHeight C.uint64_t, of item) (C.uint64_t, error) {
 	rowEnd, sliceEnd := p.c.x+pitch, p.c.y+1
 	hasSlices := p.c.z > 0 || p.c.slice_height > 0
 	hasRows := p.c.z > 0 || p.c.y > 0 || p.c.row_pitch > 0
@@ -194,7 +201,7 @@ func (p *place) origin(side C.int32_t, pitch, sliceHeight C.uint64_t, index int)
 		sliceHeight = p.c.slice_height
 	}
 	info := newInfo()
-	info.side, info.index = side, C.uint64_t(index)
+	info.side, info.item, info.index, info.numbers = side, of.kind, of.index, C.FERRY_NUMBERS_AT_LEAST
 	if hasRows && (pitch < rowEnd || pitch == 0) {
 		info.field, info.value, info.limit = C.FERRY_FIELD_ROW_PITCH, p.c.row_pitch, rowEnd
 	} else if hasSlices && sliceHeight < sliceEnd {

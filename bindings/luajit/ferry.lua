@@ -34,8 +34,9 @@ function ferry.check(status, info)
     local line = ffi.new("char[512]")
     C.ferry_error_format(info, line, ffi.sizeof(line))
     error(setmetatable({
-        status = status, side = info.side, field = info.field, index = tonumber(info.index),
-        value = info.value, limit = info.limit, message = ffi.string(line) }, error_type), 0)
+        status = status, side = info.side, field = info.field, item = info.item, index = tonumber(info.index),
+        value = info.value, limit = info.limit, numbers = info.numbers, message = ffi.string(line),
+        driver_function = info.driver_function ~= nil and ffi.string(info.driver_function) or nil }, error_type), 0)
 end
 
 -- Raises an error about an argument of `part`, which is an end of a FERRY_SIDE_*.
@@ -45,7 +46,8 @@ local function refuse(part, field, problem)
         destination = C.FERRY_SIDE_DESTINATION, source = C.FERRY_SIDE_SOURCE }
     error(setmetatable({
         status = C.FERRY_ERROR_INVALID_ARGUMENT, side = sides[part] or C.FERRY_SIDE_NONE,
-        field = has_constant and constant or C.FERRY_FIELD_NONE, index = 0, value = 0, limit = 0,
+        field = has_constant and constant or C.FERRY_FIELD_NONE, item = C.FERRY_ITEM_NONE, index = 0, value = 0,
+        limit = 0, numbers = C.FERRY_NUMBERS_NONE,
         message = part .. "." .. field .. ": " .. problem .. " (FERRY_ERROR_INVALID_ARGUMENT)" }, error_type), 0)
 end
 
@@ -274,6 +276,7 @@ local function check_end(f, place, desc, side, index)
         local info = ferry.error_info()
         info.side, info.field, info.index = side, C.FERRY_FIELD_WIDTH, index
         info.value, info.limit = math.min(needed, 2 ^ 63), math.max(place.size, 0)
+        info.item, info.numbers = C.FERRY_ITEM_COPY, C.FERRY_NUMBERS_END
         ferry.check(C.FERRY_ERROR_OUT_OF_BOUNDS, info)
     end
 end

@@ -29,6 +29,8 @@ def ctype(kind):
 def annotation(kind, count):
     if count:
         return "bytes" if kind == "char" else "Any"
+    if kind == "const char *":
+        return "bytes | None"
     if "*" in kind:
         return "int | None"
     return kind if kind in STRUCTS else "int"

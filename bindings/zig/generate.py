@@ -64,7 +64,8 @@ def field(one, struct, callbacks, structs):
     elif isinstance(one.get("count"), int):
         kind, default = f"[{one['count']}]{base(one['type'])}", "@splat(0)"
     elif one["type"].endswith("*"):
-        kind, default = pointer(one, one["type"], True), "null"
+        text = {"is": "text"} if one["type"] == "const char *" else one
+        kind, default = pointer(text, one["type"], True), "null"
     else:
         kind = base(one["type"])
         default = ".{}" if one["type"] in structs else "0"

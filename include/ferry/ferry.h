@@ -119,7 +119,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_ABI_MISMATCH (-3)     /* struct_size is out of range, or covers unknown bytes that are not zero */
 #define FERRY_ERROR_RESERVED (-4)         /* a reserved field is not zero */
 #define FERRY_ERROR_FLAGS (-5)            /* an unknown flag is set */
-#define FERRY_ERROR_KIND (-6)    /* unknown kind; full checks: not the kind stated; a fill of pageable memory */
+#define FERRY_ERROR_KIND (-6)             /* no such kind */
 #define FERRY_ERROR_DEVICE (-7)  /* no such device; not the array's device; full checks: not the memory's device */
 #define FERRY_ERROR_ADDRESS (-8) /* null address or array; full checks: freed, foreign or inaccessible memory */
 #define FERRY_ERROR_PITCH                                                                                              \
@@ -135,7 +135,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_UNSUPPORTED (-17)     /* this build or this driver has no such feature */
 #define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
 #define FERRY_ERROR_NO_CONTEXT (-19)      /* no context to pop, or the call cannot use the context */
-#define FERRY_ERROR_PEER_ACCESS (-20)     /* no access between the two devices, or the probe lost data */
+#define FERRY_ERROR_PEER_ACCESS (-20)     /* one device cannot access the memory of the other */
 #define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch or width is no multiple of the pattern's size */
 #define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and a graph cannot hold this call */
 #define FERRY_ERROR_LIMIT (-23)           /* a pinned pool is at its limit, or the staging buffer has no free slot */
@@ -150,6 +150,9 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_ROUTE (-31)              /* the route that the flags force cannot take this copy: see value */
 #define FERRY_ERROR_NO_SOFTWARE_DRIVER (-32) /* libferry-software, the library of the software driver, is missing */
 #define FERRY_ERROR_SOFTWARE_BUILD (-33)     /* libferry-software is of another build than this library */
+#define FERRY_ERROR_OTHER_KIND (-34) /* full checks: memory of another kind than stated; a handle of another kind */
+#define FERRY_ERROR_PAGEABLE (-35)   /* a fill of pageable memory, which the device cannot access */
+#define FERRY_ERROR_DATA_LOST (-36)  /* the driver reports peer access, but the probe lost data */
 
 /* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
 #define FERRY_STATUS_DRIVER_BASE (-1000)
@@ -174,113 +177,8 @@ FERRY_API const char *ferry_status_text(int32_t status);
  */
 FERRY_API uint32_t ferry_status_traits(int32_t status);
 
-/* Which side of a descriptor an error is about. */
-#define FERRY_SIDE_NONE 0
-#define FERRY_SIDE_SOURCE 1
-#define FERRY_SIDE_DESTINATION 2
-#define FERRY_SIDE_EXTENT 3
-#define FERRY_SIDE_DESCRIPTOR 4 /* the descriptor's own flags and reserved fields */
-#define FERRY_SIDE_OPTIONS 5    /* the options or the description that a call was given */
-
-/* Which field. */
-#define FERRY_FIELD_NONE 0
-#define FERRY_FIELD_KIND 1
-#define FERRY_FIELD_DEVICE 2
-#define FERRY_FIELD_ADDRESS 3
-#define FERRY_FIELD_ARRAY 4
-#define FERRY_FIELD_ROW_PITCH 5
-#define FERRY_FIELD_SLICE_HEIGHT 6
-#define FERRY_FIELD_X 7
-#define FERRY_FIELD_Y 8
-#define FERRY_FIELD_Z 9
-#define FERRY_FIELD_WIDTH 10
-#define FERRY_FIELD_HEIGHT 11
-#define FERRY_FIELD_DEPTH 12
-#define FERRY_FIELD_FLAGS 13
-#define FERRY_FIELD_RESERVED 14
-#define FERRY_FIELD_STRUCT_SIZE 15
-#define FERRY_FIELD_DRIVER 16
-#define FERRY_FIELD_CHECKS 17
-#define FERRY_FIELD_CALLBACKS 18 /* allocate without deallocate, or the reverse */
-#define FERRY_FIELD_DRIVER_OPTIONS 19
-#define FERRY_FIELD_PATTERN 20 /* pattern_size */
-#define FERRY_FIELD_NUMA 21
-#define FERRY_FIELD_NUMA_NODE 22
-#define FERRY_FIELD_THREADS 23
-#define FERRY_FIELD_SIZE 24
-#define FERRY_FIELD_LOCATION 25
-#define FERRY_FIELD_INDEX 26
-#define FERRY_FIELD_HANDLE_TYPES 27
-#define FERRY_FIELD_HANDLE 28 /* the bytes of a ferry_ipc_handle */
-#define FERRY_FIELD_OS_HANDLE 29
-#define FERRY_FIELD_POOL 30
-#define FERRY_FIELD_EVENT 31
-#define FERRY_FIELD_REGISTER_CHUNK 32
-#define FERRY_FIELD_VERSION 33 /* of a profile */
-#define FERRY_FIELD_LINE 34    /* of a profile: its number is the value */
-#define FERRY_FIELD_KERNELS 35
-#define FERRY_FIELD_STAGING 36
-#define FERRY_FIELD_STAGING_CPUS 37 /* staging_cpus or staging_cpu_count */
-#define FERRY_FIELD_STAGING_PRIORITY 38
-#define FERRY_FIELD_STAGING_BYTES 39
-#define FERRY_FIELD_FORMAT 40   /* of an array */
-#define FERRY_FIELD_CHANNELS 41 /* of an array */
-#define FERRY_FIELD_HELPERS 42
-#define FERRY_FIELD_TRACE_PHASES 43
-
-/*
- * Details of an error. Set struct_size before the call: 0 counts as 40, the size of the first version, and becomes 40;
- * 1 to 7 is not filled. Every call that takes a ferry_error_info fills it; after a success all other fields are 0.
- *
- * `value` is the offending value and `limit` the bound that it missed, in the field's unit. Both are 0 where no number
- * applies; for a driver's status side and field are 0 too.
- * PITCH               value: the pitch or slice height given; limit: the allowed minimum or maximum
- * OUT_OF_BOUNDS       of an array, field X, Y or Z, value: one past the last byte, row or slice of the box; limit: the
- *                     array's width in bytes, its height or its depth. Of memory, field ADDRESS, value: the address one
- *                     past the last byte; limit: the end of the allocation. If the box begins before the allocation,
- *                     the two are the beginnings. The side is that of the copy; calls other than copies and fills
- *                     have none, and may name SIZE. ferry_external_memory_import has OPTIONS and no limit; the numbers
- *                     of ferry_external_memory_get_address and ferry_external_memory_get_array count from the memory's
- *                     beginning, or from the offset given. A piece of an updatable batch has no numbers
- * ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size required
- * DEVICE              value: the ordinal given; limit: the number of devices, the memory's device, or for a fill the
- *                     stream's device
- * INVALID_ARGUMENT    value: the number given; limit: the allowed maximum, minimum or unit
- * OVERFLOW            value: the offset, extent or slice height given; limit: the maximum that fits 64 bits
- * FLAGS               value: the flags given
- * ALIGNMENT           value: the address, pitch or width, or the shift of a prepared piece's destination; limit: the
- *                     divisor
- * OVERLAP             between two copies of a batch, value: the later copy's index; limit: the other's
- * UNSUPPORTED         value: the pattern's size, depth or layer given; limit: the maximum, or the layer, that works
- * DRIVER_TOO_OLD      value: the driver's version; limit: the oldest supported version
- * ROUTE               value: FERRY_OBSTACLE_*
- * PROFILE             for a line, value: its number; limit: the number of lines
- * HANDLE              for a handle of any other version, value: its version; limit: this library's. For OS_HANDLE,
- *                     value: the descriptor or handle; limit: the driver's result, or 0
- * ABI_MISMATCH        value: the size given; limit: this library's
- */
-typedef struct ferry_error_info {
-    uint32_t struct_size;
-    int32_t status; /* as returned */
-    int32_t side;   /* FERRY_SIDE_* */
-    int32_t field;  /* FERRY_FIELD_* */
-    uint64_t index; /* of the failed copy or piece, if the call takes many and ferry knows which one failed; else 0 */
-    uint64_t limit;
-    uint64_t value;
-} ferry_error_info;
-
-/*
- * Writes one readable line about `error` to `buffer`, cut to `size` bytes with its ending zero, such as "copy 7:
- * destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)" or, if only status is set, "no such device ...
- * (FERRY_ERROR_DEVICE)". FERRY_ERROR_OUT_OF_BOUNDS reads "destination.y: 17, past the end at 16 (...)" of an array, and
- * "source.address: 0x7f5e00001001, past the end at 0x7f5e00001000 (...)" of memory. Index 0 is left out. Returns the
- * length of the whole line without the zero, or 0 for a NULL error. `buffer` may be NULL when size is 0: the call then
- * measures the line.
- *
- * NULL:          `error`, `buffer`.
- * Values:        `buffer`: `size` bytes.
- */
-FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffer, uint64_t size);
+/* What a call found wrong: which field, with which value. See Details of errors. */
+typedef struct ferry_error_info ferry_error_info;
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Instance
@@ -483,10 +381,10 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  * destination's device, else of the source's, else of device 0.
  *
  * Blocking:      until the copy is complete.
- * Errors:        FERRY_ERROR_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP, _ARRAY_FORMAT,
- *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED from one 2D layer or
- *                face to another of the same array, which the driver gets wrong; _ROUTE if the route forced by the
- *                flags cannot take the copy. The driver's own may also report earlier asynchronous work that failed.
+ * Errors:        FERRY_ERROR_KIND, _OTHER_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP,
+ *                _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED from
+ *                one 2D layer or face to another of the same array, which the driver gets wrong; _ROUTE if the route
+ *                forced by the flags cannot take the copy. The driver's own may also report earlier asynchronous work that failed.
  * Driver:        cuMemcpy3D, or cuMemcpy3DPeer if an end is on another device than the context; then
  *                cuStreamSynchronize where those return early (device to device, pageable host to device). If the
  *                driver refuses a copy because its host memory was registered in pieces, ferry splits it, with one
@@ -817,8 +715,8 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstrea
  *                ferry_prepared_destroy or this one. Launches of a graph that holds the batch may run beside it: only
  *                streams order them.
  * Blocking:      does not wait for the GPU.
- * Errors:        as ferry_prepared_create_pieces, with the index; for a forbidden change FERRY_ERROR_KIND, or
- *                _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not updatable;
+ * Errors:        as ferry_prepared_create_pieces, with the index; for a forbidden change FERRY_ERROR_OTHER_KIND,
+ *                or _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not updatable;
  *                _DEVICE for a stream of another device; _CAPTURE on a stream that is being captured. The addresses are
  *                unchanged after an error.
  * Driver:        the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
@@ -883,7 +781,7 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
  * context.
  *
  * Blocking:      until the fill is complete.
- * Errors:        FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
+ * Errors:        FERRY_ERROR_KIND, _PAGEABLE, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
  *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled. If the driver refuses
  *                a part of a split fill, the parts before it were filled. _INVALID_ARGUMENT for a pattern_size that is
  *                no power of two up to 16; _UNSUPPORTED for arrays; _ROUTE if FERRY_COPY_BY_KERNEL is impossible. A
@@ -1150,6 +1048,160 @@ FERRY_API int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, cons
  */
 FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation *explanation, char *buffer,
                                                   uint64_t size);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Details of errors
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* Which side of a descriptor an error is about. */
+#define FERRY_SIDE_NONE 0
+#define FERRY_SIDE_SOURCE 1
+#define FERRY_SIDE_DESTINATION 2
+#define FERRY_SIDE_EXTENT 3
+#define FERRY_SIDE_DESCRIPTOR 4     /* the descriptor's own flags and reserved fields */
+#define FERRY_SIDE_OPTIONS 5        /* the options or the description that a call was given */
+#define FERRY_SIDE_DRIVER_OPTIONS 6 /* ferry_options.driver_options, or the ferry_software_options of a call */
+
+/* Which field. */
+#define FERRY_FIELD_NONE 0
+#define FERRY_FIELD_KIND 1
+#define FERRY_FIELD_DEVICE 2
+#define FERRY_FIELD_ADDRESS 3
+#define FERRY_FIELD_ARRAY 4
+#define FERRY_FIELD_ROW_PITCH 5
+#define FERRY_FIELD_SLICE_HEIGHT 6
+#define FERRY_FIELD_X 7
+#define FERRY_FIELD_Y 8
+#define FERRY_FIELD_Z 9
+#define FERRY_FIELD_WIDTH 10
+#define FERRY_FIELD_HEIGHT 11
+#define FERRY_FIELD_DEPTH 12
+#define FERRY_FIELD_FLAGS 13
+#define FERRY_FIELD_RESERVED 14
+#define FERRY_FIELD_STRUCT_SIZE 15
+#define FERRY_FIELD_DRIVER 16
+#define FERRY_FIELD_CHECKS 17
+#define FERRY_FIELD_CALLBACKS 18 /* allocate without deallocate, or the reverse */
+#define FERRY_FIELD_DRIVER_OPTIONS 19
+#define FERRY_FIELD_PATTERN 20 /* pattern_size */
+#define FERRY_FIELD_NUMA 21
+#define FERRY_FIELD_NUMA_NODE 22
+#define FERRY_FIELD_THREADS 23
+#define FERRY_FIELD_SIZE 24
+#define FERRY_FIELD_LOCATION 25
+#define FERRY_FIELD_INDEX 26
+#define FERRY_FIELD_HANDLE_TYPES 27
+#define FERRY_FIELD_HANDLE 28 /* the bytes of a ferry_ipc_handle */
+#define FERRY_FIELD_OS_HANDLE 29
+#define FERRY_FIELD_POOL 30
+#define FERRY_FIELD_EVENT 31
+#define FERRY_FIELD_REGISTER_CHUNK 32
+#define FERRY_FIELD_VERSION 33 /* of a profile */
+#define FERRY_FIELD_LINE 34    /* of a profile: its number is the value */
+#define FERRY_FIELD_KERNELS 35
+#define FERRY_FIELD_STAGING 36
+#define FERRY_FIELD_STAGING_CPUS 37 /* staging_cpus or staging_cpu_count */
+#define FERRY_FIELD_STAGING_PRIORITY 38
+#define FERRY_FIELD_STAGING_BYTES 39
+#define FERRY_FIELD_FORMAT 40   /* of an array */
+#define FERRY_FIELD_CHANNELS 41 /* of an array */
+#define FERRY_FIELD_HELPERS 42
+#define FERRY_FIELD_TRACE_PHASES 43
+#define FERRY_FIELD_STAGING_THREADS 44
+#define FERRY_FIELD_STAGING_CPU_COUNT 45
+#define FERRY_FIELD_STAGING_NUMA 46
+#define FERRY_FIELD_STAGING_NUMA_NODE 47
+#define FERRY_FIELD_LEVEL 48
+#define FERRY_FIELD_PLANE 49
+#define FERRY_FIELD_ACCESS 50
+#define FERRY_FIELD_STREAM 51
+#define FERRY_FIELD_CONTEXT 52
+#define FERRY_FIELD_HANDLE_TYPE 53 /* of external memory or an external semaphore */
+#define FERRY_FIELD_DEVICES 54     /* of ferry_software_options, as QUEUES and LINKS */
+#define FERRY_FIELD_QUEUES 55
+#define FERRY_FIELD_LINKS 56
+
+/* What `index` of an error counts. */
+#define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */
+#define FERRY_ITEM_COPY 1
+#define FERRY_ITEM_PIECE 2
+#define FERRY_ITEM_HELPER 3 /* of ferry_multilink_options.helpers */
+#define FERRY_ITEM_CPU 4    /* of ferry_options.staging_cpus */
+
+/* What `value` and `limit` of an error are. Fields of type int32_t have signed numbers. */
+#define FERRY_NUMBERS_NONE 0       /* both are 0 and mean nothing */
+#define FERRY_NUMBERS_VALUE 1      /* value: the value given. limit means nothing, here only */
+#define FERRY_NUMBERS_AT_LEAST 2   /* value is less than limit, the minimum */
+#define FERRY_NUMBERS_AT_MOST 3    /* value is more than limit, the maximum */
+#define FERRY_NUMBERS_UP_TO 4      /* value is not in 0 to limit */
+#define FERRY_NUMBERS_COUNT 5      /* value is not in 0 to limit - 1: limit is a number of things, such as devices */
+#define FERRY_NUMBERS_EQUAL 6      /* value is not limit, the only value that works */
+#define FERRY_NUMBERS_MULTIPLE 7   /* value is no multiple of limit */
+#define FERRY_NUMBERS_POWER 8      /* value is no power of two, or more than limit */
+#define FERRY_NUMBERS_BITS 9       /* value has bits that limit lacks */
+#define FERRY_NUMBERS_EXCLUSIVE 10 /* value has several of the flags in limit, which exclude each other */
+#define FERRY_NUMBERS_BEGIN 11     /* value, where the box begins, is before limit, where the memory begins */
+#define FERRY_NUMBERS_END 12       /* value, one past the last byte, row or slice, is past limit, the end */
+#define FERRY_NUMBERS_ELEMENT 13   /* value does not fit elements of limit bytes */
+#define FERRY_NUMBERS_COPY 14      /* value and limit are the indices of two copies that conflict */
+#define FERRY_NUMBERS_KNOWN 15     /* value differs from limit, the size or version that this library knows */
+#define FERRY_NUMBERS_OF 16        /* value is the number of a line, and limit the number of lines */
+#define FERRY_NUMBERS_OBSTACLE 17  /* value is FERRY_OBSTACLE_* */
+#define FERRY_NUMBERS_RESULT 18    /* value: the value given; limit: the CUresult with which the driver refused it */
+#define FERRY_NUMBERS_NEEDS 19     /* value has a flag that also needs limit */
+
+/*
+ * Details of an error. Set struct_size before the call: 0 counts as sizeof(ferry_error_info) of version 0.7 and becomes
+ * that size; 1 to 7 is not filled. Every call that takes a ferry_error_info fills it; after a success all other fields
+ * are 0 or NULL.
+ *
+ * side, field, item and numbers say which of the other fields mean something. `value` is the offending value and
+ * `limit` the bound that it missed, both in the field's unit. For some statuses they need more words:
+ * OUT_OF_BOUNDS       of an array, field X, Y or Z, value: one past the last byte, row or slice of the box; limit: the
+ *                     array's width in bytes, its height or its depth. Of memory, field ADDRESS, value: the address one
+ *                     past the last byte; limit: the end of the allocation. If the box begins before the allocation,
+ *                     the two are the beginnings. The side is that of the copy; calls other than copies and fills
+ *                     have none, and may name SIZE. ferry_external_memory_import has OPTIONS and no limit; the numbers
+ *                     of ferry_external_memory_get_address and ferry_external_memory_get_array count from the memory's
+ *                     beginning, or from the offset given. A piece of an updatable batch has no numbers
+ * ARRAY_FORMAT        value: the x, the width, the destination's element size, the format or the number of channels
+ * DEVICE              limit: the number of devices, the memory's device, or for a fill the stream's device
+ * OVERFLOW            value: the offset, extent or slice height given; limit: the maximum that fits 64 bits
+ * OTHER_KIND          of memory, value: the kind stated; limit: its kind. Of a handle, value: its FERRY_IPC_*
+ * ALIGNMENT           value: the address, pitch or width, or the shift of a prepared piece's destination
+ * UNSUPPORTED         value: the pattern's size, depth, layer or handle types given
+ * PROFILE             for a line, value: its number; limit: the number of lines
+ *
+ * A driver's status names the driver function that failed. It names the field and its value if that is what the driver
+ * was given and could not use, such as the size for an allocation that found no memory. A status of ferry's that stands
+ * for a driver's result may name the function too.
+ */
+struct ferry_error_info {
+    uint32_t struct_size;
+    int32_t status; /* as returned */
+    int32_t side;   /* FERRY_SIDE_* */
+    int32_t field;  /* FERRY_FIELD_* */
+    uint64_t index; /* of the failed copy or other item, counted from 0 */
+    uint64_t limit;
+    uint64_t value;
+    const char *driver_function; /* such as "cuMemAlloc", or NULL. Static, until the library is unloaded */
+    int32_t item;                /* FERRY_ITEM_*: what index counts */
+    int32_t numbers;             /* FERRY_NUMBERS_*: what value and limit are */
+};
+
+/*
+ * Writes one readable line about `error` to `buffer`, cut to `size` bytes with its ending zero, such as:
+ *   copy 7: destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)
+ *   destination.y: 17, past the end at 16 (FERRY_ERROR_OUT_OF_BOUNDS)
+ *   source.address: 0x7f5e00001001, past the end at 0x7f5e00001000 (FERRY_ERROR_OUT_OF_BOUNDS)
+ *   size: 1099511627776: out of memory (CUDA_ERROR_OUT_OF_MEMORY from cuMemAlloc)
+ * Returns the length of the whole line without the zero, or 0 for a NULL error. `buffer` may be NULL when size is 0:
+ * the call then measures the line.
+ *
+ * NULL:          `error`, `buffer`.
+ * Values:        `buffer`: `size` bytes.
+ */
+FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffer, uint64_t size);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Options
@@ -2523,9 +2575,9 @@ FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHand
  *
  * Values:        `access`: FERRY_ACCESS_*.
  * Blocking:      while the driver maps the memory, milliseconds; FERRY_ACCESS_NONE also as ferry_context_synchronize.
- * Errors:        FERRY_ERROR_PEER_ACCESS if `device` cannot reach the pool's device or the data was lost: access is
- *                then as before; _DEVICE also for FERRY_ACCESS_NONE on the pool's own device (READ_WRITE succeeds
- *                there); _INVALID_ARGUMENT for other values of `access`.
+ * Errors:        FERRY_ERROR_PEER_ACCESS if `device` cannot access the pool's device, _DATA_LOST if the data was lost:
+ *                access is then as before; _DEVICE also for FERRY_ACCESS_NONE on the pool's own device (READ_WRITE
+ *                succeeds there); _INVALID_ARGUMENT for other values of `access`.
  * Driver:        cuDeviceCanAccessPeer, cuMemPoolSetAccess, cuMemPoolGetAccess; the first time
  *                cuStreamCreateWithPriority, cuMemAlloc, cuMemAllocFromPoolAsync, cuMemcpy3DAsync,
  *                cuStreamSynchronize, cuMemFreeAsync, cuMemFree, cuStreamDestroy.
@@ -2646,9 +2698,9 @@ FERRY_API int32_t ferry_ipc_export_event(ferry_instance *instance, struct CUeven
  *
  * Blocking:      while the driver maps the memory, tens of microseconds.
  * Ownership:     *address is the caller's until ferry_ipc_close_memory; it must not be freed.
- * Errors:        FERRY_ERROR_KIND for the handle of a pool or event; _HANDLE for bytes that are no handle, for a handle
- *                of a later version, for an offset or size beyond the memory that the driver has mapped, and for an
- *                object that no longer exists (not always detected: only the exporter knows which memory of a pool
+ * Errors:        FERRY_ERROR_OTHER_KIND for the handle of a pool or event; _HANDLE for bytes that are no handle, for a
+ *                handle of a later version, for an offset or size beyond the memory that the driver has mapped, and for
+ *                an object that no longer exists (not always detected: only the exporter knows which memory of a pool
  *                exists); _MACHINE for a handle made on another machine; _DEVICE for a device that this process does not
  *                see; _POOL if the pool was not imported. Nothing has been mapped.
  * Driver:        cuIpcOpenMemHandle or cuMemPoolImportPointer; cuPointerGetAttributes.
@@ -2775,7 +2827,7 @@ FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, 
  * return the first result. Access between other contexts is unchanged.
  *
  * Blocking:      the first time, as ferry_context_create and ferry_context_retain_primary.
- * Errors:        FERRY_ERROR_PEER_ACCESS: there is no access, or the data was lost (ferry_peer_get_info says which);
+ * Errors:        FERRY_ERROR_PEER_ACCESS: the driver reports no access; _DATA_LOST: the data was lost;
  *                _DEVICE also for a device and itself; _OUT_OF_MEMORY. After an error of the driver's own no result is
  *                kept.
  * Driver:        cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxCreate, cuCtxEnablePeerAccess,
@@ -2866,7 +2918,7 @@ typedef struct ferry_multilink_options {
  * Blocking:      while kernels are loaded and memory is allocated; else as ferry_peer_enable.
  * Errors:        FERRY_ERROR_DEVICE: `device` with FERRY_FIELD_DEVICE; a helper that does not exist, is `device` itself
  *                or comes twice with FERRY_FIELD_HELPERS, its number as value and its place in `index`.
- *                _PEER_ACCESS with FERRY_FIELD_HELPERS: a helper has no access, lost the probe's data, or atomics do
+ *                _PEER_ACCESS, _DATA_LOST with FERRY_FIELD_HELPERS: a helper has no access, lost data, or atomics do
  *                not work over its link. _UNSUPPORTED without kernels; _LIMIT for too many helpers; _OUT_OF_MEMORY;
  *                _IN_USE after ferry_context_adopt. After an error the helpers are as before, but those ahead of a bad
  *                one keep their access.

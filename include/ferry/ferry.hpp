@@ -362,6 +362,12 @@ constexpr status refusal(std::int32_t code, std::int32_t field, std::uint64_t li
     info.field = field;
     info.limit = limit;
     info.value = value;
+    info.numbers = limit == 0 && value == 0            ? FERRY_NUMBERS_NONE
+                   : limit == 0                        ? FERRY_NUMBERS_VALUE
+                   : code == FERRY_ERROR_OUT_OF_BOUNDS ? FERRY_NUMBERS_END
+                   : code == FERRY_ERROR_ARRAY_FORMAT  ? FERRY_NUMBERS_ELEMENT
+                   : value < limit                     ? FERRY_NUMBERS_AT_LEAST
+                                                       : FERRY_NUMBERS_AT_MOST;
     return status(info);
 }
 
@@ -1197,7 +1203,9 @@ public:
             for (std::int32_t peer = 0; peer < found->device_count; ++peer) {
                 if (peer == device) continue;
                 const status enabled = enable_peer(device, peer);
-                if (!enabled.ok() && enabled.code() != FERRY_ERROR_PEER_ACCESS) return enabled;
+                if (!enabled.ok() && enabled.code() != FERRY_ERROR_PEER_ACCESS &&
+                    enabled.code() != FERRY_ERROR_DATA_LOST)
+                    return enabled;
                 count += enabled.ok();
             }
         return count;
@@ -1671,7 +1679,8 @@ public:
     }
     // ferry_pool_alloc_async: from `pool`.
     static result<stream_memory> create(const pool_view &pool, std::uint64_t count, stream_view stream) noexcept {
-        if ((pool.location() == FERRY_LOCATION_DEVICE) != (kind == FERRY_KIND_DEVICE)) return status(FERRY_ERROR_KIND);
+        if ((pool.location() == FERRY_LOCATION_DEVICE) != (kind == FERRY_KIND_DEVICE))
+            return status(FERRY_ERROR_OTHER_KIND);
         return allocate(pool.instance(), pool.index(), count, stream, ferry_pool_alloc_async, pool.handle());
     }
 
@@ -1703,19 +1712,6 @@ inline ferry_array_desc array_desc(std::int32_t format, std::uint32_t channels, 
     return desc;
 }
 
-namespace detail {
-
-// ferry_array_create does not report a field, so this works out which one is wrong.
-inline status refused_array(const ferry_array_desc &desc, const status &failure) noexcept {
-    if (failure.code() != FERRY_ERROR_ARRAY_FORMAT) return failure;
-    if (desc.channels == 1 || desc.channels == 2 || desc.channels == 4)
-        return refusal(failure.code(), FERRY_FIELD_FORMAT, 0, static_cast<std::uint64_t>(desc.format),
-                       FERRY_SIDE_OPTIONS);
-    return refusal(failure.code(), FERRY_FIELD_CHANNELS, 4, desc.channels, FERRY_SIDE_OPTIONS);
-}
-
-} // namespace detail
-
 // ferry_array_create.
 class array : public detail::owner<CUarray_st *, ferry_array_destroy, array_view> {
 public:
@@ -1724,7 +1720,7 @@ public:
         CUarray_st *const none = nullptr;
         const auto handle = detail::fetch_with_error_info(none, ferry_array_create, instance, device, &desc);
         auto made = detail::own<array>(instance, handle, array_view());
-        if (!made) return detail::refused_array(desc, made.error());
+        if (!made) return made.error();
         const auto view = array_view::of(instance, device, *made);
         if (!view) return view.error();
         made->data_ = *view;
@@ -1759,7 +1755,7 @@ public:
         CUmipmappedArray_st *const none = nullptr;
         const auto made =
             detail::fetch_with_error_info(none, ferry_mipmapped_array_create, instance, device, &desc, levels);
-        if (!made) return detail::refused_array(desc, made.error());
+        if (!made) return made.error();
         return detail::own<mipmapped_array>(instance, made, device);
     }
     operator CUmipmappedArray_st *() const &noexcept { return handle_; }
@@ -1951,7 +1947,7 @@ public:
         if (!opened) return opened;
         const auto info = detail::fetch(detail::sized<ferry_ipc_info>(), ferry_ipc_get_info, instance, &handle);
         if (!info) return info.error();
-        if ((info->device >= 0) != (kind == FERRY_KIND_DEVICE)) return status(FERRY_ERROR_KIND);
+        if ((info->device >= 0) != (kind == FERRY_KIND_DEVICE)) return status(FERRY_ERROR_OTHER_KIND);
         opened->data_ = {imported_memory::line_at(info->device, *address, info->size / sizeof(T)), stream};
         return opened;
     }

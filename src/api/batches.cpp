@@ -13,10 +13,18 @@ namespace {
 error check_input(const ferry_instance *instance, const batch_input &input, std::uint32_t known_flags) noexcept {
     if (!instance) return null_argument;
     if (input.flags & ~known_flags)
-        return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, input.flags);
+        return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, numbers::bits, known_flags, input.flags);
     const bool is_whole = input.copies || (input.destinations && input.sources && input.sizes);
     return is_whole || input.count == 0 ? ok : null_argument;
 }
+
+std::int32_t report_item(ferry_error_info *details, const error &failed, std::int32_t item,
+                         std::uint64_t bad_index) noexcept {
+    const bool is_known = failed && bad_index != no_index;
+    return report(details, failed, is_known ? error_item{item, bad_index} : error_item{});
+}
+
+std::int32_t item_of(const batch_input &input) noexcept { return input.copies ? FERRY_ITEM_COPY : FERRY_ITEM_PIECE; }
 
 [[gnu::cold]] traced_call call_of(const batch_input &input, copy_form form, CUstream stream) noexcept {
     std::uint64_t bytes = 0;
@@ -29,21 +37,21 @@ error check_input(const ferry_instance *instance, const batch_input &input, std:
 std::int32_t run_and_report(ferry_instance *instance, const batch_input &input, copy_form form, CUstream stream,
                             ferry_error_info *details) noexcept {
     if (error failed = check_input(instance, input, FERRY_BATCH_CHECK_OVERLAP)) return report(details, failed);
-    std::uint64_t bad_index = 0;
+    std::uint64_t bad_index = no_index;
     const auto run = [&]() noexcept { return run_batch(*instance, input, form, stream, bad_index); };
     const error failed = instance->trace ? instance->trace.run(call_of(input, form, stream), run) : run();
-    return report(details, failed, bad_index);
+    return report_item(details, failed, item_of(input), bad_index);
 }
 
 std::int32_t explain_and_report(ferry_instance *instance, const batch_input &input, CUstream stream,
                                 ferry_batch_explanation *explanation, ferry_error_info *details) noexcept {
     if (error failed = check_input(instance, input, FERRY_BATCH_CHECK_OVERLAP)) return report(details, failed);
     if (!explanation) return report(details, null_argument);
-    std::uint64_t bad_index = 0;
+    std::uint64_t bad_index = no_index;
     ferry_batch_explanation found = {};
     error failed = explain_batch(*instance, input, stream, found, bad_index);
     if (!failed) failed = write_sized(found, explanation);
-    return report(details, failed, bad_index);
+    return report_item(details, failed, item_of(input), bad_index);
 }
 
 std::int32_t create_and_report(ferry_instance *instance, const batch_input &input, std::uint32_t known_flags,
@@ -51,9 +59,9 @@ std::int32_t create_and_report(ferry_instance *instance, const batch_input &inpu
     if (prepared) *prepared = nullptr;
     if (error failed = check_input(instance, input, known_flags)) return report(details, failed);
     if (!prepared) return report(details, null_argument);
-    std::uint64_t bad_index = 0;
+    std::uint64_t bad_index = no_index;
     const error failed = create_prepared(*instance, input, stream, *prepared, bad_index);
-    return report(details, failed, bad_index);
+    return report_item(details, failed, item_of(input), bad_index);
 }
 
 } // namespace
@@ -136,13 +144,13 @@ int32_t ferry_prepared_launch(ferry_prepared *prepared, CUstream_st *stream, fer
 int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations, const uint64_t *sources,
                                      CUstream_st *stream, ferry_error_info *details) {
     if (!prepared) return report(details, null_argument);
-    std::uint64_t bad_index = 0;
+    std::uint64_t bad_index = no_index;
     const error failed = set_addresses(*prepared, destinations, sources, stream, bad_index);
-    return report(details, failed, bad_index);
+    return report_item(details, failed, FERRY_ITEM_PIECE, bad_index);
 }
 
 int32_t ferry_prepared_destroy(ferry_prepared *prepared) {
-    return prepared ? destroy_prepared(*prepared).status : FERRY_SUCCESS;
+    return prepared ? destroy_prepared(*prepared).status.number : FERRY_SUCCESS;
 }
 
 } // extern "C"

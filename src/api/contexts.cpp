@@ -19,7 +19,7 @@ error named_or_own(ferry_instance &instance, int32_t device, CUcontext named, CU
 error destroy_context(ferry_instance &instance, CUcontext context) noexcept {
     instance.trace.retire(context);
     instance.links.retire(context);
-    if (CUresult result = instance.cu.cuCtxDestroy(context)) return to_error(result);
+    if (call_result result = instance.cu.cuCtxDestroy(context)) return to_error(result);
     instance.staging.forget(context);
     instance.lanes.forget(context);
     instance.links.forget(context);
@@ -87,9 +87,9 @@ int32_t ferry_context_pop(ferry_instance *instance, CUctx_st **context) {
     if (context) *context = nullptr;
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     CUcontext popped = nullptr;
-    const CUresult result = instance->cu.cuCtxPopCurrent(&popped);
+    const call_result result = instance->cu.cuCtxPopCurrent(&popped);
     if (context) *context = popped;
-    return result == CUDA_ERROR_INVALID_CONTEXT ? FERRY_ERROR_NO_CONTEXT : to_status(result);
+    return result == CUDA_ERROR_INVALID_CONTEXT ? status_code(FERRY_ERROR_NO_CONTEXT, result.call) : to_status(result);
 }
 
 int32_t ferry_context_get_current(ferry_instance *instance, CUctx_st **context) {

@@ -18,10 +18,13 @@ error read_options(const ferry_instance &instance, std::uint64_t size, const fer
     ferry_host_options wanted = {};
     if (options)
         if (error failed = read_sized(options, wanted)) return on_side(failed, FERRY_SIDE_OPTIONS);
-    if (wanted.flags & ~(common_host_flags | FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE | FERRY_HOST_SHARED))
-        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, wanted.flags);
+    constexpr std::uint32_t known =
+        common_host_flags | FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE | FERRY_HOST_SHARED;
+    if (wanted.flags & ~known)
+        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, numbers::bits, known, wanted.flags);
     if (wanted.threads > max_touching_threads)
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_THREADS, max_touching_threads, wanted.threads);
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_THREADS, numbers::at_most, max_touching_threads,
+                             wanted.threads);
     request = {size, wanted.min_size, wanted.flags, wanted.threads};
     return instance.pinned.find_node(wanted.numa, wanted.device, wanted.numa_node, request.node);
 }
@@ -53,11 +56,11 @@ error allocate_block(ferry_instance &instance, std::uint64_t size, const ferry_h
     // Rejects a struct that is too small for the address before allocating, because the block would leak.
     if (!plausible_size(block->struct_size) || block->struct_size < offsetof(ferry_host_block, origin))
         return abi_mismatch(block->struct_size, sizeof *block);
-    if (!size) return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE};
+    if (!size) return refuse_zero(FERRY_FIELD_SIZE);
     host_request request;
     if (error failed = read_options(instance, size, options, request)) return failed;
     ferry_host_block result = {};
-    if (error failed = allocate_host(instance, request, result)) return failed;
+    if (error failed = allocate_host(instance, request, result)) return about(failed, FERRY_FIELD_SIZE, size);
     return write_sized(result, block);
 }
 
@@ -91,14 +94,15 @@ int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, CUstre
 int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags,
                             ferry_error_info *details) {
     if (!instance || !address) return report(details, null_argument);
-    if (!size) return report(details, refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE));
+    if (!size) return report(details, refuse_zero(FERRY_FIELD_SIZE));
     if (flags & ~FERRY_REGISTER_READ_ONLY)
-        return report(details, refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, flags));
+        return report(details, refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, numbers::bits,
+                                      FERRY_REGISTER_READ_ONLY, flags));
     context_scope scope(instance->cu);
     if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
     const error failed = instance->pinned.register_range(number(address), size, flags);
     note_error(*instance, failed);
-    return report(details, failed);
+    return report(details, about(failed, FERRY_FIELD_ADDRESS, number(address)));
 }
 
 int32_t ferry_host_unregister(ferry_instance *instance, void *address) {

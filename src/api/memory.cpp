@@ -128,7 +128,8 @@ extern "C" {
 int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
                            ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !address || !size) return report(details, null_argument);
+    if (!instance || !address) return report(details, null_argument);
+    if (!size) return report(details, refuse_zero(FERRY_FIELD_SIZE));
     context_scope scope(instance->cu);
     error failed = enter_device(*instance, device, scope);
     if (failed) return report(details, failed);
@@ -137,7 +138,7 @@ int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t si
                                 [&]() noexcept { return to_error(instance->cu.cuMemAlloc(&allocated, size)); });
     if (!failed) *address = allocated;
     note_error(*instance, failed);
-    return report(details, failed);
+    return report(details, about(failed, FERRY_FIELD_SIZE, size));
 }
 
 int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
@@ -145,7 +146,8 @@ int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uin
                                    ferry_error_info *details) {
     if (address) *address = 0;
     if (row_pitch) *row_pitch = 0;
-    if (!instance || !address || !row_pitch || !width || !height) return report(details, null_argument);
+    if (!instance || !address || !row_pitch) return report(details, null_argument);
+    if (!width || !height) return report(details, refuse_zero(width ? FERRY_FIELD_HEIGHT : FERRY_FIELD_WIDTH));
     context_scope scope(instance->cu);
     error failed = enter_device(*instance, device, scope);
     if (failed) return report(details, failed);
@@ -160,7 +162,7 @@ int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uin
         *row_pitch = pitch;
     }
     note_error(*instance, failed);
-    return report(details, failed);
+    return report(details, about(failed, FERRY_FIELD_SIZE, width * height));
 }
 
 int32_t ferry_device_free(ferry_instance *instance, uint64_t address) {
@@ -197,14 +199,15 @@ int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_
 int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
                             ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !address || !size) return report(details, null_argument);
+    if (!instance || !address) return report(details, null_argument);
+    if (!size) return report(details, refuse_zero(FERRY_FIELD_SIZE));
     context_scope scope(instance->cu);
     if (error failed = enter_device(*instance, device, scope)) return report(details, failed);
     CUdeviceptr allocated = 0;
-    const int32_t status =
+    const status_code status =
         noted(*instance, call_optional(instance->cu.cuMemAllocManaged, &allocated, size, CU_MEM_ATTACH_GLOBAL));
     if (status == FERRY_SUCCESS) *address = allocated;
-    return report(details, {.status = status});
+    return report(details, about({.status = status}, FERRY_FIELD_SIZE, size));
 }
 
 int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc, CUarray_st **array,
@@ -244,7 +247,7 @@ int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, CUmipmappedArr
     if (!instance || !mipmapped || !array) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
     if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    const int32_t status = call_optional(instance->cu.cuMipmappedArrayGetLevel, array, mipmapped, level);
+    const status_code status = call_optional(instance->cu.cuMipmappedArrayGetLevel, array, mipmapped, level);
     if (status == FERRY_SUCCESS) instance->surfaces.note_part(mipmapped, *array);
     return status;
 }
@@ -268,7 +271,7 @@ int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint3
     if (!instance || !array || !plane_array) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
     if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    const int32_t status = call_optional(instance->cu.cuArrayGetPlane, plane_array, array, plane);
+    const status_code status = call_optional(instance->cu.cuArrayGetPlane, plane_array, array, plane);
     if (status == FERRY_SUCCESS) instance->surfaces.note_part(array, *plane_array);
     return status;
 }

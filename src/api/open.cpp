@@ -24,18 +24,20 @@ error check_version(ferry_instance &instance) noexcept {
     if (instance.cu.cuDriverGetVersion && instance.cu.cuDriverGetVersion(&version) == CUDA_SUCCESS)
         instance.report.driver_version = version;
     if (version && version < oldest_driver)
-        return {.status = FERRY_ERROR_DRIVER_TOO_OLD, .limit = oldest_driver, .value = static_cast<unsigned>(version)};
+        return refuse(FERRY_ERROR_DRIVER_TOO_OLD, FERRY_SIDE_NONE, FERRY_FIELD_VERSION, numbers::at_least,
+                      oldest_driver, static_cast<unsigned>(version));
     for (int i = 0; i < driver_symbol_count; ++i) {
         if (instance.found[i] || !driver_symbols[i].required) continue;
         instance.log.write(FERRY_LOG_ERROR, "the driver lacks the required entry point %s of version %d",
                            driver_symbols[i].name, driver_symbols[i].version);
-        return {.status = FERRY_ERROR_DRIVER_TOO_OLD, .limit = oldest_driver, .value = static_cast<unsigned>(version)};
+        return refuse(FERRY_ERROR_DRIVER_TOO_OLD, FERRY_SIDE_NONE, FERRY_FIELD_VERSION, numbers::at_least,
+                      oldest_driver, static_cast<unsigned>(version));
     }
     return {};
 }
 
 error initialise(ferry_instance &instance) noexcept {
-    const CUresult result = instance.cu.cuInit(0);
+    const call_result result = instance.cu.cuInit(0);
     if (result == CUDA_ERROR_NO_DEVICE) return {.status = FERRY_ERROR_NO_DEVICE};
     if (result == CUDA_ERROR_STUB_LIBRARY) return {.status = FERRY_ERROR_NO_DRIVER};
     return to_error(result);
@@ -43,7 +45,7 @@ error initialise(ferry_instance &instance) noexcept {
 
 error query_devices(ferry_instance &instance) noexcept {
     int count = 0;
-    if (CUresult result = instance.cu.cuDeviceGetCount(&count)) return to_error(result);
+    if (call_result result = instance.cu.cuDeviceGetCount(&count)) return to_error(result);
     if (count <= 0) return {.status = FERRY_ERROR_NO_DEVICE};
     if (count > device_contexts::max_devices)
         instance.log.write(FERRY_LOG_WARNING, "only the first %d of %d devices are used", device_contexts::max_devices,
@@ -207,30 +209,34 @@ ferry_report describe_instance(const ferry_instance &instance) noexcept {
 
 // Validates staging options that the range table in read_options does not cover.
 error check_staging(const ferry_options &options) noexcept {
-    const auto refuse_value = [](std::int32_t field, std::int64_t limit, std::int64_t value) noexcept {
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, field, static_cast<std::uint64_t>(limit),
-                             static_cast<std::uint64_t>(value));
+    const auto refuse_number = [](std::int32_t field, numbers given, std::int64_t limit, std::int64_t value) noexcept {
+        return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, field, given, limit, value);
     };
     constexpr std::int32_t max_nice = FERRY_PRIORITY_OF_PROCESS, min_nice = thread_traits::lowest_niceness;
-    if (options.staging_priority < min_nice || options.staging_priority > max_nice)
-        return refuse_value(FERRY_FIELD_STAGING_PRIORITY, max_nice, options.staging_priority);
+    if (options.staging_priority < min_nice)
+        return refuse_number(FERRY_FIELD_STAGING_PRIORITY, numbers::at_least, min_nice, options.staging_priority);
+    if (options.staging_priority > max_nice)
+        return refuse_number(FERRY_FIELD_STAGING_PRIORITY, numbers::at_most, max_nice, options.staging_priority);
     if (!options.staging_cpus != !options.staging_cpu_count)
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_CPUS);
+        return refuse_number(FERRY_FIELD_STAGING_CPU_COUNT, numbers::value, 0, options.staging_cpu_count);
     for (std::uint32_t i = 0; i < options.staging_cpu_count; ++i)
         if (options.staging_cpus[i] < 0 || options.staging_cpus[i] >= static_cast<std::int32_t>(processor_set::most))
-            return refuse_value(FERRY_FIELD_STAGING_CPUS, processor_set::most - 1, options.staging_cpus[i]);
+            return refuse_number(FERRY_FIELD_STAGING_CPUS, numbers::count, processor_set::most,
+                                 options.staging_cpus[i]);
     if (options.staging_numa != FERRY_NUMA_ANY && options.staging_numa != FERRY_NUMA_NODE)
-        return refuse_value(FERRY_FIELD_NUMA, FERRY_NUMA_NODE, options.staging_numa);
+        return refuse_number(FERRY_FIELD_STAGING_NUMA, numbers::value, 0, options.staging_numa);
     if (options.staging_numa == FERRY_NUMA_NODE) {
         if (!is_node(options.staging_numa_node))
-            return refuse_value(FERRY_FIELD_NUMA_NODE, 0, options.staging_numa_node);
+            return refuse_number(FERRY_FIELD_STAGING_NUMA_NODE, numbers::value, 0, options.staging_numa_node);
         if (options.staging_cpus) return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_CPUS);
     }
     constexpr std::uint64_t min_bytes = min_slot, max_bytes = std::uint64_t{1} << 30;
     if (options.staging_bytes && options.staging_bytes < min_bytes)
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_BYTES, min_bytes, options.staging_bytes);
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_BYTES, numbers::at_least, min_bytes,
+                             options.staging_bytes);
     if (options.staging_bytes > max_bytes)
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_BYTES, max_bytes, options.staging_bytes);
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_BYTES, numbers::at_most, max_bytes,
+                             options.staging_bytes);
     return {};
 }
 
@@ -247,21 +253,21 @@ error read_options(const ferry_options *theirs, ferry_options &options) noexcept
         {options.checks, FERRY_CHECKS_FULL, FERRY_FIELD_CHECKS},
         {options.kernels, FERRY_KERNELS_NONE, FERRY_FIELD_KERNELS},
         {options.staging, FERRY_STAGING_NONE, FERRY_FIELD_STAGING},
-        {options.staging_threads, max_threads, FERRY_FIELD_THREADS},
-        {options.staging_cpu_count, processor_set::most, FERRY_FIELD_STAGING_CPUS},
+        {options.staging_threads, max_threads, FERRY_FIELD_STAGING_THREADS},
+        {options.staging_cpu_count, processor_set::most, FERRY_FIELD_STAGING_CPU_COUNT},
     };
     for (const auto &range : ranges)
         if (range.value < 0 || range.value > range.limit)
-            return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, range.field, static_cast<std::uint64_t>(range.limit),
-                                 static_cast<std::uint64_t>(range.value));
-    if (!are_known_copy_flags(options.copy_flags))
-        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, options.copy_flags);
+            return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, range.field, numbers::up_to,
+                                 range.limit, range.value);
+    if (error failed = check_copy_flags(options.copy_flags, FERRY_SIDE_OPTIONS)) return failed;
     constexpr std::uint32_t all_phases = FERRY_PHASE_BEGIN | FERRY_PHASE_RETURN | FERRY_PHASE_DONE;
     if (options.trace_phases & ~all_phases)
-        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_TRACE_PHASES, 0, options.trace_phases);
+        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_TRACE_PHASES, numbers::bits, all_phases,
+                             options.trace_phases);
     constexpr std::uint64_t chunk_unit = 4096;
     if (options.register_chunk % chunk_unit)
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_REGISTER_CHUNK, chunk_unit,
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_REGISTER_CHUNK, numbers::multiple, chunk_unit,
                              options.register_chunk);
     if (error failed = check_staging(options)) return failed;
     if (!options.allocate != !options.deallocate)

@@ -12,14 +12,17 @@ namespace {
 error check_pair(const ferry_instance &instance, std::int32_t device, std::int32_t peer) noexcept {
     if (error failed = check_device(instance, device)) return failed;
     if (error failed = check_device(instance, peer)) return failed;
-    return device == peer ? error{.status = FERRY_ERROR_DEVICE} : ok;
+    return device == peer
+               ? refuse_value(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(peer))
+               : ok;
 }
 
 // Performs everything that may fail before the first change.
 error measure_pair(ferry_instance &instance, std::int32_t device, std::int32_t peer) noexcept {
     if (error failed = check_pair(instance, device, peer)) return failed;
     const error refused = instance.peers.probe(device, peer, instance.allocator, instance.log);
-    const bool lacks_access = refused.status == FERRY_ERROR_PEER_ACCESS || refused.status == FERRY_ERROR_UNSUPPORTED;
+    const bool lacks_access = refused.status == FERRY_ERROR_PEER_ACCESS || refused.status == FERRY_ERROR_DATA_LOST ||
+                              refused.status == FERRY_ERROR_UNSUPPORTED;
     if (refused && !lacks_access) return refused;
     const pair_ground ground = {
         instance.contexts, instance.pinned, instance.kernels, instance.devices, instance.allocator, device, peer,
@@ -32,10 +35,12 @@ error measure_pair(ferry_instance &instance, std::int32_t device, std::int32_t p
 }
 
 // The errors of a helper report the field, the helper and its index in the list.
-std::int32_t refuse_helper(ferry_error_info *details, const error &why, std::uint32_t at, std::int32_t helper,
-                           std::uint64_t limit = 0) noexcept {
-    return report(details, refuse_option(why.status, FERRY_FIELD_HELPERS, limit, static_cast<std::uint64_t>(helper)),
-                  at);
+std::int32_t refuse_helper(ferry_error_info *details, error why, std::uint32_t at, std::int32_t helper) noexcept {
+    why.side = FERRY_SIDE_OPTIONS;
+    why.field = FERRY_FIELD_HELPERS;
+    if (why.numbers == numbers::none) why.numbers = numbers::value;
+    why.value = static_cast<std::uint64_t>(helper);
+    return report(details, why, {FERRY_ITEM_HELPER, at});
 }
 
 // Enables a helper to access the device's memory.
@@ -92,13 +97,14 @@ int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferr
     if (given.helper_count && !given.helpers) return report(details, null_argument);
     constexpr std::uint32_t most = gpu::max_links - 1;
     if (given.helper_count > most)
-        return report(details, refuse_option(FERRY_ERROR_LIMIT, FERRY_FIELD_HELPERS, most, given.helper_count));
+        return report(
+            details, refuse_option(FERRY_ERROR_LIMIT, FERRY_FIELD_HELPERS, numbers::at_most, most, given.helper_count));
     std::uint64_t helpers = 0;
     for (std::uint32_t i = 0; i < given.helper_count; ++i) {
         const std::int32_t helper = given.helpers[i];
-        const bool is_valid = !check_device(*instance, helper) && helper != device && !(helpers >> helper & 1);
-        const auto count = static_cast<std::uint64_t>(instance->limits.device_count);
-        if (!is_valid) return refuse_helper(details, {.status = FERRY_ERROR_DEVICE}, i, helper, count);
+        if (error failed = check_device(*instance, helper)) return refuse_helper(details, failed, i, helper);
+        if (helper == device || (helpers >> helper & 1))
+            return refuse_helper(details, {.status = FERRY_ERROR_DEVICE}, i, helper);
         helpers |= std::uint64_t{1} << helper;
     }
     for (std::uint32_t i = 0; i < given.helper_count; ++i)

@@ -43,13 +43,13 @@ error read_options(const ferry_pinned_pool_options *theirs, ferry_pinned_pool_op
     if (theirs)
         if (error failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
     if (options.flags & ~common_host_flags)
-        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, options.flags);
+        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, numbers::bits, common_host_flags, options.flags);
     return options.reserved ? refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED) : ok;
 }
 
 error check_block_request(const ferry_pinned_pool *pool, std::uint64_t size, void *const *address) noexcept {
     if (!pool || !address) return null_argument;
-    if (!size) return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE);
+    if (!size) return refuse_zero(FERRY_FIELD_SIZE);
     return pool->fork_mark.is_in_child() ? error{.status = no_driver_in_child} : ok;
 }
 
@@ -76,26 +76,26 @@ int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool) {
 int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address, ferry_error_info *details) {
     if (address) *address = nullptr;
     if (error failed = check_block_request(pool, size, address)) return report(details, failed);
-    return report(details, pool->pool.allocate(size, *address));
+    return report(details, about(pool->pool.allocate(size, *address), FERRY_FIELD_SIZE, size));
 }
 
 int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, CUstream_st *stream, void **address,
                                       ferry_error_info *details) {
     if (address) *address = nullptr;
     if (error failed = check_block_request(pool, size, address)) return report(details, failed);
-    return report(details, pool->pool.allocate_on(stream, size, *address));
+    return report(details, about(pool->pool.allocate_on(stream, size, *address), FERRY_FIELD_SIZE, size));
 }
 
 int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address) {
     if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
     if (pool->fork_mark.is_in_child()) return no_driver_in_child;
-    return address ? pool->pool.free(address).status : FERRY_SUCCESS;
+    return address ? pool->pool.free(address).status.number : FERRY_SUCCESS;
 }
 
 int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, CUstream_st *stream) {
     if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
     if (pool->fork_mark.is_in_child()) return no_driver_in_child;
-    return address ? pool->pool.free_on(stream, address).status : FERRY_SUCCESS;
+    return address ? pool->pool.free_on(stream, address).status.number : FERRY_SUCCESS;
 }
 
 int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep) {

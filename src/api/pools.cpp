@@ -12,8 +12,8 @@ using namespace ferry;
 namespace {
 
 // On a device without pools, the driver returns CUDA_ERROR_NOT_SUPPORTED; callers get FERRY_ERROR_UNSUPPORTED.
-constexpr std::int32_t pool_status(std::int32_t status) noexcept {
-    return status == to_status(CUDA_ERROR_NOT_SUPPORTED) ? FERRY_ERROR_UNSUPPORTED : status;
+constexpr status_code pool_status(status_code status) noexcept {
+    return status == to_status(CUDA_ERROR_NOT_SUPPORTED) ? status_code(FERRY_ERROR_UNSUPPORTED, status.call) : status;
 }
 
 // Runs `body` with a current context and in relaxed capture mode. In other modes, most pool calls can break a capture
@@ -34,23 +34,21 @@ template <class Body> std::int32_t administer_own(ferry_instance &instance, CUme
 }
 
 error check_location(const ferry_instance &instance, const pool_location &where) noexcept {
-    const auto index = static_cast<std::uint64_t>(where.index);
-    const auto refuse_index = [&](std::int32_t status) noexcept {
-        return refuse_option(status, FERRY_FIELD_INDEX, 0, index);
+    const auto refuse_index = [&](std::int32_t status, numbers given, std::int64_t limit) noexcept {
+        return refuse_signed(status, FERRY_SIDE_OPTIONS, FERRY_FIELD_INDEX, given, limit, where.index);
     };
     switch (where.location) {
     case FERRY_LOCATION_DEVICE:
         if (check_device(instance, where.index))
-            return refuse_option(FERRY_ERROR_DEVICE, FERRY_FIELD_INDEX,
-                                 static_cast<std::uint64_t>(instance.limits.device_count), index);
+            return refuse_index(FERRY_ERROR_DEVICE, numbers::count, instance.limits.device_count);
         return {};
     case FERRY_LOCATION_HOST:
-        return where.index == 0 ? ok : refuse_index(FERRY_ERROR_INVALID_ARGUMENT);
+        return where.index == 0 ? ok : refuse_index(FERRY_ERROR_INVALID_ARGUMENT, numbers::equal, 0);
     case FERRY_LOCATION_HOST_NUMA:
-        return where.index >= 0 ? ok : refuse_index(FERRY_ERROR_INVALID_ARGUMENT);
+        return where.index >= 0 ? ok : refuse_index(FERRY_ERROR_INVALID_ARGUMENT, numbers::at_least, 0);
     default:
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_LOCATION, 0,
-                             static_cast<std::uint64_t>(where.location));
+        return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, FERRY_FIELD_LOCATION, numbers::value, 0,
+                             where.location);
     }
 }
 
@@ -62,14 +60,18 @@ error check_desc(const ferry_instance &instance, const ferry_pool_desc &desc) no
     const std::int32_t can_be = on_device                              ? info.memory_pools
                                 : desc.location == FERRY_LOCATION_HOST ? info.host_memory_pools
                                                                        : info.host_numa_memory_pools;
-    if (!can_be) return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_LOCATION);
+    if (!can_be)
+        return refuse_signed(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_OPTIONS, FERRY_FIELD_LOCATION, numbers::value, 0,
+                             desc.location);
     constexpr std::uint32_t known =
         FERRY_HANDLE_POSIX_FD | FERRY_HANDLE_WIN32 | FERRY_HANDLE_WIN32_KMT | FERRY_HANDLE_FABRIC;
     const std::uint32_t possible = desc.location == FERRY_LOCATION_HOST ? 0 : info.pool_handle_types;
     if (desc.handle_types & ~known)
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HANDLE_TYPES, known, desc.handle_types);
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HANDLE_TYPES, numbers::bits, known,
+                             desc.handle_types);
     if (desc.handle_types & ~possible)
-        return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_HANDLE_TYPES, possible, desc.handle_types);
+        return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_HANDLE_TYPES, numbers::bits, possible,
+                             desc.handle_types);
     return {};
 }
 
@@ -130,7 +132,10 @@ error set_pool_access(ferry_instance &instance, CUmemoryPool pool, int device, s
     if (!is_others)
         if (error failed = instance.pools.locate(pool, where)) return failed;
     if (where.is_on_device(device)) // the pool's own device always has access
-        return access == FERRY_ACCESS_READ_WRITE ? ok : error{FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE};
+        return access == FERRY_ACCESS_READ_WRITE
+                   ? ok
+                   : refuse_signed(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_ACCESS, numbers::equal,
+                                   FERRY_ACCESS_READ_WRITE, access);
     if (access == FERRY_ACCESS_NONE) return take_access(instance, pool, device);
     context_scope scope(instance.cu);
     if (error failed = enter_device(instance, device, scope)) return failed;
@@ -157,7 +162,7 @@ constexpr std::int32_t refused = to_status(CUDA_ERROR_INVALID_VALUE);
     }
     CUcontext context = nullptr;
     int device_of_stream = 0;
-    if (CUresult result = cu.cuStreamGetCtx(stream, &context)) return to_error(result);
+    if (call_result result = cu.cuStreamGetCtx(stream, &context)) return to_error(result);
     if (!instance.contexts.find(context, device_of_stream))
         if (error failed = instance.contexts.device_of(context, device_of_stream)) return failed;
     if (device == device_of_stream) return {.status = call_optional(cu.cuMemAllocAsync, &address, size, stream)};
@@ -187,14 +192,14 @@ error allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, std
     return {.status = call_optional(instance.cu.cuMemFreeAsync, address, stream)};
 }
 
-[[gnu::cold, gnu::noinline]] std::int32_t why_not_freed(ferry_instance &instance, std::uint64_t address,
-                                                        std::int32_t status) noexcept {
+[[gnu::cold, gnu::noinline]] status_code why_not_freed(ferry_instance &instance, std::uint64_t address,
+                                                       status_code status) noexcept {
     if (status != refused) return pool_status(noted(instance, status));
     address_facts facts;
     if (look_up_address(instance.cu, address, address_query::everything, facts)) return status;
     const bool is_there = facts.kind != memory_kind::pageable && facts.range_start == address;
     const bool is_kind = facts.kind == memory_kind::device || facts.pool;
-    return is_there && is_kind ? status : FERRY_ERROR_ADDRESS;
+    return is_there && is_kind ? status : status_code(FERRY_ERROR_ADDRESS, status.call);
 }
 
 // Records the failure and translates the status of a device without pools.
@@ -239,10 +244,10 @@ std::int32_t free_on_stream(ferry_instance &instance, std::uint64_t address, CUs
     if (instance.fork_mark.is_in_child()) return no_driver_in_child;
     if (instance.externals.is_part(address)) return FERRY_ERROR_IMPORTED;
     if (instance.sharing.memory.is_imported(address)) return FERRY_ERROR_IMPORTED; // the driver would close the import
-    const int32_t status = belongs_to_current_context(stream)
-                               ? free_on_default_stream(instance, address, stream).status
-                               : call_optional(instance.cu.cuMemFreeAsync, address, stream);
-    return status ? why_not_freed(instance, address, status) : FERRY_SUCCESS;
+    const status_code status = belongs_to_current_context(stream)
+                                   ? free_on_default_stream(instance, address, stream).status
+                                   : call_optional(instance.cu.cuMemFreeAsync, address, stream);
+    return status ? why_not_freed(instance, address, status) : status;
 }
 
 } // namespace
@@ -253,7 +258,8 @@ int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint6
                                  uint64_t *address, ferry_error_info *details) {
     if (address) *address = 0;
     if (!instance || !address) return report(details, null_argument);
-    return report(details, allocate_on_stream(*instance, device, size, stream, *address));
+    return report(details,
+                  about(allocate_on_stream(*instance, device, size, stream, *address), FERRY_FIELD_SIZE, size));
 }
 
 int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, CUstream_st *stream) {
@@ -265,7 +271,7 @@ int32_t ferry_pool_alloc_async(ferry_instance *instance, CUmemPoolHandle_st *poo
                                uint64_t *address, ferry_error_info *details) {
     if (address) *address = 0;
     if (!instance || !pool || !address) return report(details, null_argument);
-    return report(details, allocate_from_pool(*instance, pool, size, stream, *address));
+    return report(details, about(allocate_from_pool(*instance, pool, size, stream, *address), FERRY_FIELD_SIZE, size));
 }
 
 int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc, CUmemPoolHandle_st **pool,

@@ -75,12 +75,10 @@ error load_profile(ferry_instance &instance, const char *text, std::uint64_t siz
     if (!fits) {
         constexpr std::int32_t fields[] = {FERRY_FIELD_NONE,   FERRY_FIELD_VERSION, FERRY_FIELD_LINE,
                                            FERRY_FIELD_DEVICE, FERRY_FIELD_DRIVER,  FERRY_FIELD_LINE};
-        error failed = {FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, fields[static_cast<int>(nearest.fault)]};
-        if (failed.field == FERRY_FIELD_LINE) {
-            failed.value = nearest.line;
-            failed.limit = static_cast<std::uint64_t>(std::count(text, text + size, '\n'));
-        }
-        return failed;
+        const std::int32_t field = fields[static_cast<int>(nearest.fault)];
+        if (field != FERRY_FIELD_LINE) return refuse(FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, field);
+        const auto lines = static_cast<std::uint64_t>(std::count(text, text + size, '\n'));
+        return refuse(FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, field, numbers::of, lines, nearest.line);
     }
     bool has_pairs = false;
     read_pairs(text, size, [&](const profile_pair &) noexcept { has_pairs = true; });

@@ -55,17 +55,17 @@ int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_ipc_handle 
 
 int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, CUstream_st *stream) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    return address ? instance->sharing.memory.close_memory(address, stream).status : FERRY_SUCCESS;
+    return address ? instance->sharing.memory.close_memory(address, stream).status.number : FERRY_SUCCESS;
 }
 
 int32_t ferry_ipc_close_pool(ferry_instance *instance, CUmemPoolHandle_st *pool) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    return pool ? instance->sharing.memory.close_pool(pool).status : FERRY_SUCCESS;
+    return pool ? instance->sharing.memory.close_pool(pool).status.number : FERRY_SUCCESS;
 }
 
 int32_t ferry_ipc_close_event(ferry_instance *instance, CUevent_st *event) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    return event ? instance->sharing.events.close_event(event).status : FERRY_SUCCESS;
+    return event ? instance->sharing.events.close_event(event).status.number : FERRY_SUCCESS;
 }
 
 } // extern "C"

@@ -1,5 +1,9 @@
 // The C functions for the version and for statuses. They need no instance.
+#include <algorithm>
+#include <cstring>
+
 #include "base/obstacle.h"
+#include "base/sized.h"
 #include "driver/result.h"
 
 using namespace ferry;
@@ -23,7 +27,11 @@ uint64_t ferry_error_format(const ferry_error_info *details, char *buffer, uint6
     if (!buffer) size = 0;
     if (size) buffer[0] = '\0';
     if (!details) return 0;
-    return format_error(*details, status_name(details->status), status_text(details->status), buffer, size);
+    // The caller may have been built with a smaller struct. A size of 0 means the first version, as in report().
+    ferry_error_info known = {};
+    const std::size_t given = details->struct_size ? details->struct_size : sizeof known;
+    std::memcpy(&known, details, std::min(std::max<std::size_t>(given, smallest_size), sizeof known));
+    return format_error(known, status_name(known.status), status_text(known.status), buffer, size);
 }
 
 } // extern "C"

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int32_t not_ready = to_status(CUDA_ERROR_NOT_READY);
 
-error refuse_flags(std::uint32_t flags) noexcept {
-    return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, flags);
+error refuse_flags(std::uint32_t flags, numbers given, std::uint32_t limit) noexcept {
+    return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, given, limit, flags);
 }
 
 // Translates the status of a query: CUDA_ERROR_NOT_READY becomes success with *done = 0.
@@ -20,8 +20,9 @@ int32_t answer(int32_t status, int32_t *done) noexcept {
 }
 
 // Calls `entry` with the context of `stream` current.
-template <class Function, class... Arguments>
-int32_t call_beside(ferry_instance *instance, CUstream stream, Function *entry, Arguments... arguments) noexcept {
+template <class Entry, class... Arguments>
+status_code call_beside(ferry_instance *instance, CUstream stream, const Entry &entry,
+                        Arguments... arguments) noexcept {
     context_choice choice;
     context_scope scope(instance->cu);
     error failed = choose_context(instance->cu, instance->contexts, stream, -1, choice);
@@ -37,7 +38,8 @@ int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t f
                             CUstream_st **stream, ferry_error_info *details) {
     if (stream) *stream = nullptr;
     if (!instance || !stream) return report(details, null_argument);
-    if (flags & ~FERRY_STREAM_NON_BLOCKING) return report(details, refuse_flags(flags));
+    if (flags & ~FERRY_STREAM_NON_BLOCKING)
+        return report(details, refuse_flags(flags, numbers::bits, FERRY_STREAM_NON_BLOCKING));
     static_assert(FERRY_STREAM_NON_BLOCKING == CU_STREAM_NON_BLOCKING);
     context_scope scope(instance->cu);
     if (error failed = enter_device(*instance, device, scope)) return report(details, failed);
@@ -79,8 +81,9 @@ int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t fl
     if (event) *event = nullptr;
     if (!instance || !event) return report(details, null_argument);
     constexpr std::uint32_t known = FERRY_EVENT_BLOCKING_SYNC | FERRY_EVENT_DISABLE_TIMING | FERRY_EVENT_INTERPROCESS;
-    const bool is_timed_and_shared = flags & FERRY_EVENT_INTERPROCESS && !(flags & FERRY_EVENT_DISABLE_TIMING);
-    if (flags & ~known || is_timed_and_shared) return report(details, refuse_flags(flags));
+    if (flags & ~known) return report(details, refuse_flags(flags, numbers::bits, known));
+    if (flags & FERRY_EVENT_INTERPROCESS && !(flags & FERRY_EVENT_DISABLE_TIMING))
+        return report(details, refuse_flags(flags, numbers::needs, FERRY_EVENT_DISABLE_TIMING));
     static_assert(FERRY_EVENT_BLOCKING_SYNC == CU_EVENT_BLOCKING_SYNC);
     static_assert(FERRY_EVENT_DISABLE_TIMING == CU_EVENT_DISABLE_TIMING);
     static_assert(FERRY_EVENT_INTERPROCESS == CU_EVENT_INTERPROCESS);
@@ -93,7 +96,7 @@ int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t fl
 
 int32_t ferry_event_destroy(ferry_instance *instance, CUevent_st *event) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    return event ? noted(*instance, instance->sharing.events.destroy_event(event).status) : FERRY_SUCCESS;
+    return event ? noted(*instance, instance->sharing.events.destroy_event(event).status).number : FERRY_SUCCESS;
 }
 
 int32_t ferry_event_record(ferry_instance *instance, CUevent_st *event, CUstream_st *stream) {

@@ -22,17 +22,19 @@ int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info) {
 }
 
 int32_t ferry_ticket_wait(ferry_ticket *ticket) {
-    return ticket ? wait_for_ticket(*ticket).status : FERRY_ERROR_INVALID_ARGUMENT;
+    return ticket ? wait_for_ticket(*ticket).status.number : FERRY_ERROR_INVALID_ARGUMENT;
 }
 
-int32_t ferry_ticket_release(ferry_ticket *ticket) { return ticket ? release_ticket(*ticket).status : FERRY_SUCCESS; }
+int32_t ferry_ticket_release(ferry_ticket *ticket) {
+    return ticket ? release_ticket(*ticket).status.number : FERRY_SUCCESS;
+}
 
 int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device) {
-    return instance ? prepare_staging(*instance, device).status : FERRY_ERROR_INVALID_ARGUMENT;
+    return instance ? prepare_staging(*instance, device).status.number : FERRY_ERROR_INVALID_ARGUMENT;
 }
 
 int32_t ferry_staging_trim(ferry_instance *instance) {
-    return instance ? trim_staging(*instance).status : FERRY_ERROR_INVALID_ARGUMENT;
+    return instance ? trim_staging(*instance).status.number : FERRY_ERROR_INVALID_ARGUMENT;
 }
 
 int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info) {

@@ -11,12 +11,13 @@
 namespace ferry {
 
 constexpr error abi_mismatch(std::uint64_t size, std::uint64_t known) noexcept {
-    return {FERRY_ERROR_ABI_MISMATCH, FERRY_SIDE_NONE, FERRY_FIELD_STRUCT_SIZE, known, size};
+    return {FERRY_ERROR_ABI_MISMATCH, FERRY_SIDE_NONE, FERRY_FIELD_STRUCT_SIZE, numbers::known, known, size};
 }
 
 // A size below two 32-bit words leaves no space for a field. A size above one page indicates garbage rather than a
 // newer header.
-constexpr bool plausible_size(std::uint32_t size) noexcept { return size >= 8 && size <= 4096; }
+constexpr std::uint32_t smallest_size = 8;
+constexpr bool plausible_size(std::uint32_t size) noexcept { return size >= smallest_size && size <= 4096; }
 
 // Fields of `ours` beyond the end of `theirs` keep their defaults. Bytes of `theirs` beyond the end of `ours` must be
 // zero.

@@ -1,32 +1,21 @@
 #include "base/status.h"
 
-#include <algorithm>
 #include <cinttypes>
 #include <cstddef>
 #include <cstdio>
-#include <cstring>
 
 #include "base/obstacle.h"
 
 namespace ferry {
 
-error refuse(std::int32_t status, std::int32_t side, std::int32_t field, std::uint64_t limit,
+error refuse(std::int32_t status, std::int32_t side, std::int32_t field, numbers given, std::uint64_t limit,
              std::uint64_t value) noexcept {
-    return {status, side, field, limit, value};
+    return {status, static_cast<std::int16_t>(side), static_cast<std::int16_t>(field), given, limit, value};
 }
 
-std::int32_t report(ferry_error_info *details, const error &what, std::uint64_t index) noexcept {
-    if (!details) return what.status;
-    // A struct_size of 0 means the size of the struct's first version, which is the smallest that a caller can have.
-    constexpr std::uint32_t first_size = 40, smallest_size = 8; // see plausible_size, base/sized.h
-    if (details->struct_size == 0) details->struct_size = first_size;
-    const ferry_error_info info = {details->struct_size, what.status, what.side, what.field, index,
-                                   what.limit,           what.value};
-    if (details->struct_size >= sizeof info)
-        *details = info;
-    else if (details->struct_size >= smallest_size)
-        std::memcpy(details, &info, details->struct_size);
-    return what.status;
+error refuse_signed(std::int32_t status, std::int32_t side, std::int32_t field, numbers given, std::int64_t limit,
+                    std::int64_t value) noexcept {
+    return refuse(status, side, field, given, static_cast<std::uint64_t>(limit), static_cast<std::uint64_t>(value));
 }
 
 namespace {
@@ -44,8 +33,7 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_ABI_MISMATCH", "struct_size is out of range, or covers unknown bytes that are not zero"},
     {"FERRY_ERROR_RESERVED", "a reserved field is not zero"},
     {"FERRY_ERROR_FLAGS", "an unknown flag is set"},
-    {"FERRY_ERROR_KIND",
-     "unknown kind, memory of a kind other than stated, or pageable memory that a device must access"},
+    {"FERRY_ERROR_KIND", "no such kind"},
     {"FERRY_ERROR_DEVICE", "no such device, or the memory is not on the stated device or the stream's device"},
     {"FERRY_ERROR_ADDRESS",
      "null address or array, or memory that is freed, inaccessible or not from the expected allocator"},
@@ -63,7 +51,7 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_UNSUPPORTED", "not supported by this build or this driver"},
     {"FERRY_ERROR_SOFTWARE_CONFIG", "the software driver is already running with other settings"},
     {"FERRY_ERROR_NO_CONTEXT", "no context to pop, or the call cannot use the context"},
-    {"FERRY_ERROR_PEER_ACCESS", "one device cannot access the memory of the other, or the probe lost data"},
+    {"FERRY_ERROR_PEER_ACCESS", "one device cannot access the memory of the other"},
     {"FERRY_ERROR_ALIGNMENT", "an address, pitch or width is not a multiple of the pattern's size"},
     {"FERRY_ERROR_CAPTURE", "the stream is being captured, and a graph cannot contain this call"},
     {"FERRY_ERROR_LIMIT", "a pinned pool is at its limit, or the staging buffer has no free slot"},
@@ -81,95 +69,126 @@ constexpr own_status own_statuses[] = {
      "(Debian package libferry-software1)"},
     {"FERRY_ERROR_SOFTWARE_BUILD", "the software driver's library libferry-software is of another build than libferry: "
                                    "install both from one release"},
+    {"FERRY_ERROR_OTHER_KIND", "memory or a handle of another kind than stated"},
+    {"FERRY_ERROR_PAGEABLE", "pageable memory, which the device cannot access"},
+    {"FERRY_ERROR_DATA_LOST", "the driver reports peer access, but the probe lost data"},
 };
 constexpr int own_status_count = sizeof own_statuses / sizeof own_statuses[0];
-static_assert(own_status_count == 1 - FERRY_ERROR_SOFTWARE_BUILD);
+static_assert(own_status_count == 1 - FERRY_ERROR_DATA_LOST);
 
-constexpr const char *side_names[] = {"", "source", "destination", "extent", "descriptor", "options"};
-constexpr const char *field_names[] = {"",
-                                       "kind",
-                                       "device",
-                                       "address",
-                                       "array",
-                                       "row_pitch",
-                                       "slice_height",
-                                       "x",
-                                       "y",
-                                       "z",
-                                       "width",
-                                       "height",
-                                       "depth",
-                                       "flags",
-                                       "reserved",
-                                       "struct_size",
-                                       "driver",
-                                       "checks",
-                                       "callbacks",
-                                       "driver_options",
-                                       "pattern",
-                                       "numa",
-                                       "numa_node",
-                                       "threads",
-                                       "size",
-                                       "location",
-                                       "index",
-                                       "handle_types",
-                                       "handle",
-                                       "os_handle",
-                                       "pool",
-                                       "event",
-                                       "register_chunk",
-                                       "version",
-                                       "line",
-                                       "kernels",
-                                       "staging",
-                                       "staging_cpus",
-                                       "staging_priority",
-                                       "staging_bytes",
-                                       "format",
-                                       "channels",
-                                       "helpers",
-                                       "trace_phases"};
-static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_OPTIONS + 1);
-static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_TRACE_PHASES + 1);
+constexpr const char *side_names[] = {"", "source", "destination", "extent", "descriptor", "options", "driver_options"};
+static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_DRIVER_OPTIONS + 1);
 
-template <std::size_t count> const char *name_or_empty(const char *const (&names)[count], std::int32_t index) noexcept {
-    return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";
+constexpr const char *item_names[] = {"", "copy", "piece", "helper", "staging_cpus"};
+static_assert(sizeof item_names / sizeof item_names[0] == FERRY_ITEM_CPU + 1);
+
+// How the numbers of a field are printed. Offsets within memory and small units share fields with addresses, and are
+// decimal.
+enum number_form : std::uint8_t { as_number, as_signed, as_bits, as_address };
+
+struct field_text {
+    const char *name;
+    number_form form;
+};
+constexpr field_text fields[] = {
+    {"", as_number},
+    {"kind", as_signed},
+    {"device", as_signed},
+    {"address", as_address},
+    {"array", as_address},
+    {"row_pitch", as_number},
+    {"slice_height", as_number},
+    {"x", as_number},
+    {"y", as_number},
+    {"z", as_number},
+    {"width", as_number},
+    {"height", as_number},
+    {"depth", as_number},
+    {"flags", as_bits},
+    {"reserved", as_number},
+    {"struct_size", as_number},
+    {"driver", as_signed},
+    {"checks", as_signed},
+    {"callbacks", as_number},
+    {"driver_options", as_signed},
+    {"pattern", as_number},
+    {"numa", as_signed},
+    {"numa_node", as_signed},
+    {"threads", as_number},
+    {"size", as_number},
+    {"location", as_signed},
+    {"index", as_signed},
+    {"handle_types", as_bits},
+    {"handle", as_number},
+    {"os_handle", as_signed},
+    {"pool", as_address},
+    {"event", as_address},
+    {"register_chunk", as_number},
+    {"version", as_number},
+    {"line", as_number},
+    {"kernels", as_signed},
+    {"staging", as_signed},
+    {"staging_cpus", as_signed},
+    {"staging_priority", as_signed},
+    {"staging_bytes", as_number},
+    {"format", as_signed},
+    {"channels", as_number},
+    {"helpers", as_signed},
+    {"trace_phases", as_bits},
+    {"staging_threads", as_signed},
+    {"staging_cpu_count", as_number},
+    {"staging_numa", as_signed},
+    {"staging_numa_node", as_signed},
+    {"level", as_number},
+    {"plane", as_number},
+    {"access", as_signed},
+    {"stream", as_address},
+    {"context", as_address},
+    {"handle_type", as_signed},
+    {"devices", as_signed},
+    {"queues", as_signed},
+    {"links", as_signed},
+};
+static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_LINKS + 1);
+
+// The words between value and limit, indexed by FERRY_NUMBERS_*. Null: the numbers are printed in another way.
+constexpr const char *relations[] = {
+    nullptr,
+    nullptr,
+    "must be at least",
+    "must be at most",
+    "must be from 0 to",
+    "must be at least 0 and less than",
+    "must be",
+    "must be a multiple of",
+    "must be a power of two, at most",
+    "has bits outside",
+    "has flags that exclude each other:",
+    "before the beginning at",
+    "past the end at",
+    "does not fit elements of",
+    "shares bytes with copy",
+    "unlike this library's",
+    "of",
+    nullptr,
+    "refused by the driver with the result",
+    "has a flag that needs",
+};
+static_assert(sizeof relations / sizeof relations[0] == FERRY_NUMBERS_NEEDS + 1);
+
+template <class Row, std::size_t count> const Row &row_or_first(const Row (&rows)[count], std::int32_t index) noexcept {
+    return rows[index >= 0 && static_cast<std::size_t>(index) < count ? index : 0];
 }
 
-// Returns the words to print between value and limit. Returns null if the status text must be printed instead of the
-// numbers.
-const char *relation(std::int32_t status, std::int32_t field, std::uint64_t value, std::uint64_t limit) noexcept {
-    switch (status) {
-    case FERRY_ERROR_INVALID_ARGUMENT:
-        if (limit == 0 || value > INT64_MAX) return nullptr; // a negative value
-        return field == FERRY_FIELD_REGISTER_CHUNK ? "must be a multiple of"
-               : value < limit                     ? "must be at least"
-                                                   : "must be at most";
-    case FERRY_ERROR_PITCH:
-        return value < limit ? "must be at least" : "must be at most";
-    case FERRY_ERROR_OVERFLOW:
-        return "must be at most";
-    case FERRY_ERROR_OUT_OF_BOUNDS:
-        if (limit == 0 && field == FERRY_FIELD_SIZE) return nullptr; // the limit is unknown
-        return value < limit ? "before the beginning at" : "past the end at";
-    case FERRY_ERROR_ARRAY_FORMAT:
-        if (field == FERRY_FIELD_FORMAT) return nullptr;
-        return field == FERRY_FIELD_CHANNELS ? "must be 1, 2 or" : "does not fit elements of";
-    case FERRY_ERROR_ALIGNMENT:
-        return "must be a multiple of";
-    case FERRY_ERROR_DRIVER_TOO_OLD:
-        return "must be at least";
-    case FERRY_ERROR_OVERLAP:
-        return "shares bytes with copy";
-    case FERRY_ERROR_HANDLE:
-        return field == FERRY_FIELD_OS_HANDLE ? nullptr : "must be version";
-    case FERRY_ERROR_PROFILE:
-        return "of";
-    default:
-        return nullptr;
+struct number_text {
+    char digits[24];
+
+    number_text(std::uint64_t number, number_form form) noexcept {
+        const bool is_hex = form == as_bits || (form == as_address && number > UINT32_MAX);
+        const char *const format = is_hex ? "%#" PRIx64 : form == as_signed ? "%" PRId64 : "%" PRIu64;
+        std::snprintf(digits, sizeof digits, format, number);
     }
-}
+};
 
 } // namespace
 
@@ -183,24 +202,28 @@ const char *own_status_text(std::int32_t status) noexcept {
 
 std::uint64_t format_error(const ferry_error_info &details, const char *status_name, const char *status_text,
                            char *buffer, std::uint64_t size) noexcept {
-    const char *side = name_or_empty(side_names, details.side);
-    const char *field = name_or_empty(field_names, details.field);
+    char item[48] = "";
+    if (const char *name = row_or_first(item_names, details.item); *name)
+        std::snprintf(item, sizeof item, "%s %" PRIu64 ": ", name, details.index);
+    const char *const side = row_or_first(side_names, details.side);
+    const field_text &field = row_or_first(fields, details.field);
     char where[64] = "";
-    if (*side || *field) std::snprintf(where, sizeof where, "%s%s%s: ", side, *side && *field ? "." : "", field);
-    // The numbers, if there are any, replace the status text.
-    char numbers[96] = "";
-    const char *words = details.value || details.limit
-                            ? relation(details.status, details.field, details.value, details.limit)
-                            : nullptr;
-    const bool are_addresses =
-        details.field == FERRY_FIELD_ADDRESS && std::min(details.value, details.limit) > UINT32_MAX;
-    const char *const format = are_addresses ? "%#" PRIx64 ", %s %#" PRIx64 : "%" PRIu64 ", %s %" PRIu64;
-    if (words) std::snprintf(numbers, sizeof numbers, format, details.value, words, details.limit);
-    char which[32] = "";
-    if (details.index) std::snprintf(which, sizeof which, "copy %" PRIu64 ": ", details.index);
-    const bool has_obstacle = details.status == FERRY_ERROR_ROUTE && details.value;
-    const int length = std::snprintf(buffer, size, "%s%s%s%s%s (%s)", which, where, words ? numbers : status_text,
-                                     has_obstacle ? ": " : "", has_obstacle ? text_of(details.value) : "", status_name);
+    if (*side || *field.name)
+        std::snprintf(where, sizeof where, "%s%s%s: ", side, *side && *field.name ? "." : "", field.name);
+    // A value with a limit replaces the status text.
+    const char *const relation = row_or_first(relations, details.numbers);
+    const number_text value(details.value, field.form), limit(details.limit, field.form);
+    char numbers[128] = "";
+    if (relation)
+        std::snprintf(numbers, sizeof numbers, "%s, %s %s", value.digits, relation, limit.digits);
+    else if (details.numbers == FERRY_NUMBERS_VALUE)
+        std::snprintf(numbers, sizeof numbers, "%s: ", value.digits);
+    const bool has_obstacle = details.numbers == FERRY_NUMBERS_OBSTACLE;
+    const char *const function = details.driver_function;
+    const int length =
+        std::snprintf(buffer, size, "%s%s%s%s%s%s (%s%s%s)", item, where, numbers, relation ? "" : status_text,
+                      has_obstacle ? ": " : "", has_obstacle ? text_of(details.value) : "", status_name,
+                      function ? " from " : "", function ? function : "");
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);
 }
 

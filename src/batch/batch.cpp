@@ -62,14 +62,14 @@ error run_with_broadcasts(ferry_instance &instance, broadcast_sets &sets, const 
     error failed;
     const bool was_idle = is_idle(instance.cu, site.stream, false); // regardless of the legacy stream
     for (std::size_t set = 0; set < sets.size(); ++set) {
-        std::uint64_t index = 0;
+        std::uint64_t index = no_index;
         const error refused = run_broadcast(instance, sets, set, site, was_idle, index);
         if (refused && !failed) bad_index = index;
         if (instance.trace && !refused)
             instance.trace.note(route_kind::driver, site.context); // the batch's own context
         if (!failed) failed = refused;
     }
-    std::uint64_t index = 0;
+    std::uint64_t index = no_index;
     const error refused = with_rest(instance, sets, site.stream, index, [&](batch_request &rest) noexcept {
         return submit(instance, sets.rest(), rest, copy_form::asynchronous, site);
     });
@@ -94,7 +94,7 @@ error run_with_broadcasts_and_wait(ferry_instance &instance, batch_request &requ
     for (std::size_t set = 0; set < sets.size(); ++set)
         for (std::size_t now = dead_of(set); now > dead[set]; now = dead_of(set)) {
             dead.begin()[set] = now;
-            std::uint64_t index = 0;
+            std::uint64_t index = no_index;
             const error refused = run_broadcast(instance, sets, set, site, true, index);
             if (refused && !failed) bad_index = index;
             if (!failed) failed = refused;
@@ -161,7 +161,7 @@ error explain(ferry_instance &instance, const batch_input &input, CUstream strea
 // Calls work(request) with a request from the pool.
 error with_request(ferry_instance &instance, std::uint64_t &bad_index,
                    function_ref<error(batch_request &)> work) noexcept {
-    bad_index = 0;
+    bad_index = no_index;
     const borrowed_request request(instance.requests);
     if (!request) return no_memory;
     (*request).context = {};

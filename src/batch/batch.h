@@ -13,7 +13,10 @@ struct batch_input {
     std::uint32_t flags = 0; // FERRY_BATCH_*
 };
 
-// On failure, `bad_index` is the index of the input copy that failed.
+// The index of no input copy.
+inline constexpr std::uint64_t no_index = UINT64_MAX;
+
+// On failure, `bad_index` is the index of the input copy that failed, or no_index if the error is not about one copy.
 error run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
                 std::uint64_t &bad_index) noexcept;
 

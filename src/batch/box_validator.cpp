@@ -149,7 +149,9 @@ error box_validator::resolve(const ferry_place &place, const shape_end &end, hos
         return failed;
     }
     if (range.kind == memory_kind::pageable)
-        return place.kind == FERRY_KIND_DEVICE ? refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS) : ok;
+        return place.kind == FERRY_KIND_DEVICE
+                   ? refuse_value(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, place.address)
+                   : ok;
     if (is_host(range.kind) && instance_.pinned.ranges().end_of_piece(end.span.first))
         return {};                   // the driver copies it in parts
     const known_range first = range; // a copy, because find() may move the ranges

@@ -94,7 +94,7 @@ error broadcast_lanes::order(const lane &earlier, const lane &later) noexcept {
     const driver_table &cu = instance_.cu;
     context_scope scope(cu);
     if (error failed = scope.enter(earlier.context())) return failed;
-    if (const CUresult result = cu.cuEventRecord(earlier.filled[0], earlier.stream)) return to_error(result);
+    if (const call_result result = cu.cuEventRecord(earlier.filled[0], earlier.stream)) return to_error(result);
     return to_error(cu.cuStreamWaitEvent(later.stream, earlier.filled[0], 0));
 }
 

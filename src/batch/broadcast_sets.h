@@ -29,7 +29,7 @@ public:
 
     batch_input rest() const noexcept;
     std::uint64_t index_of_rest(std::uint64_t index) const noexcept {
-        return index < rest_index_.size() ? rest_index_[index] : 0;
+        return index < rest_index_.size() ? rest_index_[index] : no_index;
     }
     std::size_t size() const noexcept { return sets_.size(); }
     const broadcast_member *begin(std::size_t set) const noexcept { return members_.begin() + sets_[set].first; }

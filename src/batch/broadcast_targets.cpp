@@ -33,7 +33,7 @@ void broadcast_targets::find(error &refused, std::uint64_t &bad_index) noexcept 
         target &one = targets_[target_count_];
         one.member = &members_[i];
         error failed = context_of(instance_, site_, one.member->device, one.context);
-        const std::int32_t status = failed ? failed.status : context_status(instance_.cu, one.context);
+        const status_code status = failed ? failed.status : context_status(instance_.cu, one.context);
         if (!failed && means_dead_context(status)) failed = {.status = status};
         if (!failed) {
             ++target_count_;

@@ -16,9 +16,9 @@ error line_validator::add_line(const ferry_place &to, const ferry_place &from, s
     line_end source = {from, FERRY_SIDE_SOURCE}, destination = {to, FERRY_SIDE_DESTINATION};
     for (const line_end *const end : {&source, &destination}) {
         std::uint64_t last = 0;
-        if (!end->place.address) return refuse(FERRY_ERROR_ADDRESS, end->side, FERRY_FIELD_ADDRESS);
+        if (!end->place.address) return refuse_value(FERRY_ERROR_ADDRESS, end->side, FERRY_FIELD_ADDRESS, 0);
         if (!add(end->place.address, size - 1, last))
-            return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH,
+            return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, numbers::at_most,
                           UINT64_MAX - end->place.address + 1, size);
     }
     if (to.address - from.address < size || from.address - to.address < size)
@@ -44,7 +44,7 @@ error line_validator::walk(line_end &end, std::uint64_t done, std::uint64_t size
         if (error failed = check_beginning(end, range, size)) return failed;
     const bool changes = done != 0 && end.range != before;
     if (changes && leaves_for_other_memory(before, address, range))
-        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, end.side, FERRY_FIELD_ADDRESS, address, beyond);
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, end.side, FERRY_FIELD_ADDRESS, numbers::end, address, beyond);
     if (range.size && range.kind != memory_kind::pageable) {
         step = std::min(step, range.room_from(address));
         return {};
@@ -69,7 +69,7 @@ error line_validator::check_beginning(const line_end &end, const known_range &ra
     if (!instance_.full_checks) {
         // Rejected here, because the driver might reject it only in the middle of the batch.
         const bool is_nothing = end.place.kind == FERRY_KIND_DEVICE && range.kind == memory_kind::pageable;
-        return is_nothing ? refuse(FERRY_ERROR_ADDRESS, end.side, FERRY_FIELD_ADDRESS) : ok;
+        return is_nothing ? refuse_value(FERRY_ERROR_ADDRESS, end.side, FERRY_FIELD_ADDRESS, end.place.address) : ok;
     }
     if (range.holds(end.place.address, size))
         return on_side(check_statement(end.place, range.kind, range.device), end.side);

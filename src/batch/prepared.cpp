@@ -88,7 +88,7 @@ error end(ferry_prepared &prepared) noexcept {
 
 error create_prepared(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_prepared *&prepared,
                       std::uint64_t &bad_index) noexcept {
-    bad_index = 0;
+    bad_index = no_index;
     batch_request *const request = instance.requests.take();
     if (!request) return no_memory;
     void *const place = instance.allocator.allocate(sizeof(ferry_prepared), alignof(ferry_prepared));
@@ -127,8 +127,7 @@ error enter_stream(ferry_prepared &prepared, CUstream stream, context_scope &sco
     if (error failed = instance.contexts.device_of_current(choice.wanted, device)) return failed;
     context = choice.wanted;
     if (device == wanted) return {};
-    return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(wanted),
-                  static_cast<std::uint64_t>(device));
+    return refuse_signed(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, numbers::equal, wanted, device);
 }
 
 bool is_at_home(const ferry_prepared &prepared, CUcontext context) noexcept {
@@ -176,20 +175,21 @@ error compare_with_old(const ferry_prepared &prepared, const batch_input &input,
         constexpr std::uint64_t word = 16; // units of pieces are counted from multiples of this
         const std::uint64_t moved_by = input.destinations[i] - prepared.destinations[i];
         if (moved_by % word)
-            return refuse(FERRY_ERROR_ALIGNMENT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, word, moved_by);
+            return refuse(FERRY_ERROR_ALIGNMENT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, numbers::multiple, word,
+                          moved_by);
         if (!is_whole(input, i, request, piece)) return refuse_cut(i, request);
         const batch_piece &one = request.pieces[piece];
         if (group_of(request.ranges[one.from], request.ranges[one.to]) != prepared.kinds[piece++])
-            return refuse(FERRY_ERROR_KIND, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_KIND);
+            return refuse(FERRY_ERROR_OTHER_KIND, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_KIND);
     }
-    request.bad_index = 0;
+    request.bad_index = no_index;
     return {};
 }
 
 error check_and_send(ferry_prepared &prepared, const batch_input &input, CUstream stream,
                      batch_request &request) noexcept {
     ferry_instance &instance = prepared.instance;
-    request.bad_index = 0;
+    request.bad_index = no_index;
     request.context_device = prepared.request->context_device;
     context_scope scope(instance.cu);
     CUcontext of_stream = nullptr;
@@ -220,7 +220,7 @@ error set_addresses(ferry_prepared &prepared, const std::uint64_t *destinations,
     batch_request *request = instance.requests.take();
     if (!request) return no_memory;
     const error failed = check_and_send(prepared, input, stream, *request);
-    bad_index = failed ? request->bad_index : 0;
+    bad_index = failed ? request->bad_index : no_index;
     if (failed) {
         note_error(instance, failed);
     } else {

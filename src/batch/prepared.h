@@ -24,7 +24,7 @@ struct ferry_prepared {
 
 namespace ferry {
 
-// On failure, `bad_index` is the index of the input copy that failed.
+// On failure, `bad_index` is the index of the input copy that failed, or no_index.
 error create_prepared(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_prepared *&prepared,
                       std::uint64_t &bad_index) noexcept;
 error launch_prepared(ferry_prepared &prepared, CUstream stream) noexcept;

@@ -57,11 +57,10 @@ error send_table_and_wait(const ferry_prepared &prepared, const void *staged) no
     const driver_table &cu = prepared.instance.cu;
     CUstream stream = nullptr;
     const auto flags = static_cast<unsigned>(CU_STREAM_NON_BLOCKING);
-    if (std::int32_t status = call_optional(cu.cuStreamCreateWithPriority, &stream, flags, 0))
-        return {.status = status};
+    if (status_code status = call_optional(cu.cuStreamCreateWithPriority, &stream, flags, 0)) return {.status = status};
     error failed = send_table(prepared, staged, stream);
     if (!failed) failed = to_error(cu.cuStreamSynchronize(stream));
-    const std::int32_t status = call_optional(cu.cuStreamDestroy, stream);
+    const status_code status = call_optional(cu.cuStreamDestroy, stream);
     return failed ? failed : error{.status = status};
 }
 
@@ -75,7 +74,7 @@ error make_table(ferry_prepared &prepared) noexcept {
     const relaxed_capture_mode relaxed(cu);
     if (!relaxed.entered()) return relaxed.why();
     CUdeviceptr table = 0;
-    if (CUresult result = cu.cuMemAlloc(&table, bytes)) return to_error(result);
+    if (call_result result = cu.cuMemAlloc(&table, bytes)) return to_error(result);
     prepared.table = table;
     if (call_optional(cu.cuCtxGetId, prepared.request->context.wanted, &prepared.context_number))
         prepared.context_number = 0;

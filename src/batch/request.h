@@ -42,7 +42,7 @@ struct checked_batch {
     growing<batch_box> boxes;
     growing<kernel_views> own_views;
     growing<byte_span> spans;
-    std::uint64_t bad_index = 0; // the input copy that failed
+    std::uint64_t bad_index = no_index; // the input copy that failed
 
     bool is_empty() const noexcept { return pieces.size() == 0 && boxes.size() == 0; }
 };

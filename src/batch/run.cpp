@@ -109,9 +109,9 @@ error step_walker::run_batch_call(const batch_step &step) noexcept {
     const batch_request &request = of_.request;
     const driver_table &cu = of_.instance.cu;
     const CUstream stream = of_.site.stream;
-    const CUresult result = step.has_boxes
-                                ? run_box_batch(cu, request.operations.begin(), request.operations.size(), stream)
-                                : run_line_batch(cu, request.lines, step.first_line, step.copies, stream);
+    const call_result result = step.has_boxes
+                                   ? run_box_batch(cu, request.operations.begin(), request.operations.size(), stream)
+                                   : run_line_batch(cu, request.lines, step.first_line, step.copies, stream);
     const bool is_refused = result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED;
     return is_refused ? call_each(step) : noted(to_error(result), route_kind::driver);
 }

@@ -72,7 +72,8 @@ error validate_overlaps(const ferry_instance &instance, const batch_input &input
     const shared_bytes shared = find_shared_bytes(batch.spans);
     if (!shared.found) return {};
     batch.bad_index = shared.index;
-    return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX, shared.other, shared.index);
+    return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX, numbers::copy, shared.other,
+                  shared.index);
 }
 
 // Estimates from a sample of the copies.
@@ -106,7 +107,7 @@ error find_first_device(const ferry_instance &instance, const batch_input &input
 
 error enter_batch_context(ferry_instance &instance, const batch_input &input, CUstream stream, checked_batch &batch,
                           context_scope &scope) noexcept {
-    batch.bad_index = 0;
+    batch.bad_index = no_index;
     const auto find_device = [&](int &device) noexcept { return find_first_device(instance, input, device); };
     if (error failed = choose_context_by(instance.cu, instance.contexts, stream, find_device, batch.context))
         return failed;
@@ -154,7 +155,7 @@ std::uint64_t index_of(const ferry_instance &instance, const batch_input &input,
         const std::uint64_t behind = distance(part.destination, whole.destination);
         if (behind < whole.width && behind == distance(part.source, whole.source)) return i;
     }
-    return 0;
+    return no_index;
 }
 
 error validate_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,

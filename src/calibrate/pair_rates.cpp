@@ -46,7 +46,7 @@ public:
         if (error failed = measure(pair_route::driver, size_, fixed_ns, found.bounce_rate)) return failed;
         if (error failed = measure_relay(found)) return failed;
         if (!ground_.has_access) return {};
-        if (CUresult result = cu_.cuCtxEnablePeerAccess(far_, 0)) return to_error(result);
+        if (call_result result = cu_.cuCtxEnablePeerAccess(far_, 0)) return to_error(result);
         if (error failed = measure(pair_route::driver, size_, found.direct_fixed_ns, found.direct_rate)) return failed;
         if (!ground_.kernels.may_serve() || ground_.kernels.load()) return {};
         std::uint64_t line = std::min(size_, is_software() ? MiB : max_link_bytes);
@@ -60,7 +60,7 @@ public:
 private:
     error prepare() noexcept {
         if (!lanes_.may_serve()) return {.status = FERRY_ERROR_UNSUPPORTED};
-        if (CUresult result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0)) {
+        if (call_result result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0)) {
             stream_ = nullptr;
             return to_error(result);
         }
@@ -72,7 +72,7 @@ private:
     error allocate(CUdeviceptr &memory) noexcept {
         if (error failed = leave_room(cu_, size_, min_pair_bytes)) return failed;
         return allocate_shrinking(size_, min_pair_bytes, [&](std::uint64_t size) noexcept {
-            const CUresult result = cu_.cuMemAlloc(&memory, size);
+            const call_result result = cu_.cuMemAlloc(&memory, size);
             if (result) memory = 0;
             return result;
         });

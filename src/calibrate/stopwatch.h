@@ -34,7 +34,7 @@ public:
     [[gnu::noinline]] error time_once(function_ref<error()> run, std::uint64_t &ns) noexcept {
         const std::uint64_t begin = clock_ns();
         if (error failed = run()) return failed;
-        if (CUresult result = cu_.cuStreamSynchronize(stream_)) return to_error(result);
+        if (call_result result = cu_.cuStreamSynchronize(stream_)) return to_error(result);
         ns = clock_ns() - begin;
         return {};
     }

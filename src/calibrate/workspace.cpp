@@ -21,7 +21,7 @@ constexpr std::uint64_t max_host_bytes = 64 * MiB;
 error leave_room(const driver_table &cu, std::uint64_t &size, std::uint64_t min_size) noexcept {
     if (!cu.cuMemGetInfo) return {};
     std::size_t free_bytes = 0, total = 0;
-    if (CUresult result = cu.cuMemGetInfo(&free_bytes, &total)) return to_error(result);
+    if (call_result result = cu.cuMemGetInfo(&free_bytes, &total)) return to_error(result);
     while (size > min_size && size > free_bytes / 8)
         size /= 2;
     return {};
@@ -40,7 +40,7 @@ calibration_workspace::~calibration_workspace() {
 
 error calibration_workspace::prepare() noexcept {
     if (!cu.cuStreamCreateWithPriority || !cu.cuStreamDestroy) return {.status = FERRY_ERROR_UNSUPPORTED};
-    if (CUresult result = cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0)) return to_error(result);
+    if (call_result result = cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0)) return to_error(result);
     if (error failed = allocate_memory()) return failed;
     return create_array(has_kernels && cu.cuSurfObjectCreate && cu.cuSurfObjectDestroy);
 }
@@ -48,20 +48,20 @@ error calibration_workspace::prepare() noexcept {
 error calibration_workspace::allocate_memory() noexcept {
     device_bytes = max_device_bytes;
     if (error failed = leave_room(cu, device_bytes, min_device_bytes)) return failed;
-    const auto allocate_two = [&](std::uint64_t size) noexcept {
+    const auto allocate_two = [&](std::uint64_t size) noexcept -> call_result {
         for (CUdeviceptr &memory : device)
-            if (CUresult result = cu.cuMemAlloc(&memory, size)) {
+            if (call_result result = cu.cuMemAlloc(&memory, size)) {
                 memory = 0;
                 if (device[0]) cu.cuMemFree(device[0]);
                 device[0] = 0;
                 return result;
             }
-        return CUDA_SUCCESS;
+        return {};
     };
     if (error failed = allocate_shrinking(device_bytes, min_device_bytes, allocate_two)) return failed;
     host_bytes = max_host_bytes;
     const auto allocate_host = [&](std::uint64_t size) noexcept {
-        const CUresult result = cu.cuMemHostAlloc(&pinned, size, 0);
+        const call_result result = cu.cuMemHostAlloc(&pinned, size, 0);
         if (result) pinned = nullptr;
         return result;
     };
@@ -84,7 +84,7 @@ error calibration_workspace::create_array(bool is_surface) noexcept {
     description.Format = CU_AD_FORMAT_FLOAT;
     description.NumChannels = 1;
     if (is_surface) description.Flags = CUDA_ARRAY3D_SURFACE_LDST;
-    if (CUresult result = cu.cuArray3DCreate(&array, &description)) {
+    if (call_result result = cu.cuArray3DCreate(&array, &description)) {
         array = nullptr;
         return to_error(result);
     }
@@ -92,7 +92,7 @@ error calibration_workspace::create_array(bool is_surface) noexcept {
     CUDA_RESOURCE_DESC resource = {};
     resource.resType = CU_RESOURCE_TYPE_ARRAY;
     resource.res.array.hArray = array;
-    const CUresult result = cu.cuSurfObjectCreate(&surface, &resource);
+    const call_result result = cu.cuSurfObjectCreate(&surface, &resource);
     if (result) surface = 0;
     return to_error(result);
 }

@@ -31,7 +31,7 @@ error leave_room(const driver_table &cu, std::uint64_t &size, std::uint64_t min_
 template <class Allocate>
 error allocate_shrinking(std::uint64_t &size, std::uint64_t min_size, const Allocate &allocate) noexcept {
     for (;; size /= 2) {
-        const CUresult result = allocate(size);
+        const call_result result = allocate(size);
         if (result != CUDA_ERROR_OUT_OF_MEMORY || size / 2 < min_size) return to_error(result);
     }
 }

@@ -8,16 +8,12 @@ namespace ferry {
 
 namespace {
 
-error bad_descriptor(std::int32_t status, std::int32_t field, std::uint64_t limit = 0,
-                     std::uint64_t value = 0) noexcept {
-    return {status, FERRY_SIDE_DESCRIPTOR, field, limit, value};
-}
-
 error read_pattern(const ferry_fill_desc &fill, fill_shape &shape) noexcept {
     const std::uint32_t size = fill.pattern_size;
     constexpr std::uint32_t room = sizeof fill.pattern;
     if (size == 0 || size > room || (size & (size - 1)) != 0)
-        return bad_descriptor(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_PATTERN, room, size);
+        return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, numbers::power, room,
+                      size);
     std::memcpy(shape.pattern, fill.pattern, sizeof shape.pattern);
     // A wide pattern that repeats a narrower pattern, such as all zeros, is treated as the narrower pattern, which the
     // driver can fill.
@@ -31,15 +27,16 @@ error check_alignment(const fill_shape &shape, std::uint32_t pattern_size) noexc
     struct {
         std::uint64_t value;
         std::int32_t side, field;
-    } const numbers[] = {
+    } const all[] = {
         {shape.destination.span.first, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS},
         {shape.height > 1 || shape.depth > 1 ? shape.destination.row_pitch : 0, FERRY_SIDE_DESTINATION,
          FERRY_FIELD_ROW_PITCH},
         {shape.width, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH},
     };
-    for (const auto &number : numbers)
+    for (const auto &number : all)
         if (number.value % pattern_size)
-            return {FERRY_ERROR_ALIGNMENT, number.side, number.field, pattern_size, number.value};
+            return refuse(FERRY_ERROR_ALIGNMENT, number.side, number.field, numbers::multiple, pattern_size,
+                          number.value);
     return {};
 }
 
@@ -68,13 +65,13 @@ void fold(std::uint64_t max_pitch, fill_shape &shape) noexcept {
 } // namespace
 
 error validate_fill_fields(const ferry_fill_desc &fill, const copy_limits &limits, fill_shape &shape) noexcept {
-    if (!are_known_copy_flags(fill.flags)) return bad_descriptor(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, fill.flags);
+    if (error failed = check_copy_flags(fill.flags, FERRY_SIDE_DESCRIPTOR)) return failed;
     if (std::any_of(std::begin(fill.reserved), std::end(fill.reserved), [](std::uint64_t word) { return word != 0; }))
-        return bad_descriptor(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
+        return refuse(FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED);
     if (error failed = read_pattern(fill, shape)) return failed;
     if (error failed = check_place(fill.destination, FERRY_SIDE_DESTINATION, limits)) return failed;
     if (fill.destination.kind == FERRY_KIND_ARRAY)
-        return {FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
+        return refuse_value(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND, FERRY_KIND_ARRAY);
     shape.width = fill.width;
     shape.height = std::max<std::uint64_t>(fill.height, 1);
     shape.depth = std::max<std::uint64_t>(fill.depth, 1);
@@ -87,7 +84,8 @@ error validate_fill_fields(const ferry_fill_desc &fill, const copy_limits &limit
 
 error validate_fill_bounds(const resolved_place &resolved, const copy_limits &limits, fill_shape &shape) noexcept {
     shape_end &end = shape.destination;
-    if (resolved.kind == memory_kind::pageable) return {FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
+    if (resolved.kind == memory_kind::pageable)
+        return refuse_value(FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, end.span.first);
     if (error failed = check_range(end, FERRY_SIDE_DESTINATION, resolved)) return failed;
     end.kind = resolved.kind;
     end.device = resolved.device;

@@ -45,7 +45,7 @@ constexpr std::uint32_t known_copy_flags = FERRY_COPY_URGENT | FERRY_COPY_NO_KER
                                            FERRY_COPY_MULTILINK | FERRY_COPY_DESTINATION_WRITTEN | forcing_flags |
                                            ~0u << FERRY_COPY_MAX_SMS_SHIFT;
 // Whether all flags are FERRY_COPY_* flags and no two contradict each other.
-bool are_known_copy_flags(std::uint32_t flags) noexcept;
+error check_copy_flags(std::uint32_t flags, std::int32_t side) noexcept;
 
 // Whether a descriptor is a contiguous copy: linear memory at both ends without origin or pitch, and valid as far as
 // the descriptor alone shows. Most copies are contiguous. Tests all conditions together, without a branch for each.

@@ -19,13 +19,14 @@ namespace {
     for (const auto &axis : axes) {
         std::uint64_t end = 0;
         if (!add(axis.origin, axis.extent, end))
-            return refuse(FERRY_ERROR_OVERFLOW, side, axis.field, axis.limit, axis.origin);
-        if (end > axis.limit) return refuse(FERRY_ERROR_OUT_OF_BOUNDS, side, axis.field, axis.limit, end);
+            return refuse(FERRY_ERROR_OVERFLOW, side, axis.field, numbers::at_most, axis.limit, axis.origin);
+        if (end > axis.limit) return refuse(FERRY_ERROR_OUT_OF_BOUNDS, side, axis.field, numbers::end, axis.limit, end);
     }
     if (end.x % array.element_size)
-        return refuse(FERRY_ERROR_ARRAY_FORMAT, side, FERRY_FIELD_X, array.element_size, end.x);
+        return refuse(FERRY_ERROR_ARRAY_FORMAT, side, FERRY_FIELD_X, numbers::element, array.element_size, end.x);
     if (shape.width % array.element_size)
-        return refuse(FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, array.element_size, shape.width);
+        return refuse(FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, numbers::element,
+                      array.element_size, shape.width);
     return {};
 }
 
@@ -35,9 +36,11 @@ error check_range(const shape_end &end, std::int32_t side, const resolved_place 
     if (!resolved.range_size) return {};
     const std::uint64_t range_last = resolved.range_start + (resolved.range_size - 1);
     if (end.span.first < resolved.range_start)
-        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, side, FERRY_FIELD_ADDRESS, resolved.range_start, end.span.first);
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, side, FERRY_FIELD_ADDRESS, numbers::begin, resolved.range_start,
+                      end.span.first);
     if (end.span.last > range_last)
-        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, side, FERRY_FIELD_ADDRESS, range_last + 1, end.span.last + 1);
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, side, FERRY_FIELD_ADDRESS, numbers::end, range_last + 1,
+                      end.span.last + 1);
     return {};
 }
 
@@ -50,7 +53,8 @@ error check_end(const shape_end &end, std::int32_t side, const shape &shape, con
 error check_formats(const resolved_ends &ends) noexcept {
     const std::uint32_t source = ends.source.array.element_size, destination = ends.destination.array.element_size;
     if (!source || !destination || source == destination) return {};
-    return refuse(FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY, source, destination);
+    return refuse(FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY, numbers::element, source,
+                  destination);
 }
 
 // For a copy between two layers of one array of 2D layers, the driver reads the destination layer instead of the source
@@ -60,7 +64,8 @@ error check_formats(const resolved_ends &ends) noexcept {
     const shape_end &source = shape.source, &destination = shape.destination;
     if (source.array != destination.array || !array.is_layered || !array.has_rows || source.z == destination.z)
         return {};
-    return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_Z, source.z, destination.z);
+    return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_Z, numbers::equal, source.z,
+                  destination.z);
 }
 
 bool rows_are_tight(const shape_end &end, const shape &shape) noexcept {
@@ -109,16 +114,18 @@ void fold_slices_of_one_row(const shape &shape, std::uint64_t max_pitch, shape_e
     };
     const auto check_slices = [&](const shape_end &end, std::int32_t side) noexcept -> error {
         if (end.array || shape.depth == 1 || end.slice_height == 1) return {};
-        return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_SLICE_HEIGHT, max_pitch / end.row_pitch, end.slice_height);
+        return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_SLICE_HEIGHT, numbers::at_most, max_pitch / end.row_pitch,
+                      end.slice_height);
     };
     if (needs_slices_as_rows(resolved.destination))
         if (error failed = check_slices(shape.source, FERRY_SIDE_SOURCE)) return failed;
     if (needs_slices_as_rows(resolved.source))
         if (error failed = check_slices(shape.destination, FERRY_SIDE_DESTINATION)) return failed;
     if (shape.source.row_pitch > max_pitch)
-        return refuse(FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE, FERRY_FIELD_ROW_PITCH, max_pitch, shape.source.row_pitch);
+        return refuse(FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE, FERRY_FIELD_ROW_PITCH, numbers::at_most, max_pitch,
+                      shape.source.row_pitch);
     if (shape.destination.row_pitch > max_pitch)
-        return refuse(FERRY_ERROR_PITCH, FERRY_SIDE_DESTINATION, FERRY_FIELD_ROW_PITCH, max_pitch,
+        return refuse(FERRY_ERROR_PITCH, FERRY_SIDE_DESTINATION, FERRY_FIELD_ROW_PITCH, numbers::at_most, max_pitch,
                       shape.destination.row_pitch);
     return {};
 }

@@ -47,13 +47,13 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
                 limit = (whole + 1) / (place.z * end.slice_height + place.y + 1);
             if (step.field == FERRY_FIELD_HEIGHT && !place.slice_height)
                 limit = ((whole - (extent.width - 1)) / end.row_pitch + 1 - place.y) / (place.z + 1);
-            return refuse(FERRY_ERROR_OVERFLOW, step.side, step.field, limit, step.value);
+            return refuse(FERRY_ERROR_OVERFLOW, step.side, step.field, numbers::at_most, limit, step.value);
         }
         room -= count * step.stride;
     }
-    return place.slice_height ? refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_SLICE_HEIGHT, UINT64_MAX / end.row_pitch,
-                                       place.slice_height)
-                              : refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_HEIGHT,
+    return place.slice_height ? refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_SLICE_HEIGHT, numbers::at_most,
+                                       UINT64_MAX / end.row_pitch, place.slice_height)
+                              : refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_HEIGHT, numbers::at_most,
                                        UINT64_MAX / end.row_pitch, extent.height);
 }
 
@@ -61,12 +61,12 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
 
 error check_place(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept {
     if (place.kind < FERRY_KIND_ANY || place.kind > FERRY_KIND_ARRAY)
-        return refuse(FERRY_ERROR_KIND, side, FERRY_FIELD_KIND);
+        return refuse_signed(FERRY_ERROR_KIND, side, FERRY_FIELD_KIND, numbers::up_to, FERRY_KIND_ARRAY, place.kind);
     if (!all_zero(place.reserved)) return refuse(FERRY_ERROR_RESERVED, side, FERRY_FIELD_RESERVED);
     const bool reads_device = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ARRAY;
     if (reads_device && (place.device < FERRY_DEVICE_UNKNOWN || place.device >= limits.device_count))
-        return refuse(FERRY_ERROR_DEVICE, side, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(limits.device_count),
-                      static_cast<std::uint64_t>(place.device));
+        return refuse_signed(FERRY_ERROR_DEVICE, side, FERRY_FIELD_DEVICE, numbers::count, limits.device_count,
+                             place.device);
     return {};
 }
 
@@ -86,11 +86,13 @@ error validate_linear(const ferry_place &place, std::int32_t side, const copy_li
     const bool has_slices = extent.depth > 1 || place.z > 0;
     const bool has_rows = has_slices || extent.height > 1 || place.y > 0;
     if (end.row_pitch < row_end && (has_rows || place.row_pitch))
-        return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_ROW_PITCH, row_end, place.row_pitch);
+        return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_ROW_PITCH, numbers::at_least, row_end, place.row_pitch);
     if (place.row_pitch > limits.max_pitch)
-        return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_ROW_PITCH, limits.max_pitch, place.row_pitch);
+        return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_ROW_PITCH, numbers::at_most, limits.max_pitch,
+                      place.row_pitch);
     if (end.slice_height < slice_end && (has_slices || place.slice_height))
-        return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_SLICE_HEIGHT, slice_end, place.slice_height);
+        return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_SLICE_HEIGHT, numbers::at_least, slice_end,
+                      place.slice_height);
 
     std::uint64_t origin = 0, reach = 0;
     if (!find_offset(end, place.x, place.y, place.z, origin) || !add(place.address, origin, end.span.first) ||
@@ -140,8 +142,7 @@ bool fill_in_contiguous_copy(const ferry_copy_desc &copy, const copy_limits &lim
 }
 
 [[gnu::noinline]] error validate_any(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
-    if (!are_known_copy_flags(copy.flags))
-        return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, copy.flags);
+    if (error failed = check_copy_flags(copy.flags, FERRY_SIDE_DESCRIPTOR)) return failed;
     if (copy.reserved0 || !all_zero(copy.reserved))
         return refuse(FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED);
     if (error failed = check_place(copy.source, FERRY_SIDE_SOURCE, limits)) return failed;
@@ -156,10 +157,15 @@ bool fill_in_contiguous_copy(const ferry_copy_desc &copy, const copy_limits &lim
 
 } // namespace
 
-bool are_known_copy_flags(std::uint32_t flags) noexcept {
-    if (flags & ~known_copy_flags) return false;
+error check_copy_flags(std::uint32_t flags, std::int32_t side) noexcept {
+    const auto refuse_flags = [&](numbers given, std::uint32_t limit) noexcept {
+        return refuse(FERRY_ERROR_FLAGS, side, FERRY_FIELD_FLAGS, given, limit, flags);
+    };
+    if (flags & ~known_copy_flags) return refuse_flags(numbers::bits, known_copy_flags);
+    constexpr std::uint32_t kernel_or_none = FERRY_COPY_BY_KERNEL | FERRY_COPY_NO_KERNELS;
     const std::uint32_t forced = flags & forcing_flags;
-    return !(forced & (forced - 1)) && !(flags & FERRY_COPY_BY_KERNEL && flags & FERRY_COPY_NO_KERNELS);
+    if (forced & (forced - 1)) return refuse_flags(numbers::exclusive, forced);
+    return (flags & kernel_or_none) == kernel_or_none ? refuse_flags(numbers::exclusive, kernel_or_none) : ok;
 }
 
 error validate_fields(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {

@@ -22,7 +22,7 @@ public:
 private:
     const driver_table &cu_;
     CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // after the exchange: the previous mode
-    const CUresult result_;
+    const call_result result_;
 };
 
 // Queries whether a stream is being captured. NULL and the legacy stream cannot be captured. The per-thread stream is
@@ -32,7 +32,7 @@ inline error query_capture(const driver_table &cu, CUstream stream, bool &is_cap
     is_captured = false;
     if (!stream || stream == CU_STREAM_LEGACY || !cu.cuStreamIsCapturing) return {};
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    const CUresult result = cu.cuStreamIsCapturing(stream, &status);
+    const call_result result = cu.cuStreamIsCapturing(stream, &status);
     is_captured = result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
     return to_error(result);
 }
@@ -54,7 +54,7 @@ inline bool is_being_captured(const driver_table &cu, CUstream stream) noexcept 
 // of the current context.
 inline error refuse_events_under_capture(const driver_table &cu, CUstream stream) noexcept {
     CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
-    const std::int32_t status = call_optional(cu.cuStreamIsCapturing, stream, &capturing);
+    const status_code status = call_optional(cu.cuStreamIsCapturing, stream, &capturing);
     // For the legacy stream, the driver returns the second result while a stream that synchronises with it is being
     // captured.
     if (capturing != CU_STREAM_CAPTURE_STATUS_NONE || status == to_status(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT))

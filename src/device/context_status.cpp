@@ -4,7 +4,7 @@
 
 namespace ferry {
 
-std::int32_t context_status(const driver_table &cu, CUcontext context) noexcept {
+status_code context_status(const driver_table &cu, CUcontext context) noexcept {
     context_scope scope(cu);
     if (error failed = scope.enter(context)) return failed.status;
     const relaxed_capture_mode relaxed(cu);

@@ -6,6 +6,6 @@
 namespace ferry {
 
 // Returns the error that killed `context`, or an error of the query itself.
-std::int32_t context_status(const driver_table &cu, CUcontext context) noexcept;
+status_code context_status(const driver_table &cu, CUcontext context) noexcept;
 
 } // namespace ferry

@@ -15,14 +15,14 @@ device_contexts::~device_contexts() {
 error device_contexts::retain_primary(int device) noexcept {
     slot &slot = slots_[device];
     if (slot.primary) return {};
-    const CUresult result = cu_.cuDevicePrimaryCtxRetain(&slot.primary, devices_[device].handle);
+    const call_result result = cu_.cuDevicePrimaryCtxRetain(&slot.primary, devices_[device].handle);
     if (result) slot.primary = nullptr;
     return to_error(result);
 }
 
 error device_contexts::get_primary(int device, CUcontext &context) noexcept {
     CUcontext current = nullptr; // detects a forked child, as in get()
-    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
+    if (call_result result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     const std::lock_guard lock(mutex_);
     const error failed = retain_primary(device);
     context = slots_[device].primary;
@@ -36,7 +36,7 @@ error device_contexts::get(int device, CUcontext &context) noexcept {
     // A forked child has no driver, and its copy of the mutex may be locked. There, this query fails before the mutex
     // is used.
     CUcontext current = nullptr;
-    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
+    if (call_result result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     const std::lock_guard lock(mutex_);
     context = slot.in_use.load(std::memory_order_relaxed);
     if (context) return {};
@@ -47,7 +47,7 @@ error device_contexts::get(int device, CUcontext &context) noexcept {
 }
 
 error device_contexts::get_any(CUcontext &context) noexcept {
-    if (CUresult result = cu_.cuCtxGetCurrent(&context)) return to_error(result);
+    if (call_result result = cu_.cuCtxGetCurrent(&context)) return to_error(result);
     if (context) return {};
     {
         const std::lock_guard lock(mutex_);
@@ -95,7 +95,7 @@ bool device_contexts::find(CUcontext context, int &device) const noexcept {
 error device_contexts::find_device_of_current(CUcontext current, int &device) const noexcept {
     if (find(current, device)) return {};
     CUdevice handle = 0;
-    if (CUresult result = cu_.cuCtxGetDevice(&handle)) return to_error(result);
+    if (call_result result = cu_.cuCtxGetDevice(&handle)) return to_error(result);
     for (device = 0; device < count_; ++device)
         if (devices_[device].handle == handle) return {};
     return {.status = FERRY_ERROR_DEVICE, .side = FERRY_SIDE_NONE, .field = FERRY_FIELD_DEVICE};
@@ -109,7 +109,7 @@ error device_contexts::device_of(CUcontext context, int &device) const noexcept 
 
 error device_contexts::synchronise_current() noexcept {
     CUcontext current = nullptr;
-    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
+    if (call_result result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     int device = 0;
     if (error failed = device_of_current(current, device)) return failed;
     const std::lock_guard turn(slots_[device].synchronising);
@@ -123,20 +123,20 @@ void context_scope::pop() noexcept {
 
 error context_scope::enter(CUcontext wanted) noexcept {
     CUcontext current = nullptr;
-    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
+    if (call_result result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     return enter(wanted, current);
 }
 
 error context_scope::push(CUcontext wanted) noexcept {
-    if (CUresult result = cu_.cuCtxPushCurrent(wanted)) return to_error(result);
+    if (call_result result = cu_.cuCtxPushCurrent(wanted)) return to_error(result);
     pushed_ = true;
     return {};
 }
 
 error create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept {
-    if (CUresult result = cu.cuCtxCreate(&context, flags, device)) return to_error(result);
+    if (call_result result = cu.cuCtxCreate(&context, flags, device)) return to_error(result);
     CUcontext popped = nullptr; // pops the new context, which cuCtxCreate has pushed
-    const CUresult result = cu.cuCtxPopCurrent(&popped);
+    const call_result result = cu.cuCtxPopCurrent(&popped);
     if (result == CUDA_SUCCESS) return {};
     cu.cuCtxDestroy(context);
     context = nullptr;
@@ -146,7 +146,7 @@ error create_context(const driver_table &cu, CUdevice device, unsigned flags, CU
 bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long long number) noexcept {
     if (!cu.cuCtxGetId) return false;
     unsigned long long found = 0;
-    const CUresult result = cu.cuCtxGetId(handle, &found);
+    const call_result result = cu.cuCtxGetId(handle, &found);
     if (result == CUDA_SUCCESS) return found != number;
     return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || !means_dead_context(to_status(result));
 }

@@ -142,7 +142,7 @@ template <class FindDevice>
 [[gnu::always_inline]] inline error choose_context_by(const driver_table &cu, device_contexts &contexts,
                                                       CUstream stream, const FindDevice &find_device,
                                                       context_choice &choice) noexcept {
-    if (CUresult result = cu.cuCtxGetCurrent(&choice.current)) return to_error(result);
+    if (call_result result = cu.cuCtxGetCurrent(&choice.current)) return to_error(result);
     if (!belongs_to_current_context(stream)) return to_error(cu.cuStreamGetCtx(stream, &choice.wanted));
     choice.wanted = choice.current;
     if (choice.wanted) return {};

@@ -48,17 +48,17 @@ std::int32_t attribute(const driver_table &cu, CUdevice device, CUdevice_attribu
 } // namespace
 
 error query_device(const driver_table &cu, int ordinal, bool is_software, device_facts &facts) noexcept {
-    if (CUresult result = cu.cuDeviceGet(&facts.handle, ordinal)) return to_error(result);
+    if (call_result result = cu.cuDeviceGet(&facts.handle, ordinal)) return to_error(result);
     ferry_device_info &info = facts.info;
     info = {};
     info.struct_size = sizeof info;
     info.device = ordinal;
     info.is_software = is_software;
-    if (CUresult result = cu.cuDeviceGetName(info.name, sizeof info.name, facts.handle)) return to_error(result);
+    if (call_result result = cu.cuDeviceGetName(info.name, sizeof info.name, facts.handle)) return to_error(result);
     CUuuid uuid = {};
-    if (CUresult result = cu.cuDeviceGetUuid(&uuid, facts.handle)) return to_error(result);
+    if (call_result result = cu.cuDeviceGetUuid(&uuid, facts.handle)) return to_error(result);
     std::memcpy(info.uuid, uuid.bytes, sizeof info.uuid);
-    if (CUresult result = cu.cuDeviceGetPCIBusId(info.pci_address, sizeof info.pci_address, facts.handle))
+    if (call_result result = cu.cuDeviceGetPCIBusId(info.pci_address, sizeof info.pci_address, facts.handle))
         return to_error(result);
     unsigned nodes = 0;
     char luid[sizeof info.luid] = {}; // only set on Windows
@@ -67,7 +67,7 @@ error query_device(const driver_table &cu, int ordinal, bool is_software, device
         info.luid_node_mask = nodes;
     }
     size_t total = 0;
-    if (CUresult result = cu.cuDeviceTotalMem(&total, facts.handle)) return to_error(result);
+    if (call_result result = cu.cuDeviceTotalMem(&total, facts.handle)) return to_error(result);
     info.total_memory = total;
     for (const attribute_row &row : attribute_rows)
         info.*row.field = attribute(cu, facts.handle, row.attribute, row.unknown);

@@ -62,11 +62,11 @@ error kernel_set::try_to_load() noexcept {
 
 error kernel_set::try_to_load(const void *image) noexcept {
     CUlibrary library = nullptr;
-    if (CUresult result = cu_.cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0))
+    if (call_result result = cu_.cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0))
         return to_error(result);
     for (unsigned i = 0; i < gpu::kernel_count; ++i) {
         CUkernel kernel = nullptr;
-        if (CUresult result = cu_.cuLibraryGetKernel(&kernel, library, gpu::entry_names[i])) {
+        if (call_result result = cu_.cuLibraryGetKernel(&kernel, library, gpu::entry_names[i])) {
             cu_.cuLibraryUnload(library);
             return to_error(result);
         }
@@ -81,7 +81,7 @@ error kernel_set::load_now() noexcept {
     // A forked child has no driver, and its copy of the mutex may be locked. There, this query fails before the mutex
     // is used.
     CUcontext current = nullptr;
-    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
+    if (call_result result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     const std::lock_guard lock(mutex_);
     const state before = state_.load(std::memory_order_relaxed);
     if (before != state::not_requested) return why_;
@@ -98,7 +98,7 @@ error kernel_set::load_into_now(CUcontext context) noexcept {
     if (!relaxed.entered()) return relaxed.why();
     for (CUfunction kernel : functions_) {
         CUfunction function = nullptr;
-        if (CUresult result = cu_.cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(kernel)))
+        if (call_result result = cu_.cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(kernel)))
             return to_error(result);
     }
     for (std::atomic<CUcontext> &one : contexts_) {

@@ -18,10 +18,10 @@ error wait_by_event(const driver_table &cu, CUstream stream) noexcept {
     if (!cu.cuEventCreate || !cu.cuEventRecord || !cu.cuEventSynchronize || !cu.cuEventDestroy)
         return to_error(cu.cuStreamSynchronize(CU_STREAM_LEGACY));
     CUevent passed = nullptr;
-    if (const CUresult result = cu.cuEventCreate(&passed, CU_EVENT_DISABLE_TIMING)) return to_error(result);
-    CUresult result = cu.cuEventRecord(passed, stream);
+    if (const call_result result = cu.cuEventCreate(&passed, CU_EVENT_DISABLE_TIMING)) return to_error(result);
+    call_result result = cu.cuEventRecord(passed, stream);
     if (result == CUDA_SUCCESS) result = cu.cuEventSynchronize(passed);
-    const CUresult destroyed = cu.cuEventDestroy(passed);
+    const call_result destroyed = cu.cuEventDestroy(passed);
     return to_error(result ? result : destroyed);
 }
 

@@ -41,7 +41,7 @@ error tracked_contexts::track(CUcontext current, const tracked_context *&found) 
     made->handle = current;
     made->id = id;
     if (cu_.cuEventCreate && cu_.cuEventQuery && cu_.cuEventDestroy)
-        if (CUresult result = cu_.cuEventCreate(&made->event, CU_EVENT_DISABLE_TIMING)) {
+        if (call_result result = cu_.cuEventCreate(&made->event, CU_EVENT_DISABLE_TIMING)) {
             std::destroy_at(made);
             memory_.deallocate(made, sizeof(tracked_context));
             return to_error(result);
@@ -95,7 +95,7 @@ void tracked_contexts::close() noexcept {
 
 bool current_context_has_died(const driver_table &cu) noexcept {
     CUevent made = nullptr;
-    const std::int32_t status = call_optional(cu.cuEventCreate, &made, CU_EVENT_DISABLE_TIMING);
+    const status_code status = call_optional(cu.cuEventCreate, &made, CU_EVENT_DISABLE_TIMING);
     if (status == FERRY_SUCCESS) call_optional(cu.cuEventDestroy, made);
     return means_dead_context(status);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <iterator>
 
 namespace ferry {
@@ -41,6 +42,47 @@ driver_result find_status(std::int32_t status) noexcept {
 }
 
 } // namespace
+
+error about(error failed, std::int32_t field, std::uint64_t value) noexcept {
+    switch (FERRY_STATUS_DRIVER_BASE - failed.status) {
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_OUT_OF_MEMORY:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_INVALID_HANDLE:
+    case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
+    case CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED:
+        if (failed.field != FERRY_FIELD_NONE) break;
+        failed.field = static_cast<std::int16_t>(field);
+        failed.numbers = numbers::value;
+        failed.value = value;
+        break;
+    default:
+        break;
+    }
+    return failed;
+}
+
+std::int32_t report(ferry_error_info *details, const error &what, error_item where) noexcept {
+    if (!details) return what.status;
+    // A struct_size of 0 means the size of the struct's first version, which is the smallest that a caller can have.
+    constexpr std::uint32_t first_size = 56, smallest_size = 8; // see plausible_size, base/sized.h
+    if (details->struct_size == 0) details->struct_size = first_size;
+    const ferry_error_info info = {details->struct_size,
+                                   what.status,
+                                   what.side,
+                                   what.field,
+                                   where.index,
+                                   what.limit,
+                                   what.value,
+                                   what.status ? name_of_call(what.status.call) : nullptr,
+                                   where.item,
+                                   static_cast<std::int32_t>(what.numbers)};
+    if (details->struct_size >= sizeof info)
+        *details = info;
+    else if (details->struct_size >= smallest_size)
+        std::memcpy(details, &info, details->struct_size);
+    return what.status;
+}
 
 driver_result find_driver_result(std::int32_t number) noexcept {
     const auto *found = std::lower_bound(std::begin(rows), std::end(rows), number,

@@ -11,17 +11,35 @@ namespace ferry {
 constexpr std::int32_t to_status(CUresult result) noexcept {
     return result == CUDA_SUCCESS ? FERRY_SUCCESS : FERRY_STATUS_DRIVER_BASE - static_cast<std::int32_t>(result);
 }
+constexpr status_code to_status(call_result returned) noexcept { return {to_status(returned.result), returned.call}; }
 
 // The driver's status for an object that no longer exists, such as an event that was destroyed with its context.
 inline constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
 
 // Calls an entry point that the driver may lack.
-template <class Function, class... Arguments>
-std::int32_t call_optional(Function *entry, Arguments... arguments) noexcept {
-    return entry ? to_status(entry(arguments...)) : FERRY_ERROR_UNSUPPORTED;
+template <class Entry, class... Arguments>
+status_code call_optional(const Entry &entry, Arguments... arguments) noexcept {
+    return entry ? to_status(entry(arguments...)) : status_code(FERRY_ERROR_UNSUPPORTED, Entry::row);
 }
 
 constexpr error to_error(CUresult result) noexcept { return {.status = to_status(result)}; }
+constexpr error to_error(call_result returned) noexcept { return {.status = to_status(returned)}; }
+
+// Adds the field that a driver function was given, if that is what the function could not use and the error names no
+// field yet.
+[[gnu::cold]] error about(error failed, std::int32_t field, std::uint64_t value) noexcept;
+
+// Returns the name of a row of driver_symbols, counted from 1; null for 0.
+constexpr const char *name_of_call(std::int32_t row) noexcept { return row ? driver_symbols[row - 1].name : nullptr; }
+
+// What `index` of an error counts, and the index. Without an item, the index means nothing.
+struct error_item {
+    std::int32_t item = FERRY_ITEM_NONE;
+    std::uint64_t index = 0;
+};
+
+// Fills `details` up to its size, unless it is null, and returns the status.
+[[gnu::hot]] std::int32_t report(ferry_error_info *details, const error &what, error_item where = {}) noexcept;
 
 // All null and 0 for results that this version of ferry does not know.
 struct driver_result {

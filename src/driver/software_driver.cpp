@@ -88,7 +88,8 @@ error software_driver::open(const ferry_software_options *options, const log_sin
     ferry_error_info details = {};
     details.struct_size = sizeof details;
     if (!failed && functions_.open(options, &details))
-        failed = {details.status, details.side, details.field, details.limit, details.value};
+        failed = refuse(details.status, details.side, details.field, static_cast<numbers>(details.numbers),
+                        details.limit, details.value);
     if (failed) unload();
     return failed;
 }

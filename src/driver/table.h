@@ -2,6 +2,8 @@
 // A missing optional entry point is null.
 #pragma once
 
+#include <cstdint>
+
 #include "driver/cuda_api.h"
 
 // The type of each entry point, with CUDA's name.
@@ -11,6 +13,37 @@
 #undef FERRY_DRIVER_SYMBOL
 
 namespace ferry {
+
+// What a driver function returned, and which function it was. Converts to the driver's result.
+struct call_result {
+    CUresult result = CUDA_SUCCESS;
+    std::int32_t call = 0; // a row of driver_symbols, counted from 1; 0 without a driver function
+
+    constexpr operator CUresult() const noexcept { return result; }
+};
+
+// One entry point: the driver's function, and its row of driver_symbols, counted from 1.
+template <std::int32_t number, class Function> struct entry_point;
+template <std::int32_t number, class... Parameters> struct entry_point<number, CUresult(CUDAAPI *)(Parameters...)> {
+    using function = CUresult(CUDAAPI *)(Parameters...);
+    static constexpr std::int32_t row = number;
+    function call = nullptr;
+
+    call_result operator()(Parameters... arguments) const noexcept { return {call(arguments...), row}; }
+    constexpr operator function() const noexcept { return call; }
+    constexpr entry_point &operator=(function other) noexcept {
+        call = other;
+        return *this;
+    }
+};
+
+// The rows of driver_symbols, counted from 1.
+enum driver_row : std::int32_t {
+    row_of_none,
+#define FERRY_DRIVER_SYMBOL(need, name, version, parameters) row_of_##name##_v##version,
+#include "driver/symbols.inc"
+#undef FERRY_DRIVER_SYMBOL
+};
 
 // `version` has the same meaning as for cuGetProcAddress: returns the newest variant of `name` that is not newer than
 // `version`.
@@ -23,8 +56,10 @@ struct resolver {
 
 // The field of an older signature has the version as part of its name.
 struct driver_table {
-#define FERRY_DRIVER_SYMBOL(need, name, version, parameters) PFN_##name##_v##version name = nullptr;
-#define FERRY_DRIVER_OLDER_SYMBOL(need, name, version, parameters) PFN_##name##_v##version name##_v##version = nullptr;
+#define FERRY_DRIVER_SYMBOL(need, name, version, parameters)                                                           \
+    entry_point<row_of_##name##_v##version, PFN_##name##_v##version> name;
+#define FERRY_DRIVER_OLDER_SYMBOL(need, name, version, parameters)                                                     \
+    entry_point<row_of_##name##_v##version, PFN_##name##_v##version> name##_v##version;
 #include "driver/symbols.inc"
 #undef FERRY_DRIVER_SYMBOL
 };

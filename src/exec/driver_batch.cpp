@@ -31,8 +31,8 @@ bool line_batch::append(const batch_piece *pieces, std::size_t count) noexcept {
     return true;
 }
 
-CUresult run_line_batch(const driver_table &cu, const line_batch &lines, std::size_t first, std::size_t count,
-                        CUstream stream) noexcept {
+call_result run_line_batch(const driver_table &cu, const line_batch &lines, std::size_t first, std::size_t count,
+                           CUstream stream) noexcept {
     CUmemcpyAttributes attributes = {};
     attributes.srcAccessOrder = in_order;
     std::size_t first_of = 0, fail_index = 0;
@@ -71,8 +71,8 @@ bool lower(const shape &box, std::uint64_t element, CUDA_MEMCPY3D_BATCH_OP &call
     return lower_end(box.source, box, element, call.src) && lower_end(box.destination, box, element, call.dst);
 }
 
-CUresult run_box_batch(const driver_table &cu, const CUDA_MEMCPY3D_BATCH_OP *boxes, std::size_t count,
-                       CUstream stream) noexcept {
+call_result run_box_batch(const driver_table &cu, const CUDA_MEMCPY3D_BATCH_OP *boxes, std::size_t count,
+                          CUstream stream) noexcept {
     auto *const operations = const_cast<CUDA_MEMCPY3D_BATCH_OP *>(boxes); // the driver only reads them
     std::size_t fail_index = 0;
     if (cu.cuMemcpy3DBatchAsync) return cu.cuMemcpy3DBatchAsync(count, operations, 0, stream);

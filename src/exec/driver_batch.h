@@ -22,13 +22,13 @@ struct line_batch {
 };
 
 // Performs `count` copies, starting with `first`. The stream's context must be current.
-CUresult run_line_batch(const driver_table &cu, const line_batch &lines, std::size_t first, std::size_t count,
-                        CUstream stream) noexcept;
+call_result run_line_batch(const driver_table &cu, const line_batch &lines, std::size_t first, std::size_t count,
+                           CUstream stream) noexcept;
 
 // Returns false if the box cannot be expressed in whole elements of its array. `element` is 1 between two linear ends.
 [[nodiscard]] bool lower(const shape &box, std::uint64_t element, CUDA_MEMCPY3D_BATCH_OP &call) noexcept;
 
-CUresult run_box_batch(const driver_table &cu, const CUDA_MEMCPY3D_BATCH_OP *boxes, std::size_t count,
-                       CUstream stream) noexcept;
+call_result run_box_batch(const driver_table &cu, const CUDA_MEMCPY3D_BATCH_OP *boxes, std::size_t count,
+                          CUstream stream) noexcept;
 
 } // namespace ferry

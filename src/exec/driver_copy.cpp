@@ -54,8 +54,8 @@ template <class Call> void lower(const shape &shape, Call &call) noexcept {
     call.Depth = shape.depth;
 }
 
-[[gnu::noinline]] CUresult issue_between_contexts(const driver_table &cu, const shape &shape, copy_form form,
-                                                  const end_contexts &contexts, CUstream stream) noexcept {
+[[gnu::noinline]] call_result issue_between_contexts(const driver_table &cu, const shape &shape, copy_form form,
+                                                     const end_contexts &contexts, CUstream stream) noexcept {
     CUDA_MEMCPY3D_PEER call;
     lower(shape, call);
     call.srcContext = contexts.source;
@@ -72,7 +72,7 @@ const char *driver_call_name(const copy_plan &plan, copy_form form) noexcept {
 
 error run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
                        const end_contexts &contexts, CUstream stream) noexcept {
-    CUresult result;
+    call_result result;
     if (plan.names_contexts) {
         result = issue_between_contexts(cu, shape, form, contexts, stream);
     } else {

@@ -15,7 +15,7 @@ struct fill_call {
     CUstream stream;
 
     // Calls one of the two entry points for a unit size, which receive the pattern as a number.
-    template <class Value, class Line, class Rows> error by(Line *line, Rows *rows) const noexcept {
+    template <class Value, class Line, class Rows> error by(const Line &line, const Rows &rows) const noexcept {
         Value value = 0;
         std::memcpy(&value, shape.pattern, sizeof value);
         const std::uint64_t units = shape.width / shape.unit;
@@ -28,7 +28,8 @@ struct fill_call {
 } // namespace
 
 error find_pinned_on_device(const address_facts &facts, std::uint64_t &address) noexcept {
-    if (!is_pinned(kind_to_context(facts))) return {FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
+    if (!is_pinned(kind_to_context(facts)))
+        return {FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, numbers::value, 0, address};
     address = facts.device_address;
     return {};
 }

@@ -37,24 +37,24 @@ error comes_through(const driver_table &cu, probe_move move, const probe_end &fr
         probe_end from, to;
     } steps[] = {{received_at, to}, {sent_from, from}, {from, to}, {to, received_at}};
     for (const auto &step : steps)
-        if (CUresult result = move(cu, step.from, step.to, stream)) return to_error(result);
-    if (CUresult result = cu.cuStreamSynchronize(stream)) return to_error(result);
+        if (call_result result = move(cu, step.from, step.to, stream)) return to_error(result);
+    if (call_result result = cu.cuStreamSynchronize(stream)) return to_error(result);
     passed = std::memcmp(sent, received, probe_size) == 0;
     return {};
 }
 
 } // namespace
 
-CUresult move_between_contexts(const driver_table &cu, const probe_end &from, const probe_end &to,
-                               CUstream stream) noexcept {
+call_result move_between_contexts(const driver_table &cu, const probe_end &from, const probe_end &to,
+                                  CUstream stream) noexcept {
     auto call = describe<CUDA_MEMCPY3D_PEER>(from, to);
     call.srcContext = from.context;
     call.dstContext = to.context;
     return cu.cuMemcpy3DPeerAsync(&call, stream);
 }
 
-CUresult move_in_current_context(const driver_table &cu, const probe_end &from, const probe_end &to,
-                                 CUstream stream) noexcept {
+call_result move_in_current_context(const driver_table &cu, const probe_end &from, const probe_end &to,
+                                    CUstream stream) noexcept {
     const auto call = describe<CUDA_MEMCPY3D>(from, to);
     return cu.cuMemcpy3DAsync(&call, stream);
 }

@@ -18,12 +18,12 @@ struct probe_end {
 };
 
 // Enqueues a copy of probe_size bytes.
-using probe_move = CUresult (*)(const driver_table &cu, const probe_end &from, const probe_end &to,
-                                CUstream stream) noexcept;
-CUresult move_between_contexts(const driver_table &cu, const probe_end &from, const probe_end &to,
-                               CUstream stream) noexcept;
-CUresult move_in_current_context(const driver_table &cu, const probe_end &from, const probe_end &to,
-                                 CUstream stream) noexcept;
+using probe_move = call_result (*)(const driver_table &cu, const probe_end &from, const probe_end &to,
+                                   CUstream stream) noexcept;
+call_result move_between_contexts(const driver_table &cu, const probe_end &from, const probe_end &to,
+                                  CUstream stream) noexcept;
+call_result move_in_current_context(const driver_table &cu, const probe_end &from, const probe_end &to,
+                                    CUstream stream) noexcept;
 
 // Copies from `far` to `near`, then in the other direction. Waits for the stream.
 error probe_both_ways(const driver_table &cu, probe_move move, const probe_end &near, const probe_end &far,

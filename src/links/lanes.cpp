@@ -151,7 +151,7 @@ error lane_set::make(lane &made, CUcontext context) noexcept {
         made.filled[i] = made.emptied[i] = nullptr;
     made.owner = name_context(cu_, context);
     int device = 0;
-    CUresult result = cu_.cuCtxGetDevice(&device);
+    call_result result = cu_.cuCtxGetDevice(&device);
     made.device.store(device, std::memory_order_relaxed);
     if (result == CUDA_SUCCESS) result = cu_.cuStreamCreateWithPriority(&made.stream, CU_STREAM_NON_BLOCKING, 0);
     const auto make_event = [&](CUevent &event) noexcept {
@@ -219,7 +219,7 @@ error lane_set::trim() noexcept {
 
 error lane_set::join(lane &by, CUstream stream, CUstream later) noexcept {
     by.is_left_behind |= later == stream;
-    const CUresult result = cu_.cuEventRecord(by.last, stream);
+    const call_result result = cu_.cuEventRecord(by.last, stream);
     by.is_unmarked = result != CUDA_SUCCESS;
     if (result) return to_error(result);
     by.is_used = true;

@@ -80,7 +80,7 @@ error link_helpers::set(int device, std::uint64_t helpers, std::uint32_t max_blo
     // A forked child has no driver, and its copy of the mutex may be locked. There, this query fails before the mutex
     // is used.
     CUcontext current = nullptr;
-    if (const CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
+    if (const call_result result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     const std::lock_guard lock(mutex_);
     if (helpers) {
         if (!lanes_.may_serve() || !kernels_.may_serve()) return {.status = FERRY_ERROR_UNSUPPORTED};
@@ -129,16 +129,18 @@ error link_helpers::prepare(int device) noexcept {
 
 error link_helpers::fill(link_station &made, int device) noexcept {
     constexpr std::uint64_t words = sizeof(gpu::link_counters::left);
-    if (const CUresult result = cu_.cuMemAlloc(&made.memory, link_station::max_records * sizeof(gpu::link_counters)))
+    if (const call_result result = cu_.cuMemAlloc(&made.memory, link_station::max_records * sizeof(gpu::link_counters)))
         return to_error(result);
-    if (const CUresult result = cu_.cuMemsetD8(made.memory, 0, link_station::max_records * sizeof(gpu::link_counters)))
+    if (const call_result result =
+            cu_.cuMemsetD8(made.memory, 0, link_station::max_records * sizeof(gpu::link_counters)))
         return to_error(result);
     if (error failed = wait_for_legacy_stream(cu_)) return failed; // cuMemsetD8 may return before it is done
     constexpr std::uint64_t size = link_station::max_records * words;
     if (error failed = made.words.allocate(cu_, pinned_, size, size, devices_[device].info.numa_node)) return failed;
     for (unsigned i = 0; i < link_station::max_records; ++i) {
         link_record &record = made.records[i];
-        if (const CUresult result = cu_.cuEventCreate(&record.start, CU_EVENT_DISABLE_TIMING)) return to_error(result);
+        if (const call_result result = cu_.cuEventCreate(&record.start, CU_EVENT_DISABLE_TIMING))
+            return to_error(result);
         record.counters = made.memory + i * sizeof(gpu::link_counters);
         record.passed = reinterpret_cast<std::uint64_t *>(made.words.host() + i * words);
         record.passed_address = made.words.device_address + i * words;
@@ -299,7 +301,7 @@ public:
     // The owner is launched before the helpers: from then on the copy is certain to be performed. If that launch fails,
     // the copy engine completes what it has started.
     error run() noexcept {
-        if (const CUresult result = cu_.cuEventRecord(record_.start, stream_)) return to_error(result);
+        if (const call_result result = cu_.cuEventRecord(record_.start, stream_)) return to_error(result);
         if (by_engine_)
             if (error failed = copy_by_engine(0, by_engine_)) return failed;
         if (error failed = launch(0, blocks_, stream_))

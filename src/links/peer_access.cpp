@@ -34,9 +34,9 @@ public:
 
 private:
     error prepare() noexcept {
-        if (CUresult result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0))
+        if (call_result result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0))
             return to_error(result);
-        if (CUresult result = cu_.cuMemAlloc(&near_memory_, probe_size)) return to_error(result);
+        if (call_result result = cu_.cuMemAlloc(&near_memory_, probe_size)) return to_error(result);
         context_scope scope(cu_);
         if (error failed = scope.enter(far_)) return failed;
         return to_error(cu_.cuMemAlloc(&far_memory_, probe_size));
@@ -49,7 +49,7 @@ private:
 };
 
 error enable_access(const driver_table &cu, CUcontext far, bool &was_enabled) noexcept {
-    const CUresult result = cu.cuCtxEnablePeerAccess(far, 0);
+    const call_result result = cu.cuCtxEnablePeerAccess(far, 0);
     was_enabled = result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     if (result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED) return no_access;
     return was_enabled ? ok : to_error(result);
@@ -59,7 +59,7 @@ error enable_access(const driver_table &cu, CUcontext far, bool &was_enabled) no
 
 error peer_access::query_access(int device, int peer) const noexcept {
     int can = 0;
-    const std::int32_t status =
+    const status_code status =
         call_optional(cu_.cuDeviceCanAccessPeer, &can, devices_[device].handle, devices_[peer].handle);
     if (status) return {.status = status};
     return can ? ok : no_access;
@@ -70,7 +70,7 @@ bool peer_access::reported(int device, int peer) const noexcept { return !query_
 std::int32_t peer_access::attribute(CUdevice_P2PAttribute which, int device, int peer,
                                     std::int32_t unknown) const noexcept {
     int value = unknown;
-    const std::int32_t status =
+    const status_code status =
         call_optional(cu_.cuDeviceGetP2PAttribute, &value, which, devices_[device].handle, devices_[peer].handle);
     return status == FERRY_SUCCESS ? value : unknown;
 }
@@ -142,7 +142,7 @@ error peer_access::probe_between(int device, int peer, CUcontext near, CUcontext
         FERRY_LOG_WARNING,
         "the driver reports peer access from device %d to device %d, but test data was corrupted: access rejected",
         device, peer);
-    return no_access;
+    return data_lost;
 }
 
 error peer_access::probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
@@ -165,13 +165,13 @@ error peer_access::probe(int device, int peer, const allocator &memory, const lo
 }
 
 error peer_access::enable(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
-    if (probe_result(device, peer) == FERRY_PROBE_FAILED) return no_access;
+    if (probe_result(device, peer) == FERRY_PROBE_FAILED) return data_lost;
     if (error failed = query_access(device, peer)) return failed;
     context_scope scope(cu_);
     CUcontext near = nullptr, far = nullptr;
     if (error failed = enter(device, peer, scope, near, far)) return failed;
     const std::lock_guard lock(mutex_);
-    if (probe_result(device, peer) == FERRY_PROBE_FAILED) return no_access; // found by another thread in the meantime
+    if (probe_result(device, peer) == FERRY_PROBE_FAILED) return data_lost; // found by another thread in the meantime
     bool was_enabled = false;
     if (error failed = enable_access(cu_, far, was_enabled)) return failed;
     if (is_known(device, peer)) return known(device, peer);
@@ -195,7 +195,7 @@ error peer_access::disable(int device, int peer) noexcept {
         if (error failed = contexts_.synchronise_current()) return failed;
     }
     const std::lock_guard lock(mutex_);
-    const CUresult result = cu_.cuCtxDisablePeerAccess(far);
+    const call_result result = cu_.cuCtxDisablePeerAccess(far);
     return result == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED ? ok : to_error(result);
 }
 

@@ -12,6 +12,7 @@
 namespace ferry {
 
 inline constexpr error no_access = {.status = FERRY_ERROR_PEER_ACCESS};
+inline constexpr error data_lost = {.status = FERRY_ERROR_DATA_LOST};
 
 class peer_access {
 public:
@@ -52,7 +53,7 @@ private:
     error enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept;
     bool is_known(int device, int peer) const noexcept { return probe_result(device, peer) != FERRY_PROBE_NOT_RUN; }
     error known(int device, int peer) const noexcept {
-        return probe_result(device, peer) == FERRY_PROBE_PASSED ? ok : no_access;
+        return probe_result(device, peer) == FERRY_PROBE_PASSED ? ok : data_lost;
     }
     // Probes between two contexts. `near` must be current and have access, and mutex_ must be locked.
     error probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,

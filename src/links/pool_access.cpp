@@ -24,10 +24,10 @@ public:
         if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy || !cu_.cuMemAllocFromPoolAsync ||
             !cu_.cuMemFreeAsync)
             return {.status = FERRY_ERROR_UNSUPPORTED};
-        if (CUresult result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0))
+        if (call_result result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0))
             return to_error(result);
-        if (CUresult result = cu_.cuMemAlloc(&near_, probe_size)) return to_error(result);
-        if (CUresult result = cu_.cuMemAllocFromPoolAsync(&far_, probe_size, pool, stream_)) return to_error(result);
+        if (call_result result = cu_.cuMemAlloc(&near_, probe_size)) return to_error(result);
+        if (call_result result = cu_.cuMemAllocFromPoolAsync(&far_, probe_size, pool, stream_)) return to_error(result);
         const probe_end near = {CU_MEMORYTYPE_DEVICE, near_, nullptr};
         const probe_end far = {CU_MEMORYTYPE_UNIFIED, far_, nullptr}; // the pool may be in host memory
         return probe_both_ways(cu_, move_in_current_context, near, far, stream_, memory, passed);
@@ -47,7 +47,7 @@ error give_access(const driver_table &cu, memory_pools &pools, const peer_access
     // This comes first, because a driver has accepted access for a device that is not a peer before any allocation, and
     // the next allocation then failed.
     if (where.location == FERRY_LOCATION_DEVICE) {
-        if (peers.probe_result(device, where.index) == FERRY_PROBE_FAILED) return no_access;
+        if (peers.probe_result(device, where.index) == FERRY_PROBE_FAILED) return data_lost;
         if (error failed = peers.query_access(device, where.index)) return failed;
     }
     std::int32_t before = FERRY_ACCESS_NONE, after = FERRY_ACCESS_NONE;
@@ -61,7 +61,7 @@ error give_access(const driver_table &cu, memory_pools &pools, const peer_access
         if (!failed && !passed) {
             log.write(FERRY_LOG_WARNING, "device %d has access to a pool, but test data was corrupted: access rejected",
                       device);
-            failed = no_access;
+            failed = data_lost;
         }
         if (!failed) failed = pools.note_proven_access(pool, device);
     }

@@ -19,7 +19,7 @@ error look_up_address(const driver_table &cu, std::uint64_t address, address_que
     void *values[] = {&memory_type, &is_managed, &ordinal, &device_address, &pool,
                       &range_start, &range_size, &owner,   &access};
     // Unlike cuPointerGetAttribute, this call succeeds for addresses that the driver does not know, with a type of 0.
-    CUresult result = cu.cuPointerGetAttributes(static_cast<unsigned>(query), attributes, values, address);
+    call_result result = cu.cuPointerGetAttributes(static_cast<unsigned>(query), attributes, values, address);
     // The device pointer is specific to the current context. Without a context, the driver may refuse to report it.
     if (result == CUDA_ERROR_INVALID_CONTEXT && query > address_query::kind_only) {
         constexpr unsigned kind_only = static_cast<unsigned>(address_query::kind_only), of_range = 3;

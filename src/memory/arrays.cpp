@@ -18,8 +18,9 @@ static_assert(FERRY_ARRAY_LAYERED == CUDA_ARRAY3D_LAYERED && FERRY_ARRAY_SURFACE
 
 error lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call, std::uint32_t more_flags = 0) noexcept {
     if (desc.flags & ~(known_flags | more_flags))
-        return {FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, desc.flags};
-    if (!desc.width) return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_WIDTH};
+        return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_OPTIONS, FERRY_FIELD_FLAGS, numbers::bits, known_flags | more_flags,
+                      desc.flags);
+    if (!desc.width) return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_WIDTH, numbers::at_least, 1, 0);
     call = {};
     call.Width = desc.width;
     call.Height = desc.height;
@@ -32,10 +33,15 @@ error lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call, std::ui
 
 // The driver validates formats, because newer drivers support more of them. It returns the same status for an invalid
 // format and an invalid size.
-error explain_refusal(const CUDA_ARRAY3D_DESCRIPTOR &call, std::int32_t status) noexcept {
+error explain_refusal(const CUDA_ARRAY3D_DESCRIPTOR &call, status_code status) noexcept {
     const bool has_elements = elements_of(call).size != 0 || find_format(planar_formats, call.Format);
-    if (status == to_status(CUDA_ERROR_INVALID_VALUE) && !has_elements) status = FERRY_ERROR_ARRAY_FORMAT;
-    return {.status = status};
+    if (status != to_status(CUDA_ERROR_INVALID_VALUE) || has_elements) return {.status = status};
+    error refused =
+        find_format(array_formats, call.Format)
+            ? refuse_option(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_CHANNELS, numbers::power, 4, call.NumChannels)
+            : refuse_option(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_FORMAT, numbers::value, 0, call.Format);
+    refused.status.call = status.call;
+    return refused;
 }
 
 } // namespace
@@ -100,7 +106,7 @@ error map_mipmapped_array(const driver_table &cu, CUexternalMemory memory, std::
 error describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,
                      std::uint32_t &bytes_per_element) noexcept {
     CUDA_ARRAY3D_DESCRIPTOR call = {};
-    if (CUresult result = cu.cuArray3DGetDescriptor(&call, array)) return to_error(result);
+    if (call_result result = cu.cuArray3DGetDescriptor(&call, array)) return to_error(result);
     desc = {};
     desc.format = static_cast<std::int32_t>(call.Format);
     desc.channels = call.NumChannels;

@@ -81,7 +81,7 @@ error deferred_frees::record(const kept &given, const context_name &on, CUstream
             made = static_cast<kept *>(memory_.allocate(sizeof(kept), alignof(kept)));
             if (!made) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
             constexpr unsigned flags = CU_EVENT_DISABLE_TIMING;
-            if (const std::int32_t status = call_optional(cu_.cuEventCreate, &passed, flags)) {
+            if (const status_code status = call_optional(cu_.cuEventCreate, &passed, flags)) {
                 drop(*made);
                 return {.status = status};
             }
@@ -89,7 +89,7 @@ error deferred_frees::record(const kept &given, const context_name &on, CUstream
         new (made) kept(given);
         made->passed = passed;
         made->recorded_in = on;
-        const std::int32_t status = call_optional(cu_.cuEventRecord, passed, stream);
+        const status_code status = call_optional(cu_.cuEventRecord, passed, stream);
         if (status == FERRY_SUCCESS) return {};
         const lock held(mutex_);
         // A reused event may have been destroyed with its context, and a new context may have the same handle. For a
@@ -213,7 +213,7 @@ bool deferred_frees::has_passed(kept &waiting, lock &held) noexcept {
     held.unlock();
     bool is_passed = true; // the work of a context that no longer exists has ended
     if (passed && lives(waiting.recorded_in)) {
-        const std::int32_t status = call_optional(cu_.cuEventQuery, passed);
+        const status_code status = call_optional(cu_.cuEventQuery, passed);
         is_passed = status == FERRY_SUCCESS || (status == invalid_handle && !waiting.recorded_in.number);
     }
     held.lock();

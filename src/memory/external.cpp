@@ -59,15 +59,17 @@ template <std::size_t count> naming naming_of(const naming (&all)[count], std::i
 error check_handle(naming as, std::int32_t type, std::int64_t handle, const void *name) noexcept {
     const auto given = static_cast<std::uint64_t>(handle);
     if (as == naming::none)
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HANDLE_TYPES, 0,
-                             static_cast<std::uint64_t>(type));
+        return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, FERRY_FIELD_HANDLE_TYPE, numbers::value,
+                             0, type);
     const bool is_of_this_system = (as == naming::descriptor) == has_descriptors;
     if (!is_of_this_system)
-        return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_HANDLE_TYPES, 0, static_cast<std::uint64_t>(type));
+        return refuse_signed(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_OPTIONS, FERRY_FIELD_HANDLE_TYPE, numbers::value, 0,
+                             type);
     const bool is_named = name && as == naming::handle && handle == 0;
-    if (name && !is_named) return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_OS_HANDLE, 0, given);
+    if (name && !is_named)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_OS_HANDLE, numbers::value, 0, given);
     if (!is_named && as != naming::number && !is_open_handle(handle))
-        return refuse_option(FERRY_ERROR_HANDLE, FERRY_FIELD_OS_HANDLE, 0, given);
+        return refuse_option(FERRY_ERROR_HANDLE, FERRY_FIELD_OS_HANDLE, numbers::value, 0, given);
     return {};
 }
 
@@ -104,7 +106,7 @@ private:
 
 // Translates the driver's result of an import. After the checks, only the handle can be invalid. The limit is the
 // driver's result.
-error explain_import(CUresult result, std::int64_t handle) noexcept {
+error explain_import(call_result result, std::int64_t handle) noexcept {
     switch (result) {
     case CUDA_SUCCESS:
         return {};
@@ -112,8 +114,12 @@ error explain_import(CUresult result, std::int64_t handle) noexcept {
     case CUDA_ERROR_INVALID_HANDLE:
     case CUDA_ERROR_OPERATING_SYSTEM:
     case CUDA_ERROR_UNKNOWN:
-        return refuse_option(FERRY_ERROR_HANDLE, FERRY_FIELD_OS_HANDLE, static_cast<std::uint64_t>(result),
-                             static_cast<std::uint64_t>(handle));
+        return {{FERRY_ERROR_HANDLE, result.call},
+                FERRY_SIDE_OPTIONS,
+                FERRY_FIELD_OS_HANDLE,
+                numbers::result,
+                static_cast<std::uint64_t>(result.result),
+                static_cast<std::uint64_t>(handle)};
     default:
         return to_error(result);
     }
@@ -195,9 +201,9 @@ error external_objects::enter(int device, context_scope &scope, context_name &ma
 error external_objects::import_memory(const ferry_external_memory_desc &desc, CUexternalMemory &memory) noexcept {
     const naming as = naming_of(memory_namings, desc.handle_type);
     if (error failed = check_handle(as, desc.handle_type, desc.handle, desc.name)) return failed;
-    if (desc.size == 0) return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SIZE, 1);
+    if (desc.size == 0) return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SIZE, numbers::at_least, 1, 0);
     if (desc.flags & ~FERRY_EXTERNAL_DEDICATED)
-        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, desc.flags);
+        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, numbers::bits, FERRY_EXTERNAL_DEDICATED, desc.flags);
     if (!cu_.cuImportExternalMemory || !cu_.cuDestroyExternalMemory) return {.status = FERRY_ERROR_UNSUPPORTED};
     context_scope scope(cu_);
     made_memory made = {};
@@ -238,11 +244,11 @@ error external_objects::map_all(const ferry_external_memory_desc &desc, made_mem
     CUDA_EXTERNAL_MEMORY_BUFFER_DESC call = {};
     call.size = desc.size;
     CUdeviceptr address = 0;
-    const CUresult result = cu_.cuExternalMemoryGetMappedBuffer(&address, made.handle, &call);
+    const call_result result = cu_.cuExternalMemoryGetMappedBuffer(&address, made.handle, &call);
     made.address = address;
     if (result != CUDA_ERROR_INVALID_VALUE) return to_error(result);
     if (is_resource(desc.handle_type)) return {}; // a texture
-    return refuse_option(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_FIELD_SIZE, 0, desc.size);
+    return refuse_option(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_FIELD_SIZE, numbers::value, 0, desc.size);
 }
 
 bool external_objects::is_part(std::uint64_t address) noexcept {
@@ -264,9 +270,10 @@ error external_objects::get_address(CUexternalMemory memory, std::uint64_t offse
     made_memory of;
     if (!find(memory, of)) return unknown_handle;
     if (offset >= of.size)
-        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, of.size, offset);
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, numbers::end, of.size, offset);
     const std::uint64_t most = of.size - offset;
-    if (size > most) return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, most, size);
+    if (size > most)
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, numbers::end, most, size);
     if (of.address == 0) return {.status = FERRY_ERROR_UNSUPPORTED};
     address = of.address + offset;
     return {};
@@ -279,7 +286,8 @@ error external_objects::get_array(CUexternalMemory memory, std::uint64_t offset,
     if (levels == 0) levels = 1;
     const std::uint64_t needed = array_bytes(desc, levels); // lower bound
     if (offset >= of.size || needed > of.size - offset)
-        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, of.size, offset + needed);
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, numbers::end, of.size,
+                      offset + needed);
     context_scope scope(cu_);
     if (error failed = scope.enter(of.made_in.handle)) return failed;
     if (!reserve(images_)) return no_memory;
@@ -399,7 +407,8 @@ error external_objects::import_semaphore(const ferry_external_semaphore_desc &de
                                          CUexternalSemaphore &semaphore) noexcept {
     const naming as = naming_of(semaphore_namings, desc.handle_type);
     if (error failed = check_handle(as, desc.handle_type, desc.handle, desc.name)) return failed;
-    if (desc.reserved) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED, 0, desc.reserved);
+    if (desc.reserved)
+        return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED, numbers::value, 0, desc.reserved);
     if (!cu_.cuImportExternalSemaphore || !cu_.cuDestroyExternalSemaphore) return {.status = FERRY_ERROR_UNSUPPORTED};
     context_scope scope(cu_);
     made_semaphore made = {};

@@ -21,7 +21,7 @@ error ipc_events::note_event(CUevent event, int device) noexcept {
 
 error ipc_events::create_event(int device, std::uint32_t flags, CUevent &event) noexcept {
     const bool is_shared = flags & FERRY_EVENT_INTERPROCESS;
-    const std::int32_t status = call_optional(cu_.cuEventCreate, &event, flags);
+    const status_code status = call_optional(cu_.cuEventCreate, &event, flags);
     if (is_shared && status == to_status(CUDA_ERROR_NOT_SUPPORTED)) return export_failure(status, FERRY_FIELD_FLAGS);
     if (status || !is_shared) return {.status = status};
     const error failed = note_event(event, device);
@@ -38,7 +38,7 @@ error ipc_events::destroy_event(CUevent event) noexcept {
     for (const imported_event &imported : imported_events_)
         if (imported.event == event && imported.context)
             return refuse(FERRY_ERROR_IMPORTED, FERRY_SIDE_NONE, FERRY_FIELD_EVENT);
-    if (const std::int32_t status = call_optional(cu_.cuEventDestroy, event)) return {.status = status};
+    if (const status_code status = call_optional(cu_.cuEventDestroy, event)) return {.status = status};
     for (std::size_t i = 0; i < events_.size(); ++i)
         if (events_[i].event == event) {
             events_.remove(i);
@@ -59,7 +59,7 @@ error ipc_events::export_event(CUevent event, ferry_ipc_handle &handle) noexcept
     CUcontext context = nullptr;
     if (error failed = process_.enter(device, scope, context)) return failed;
     CUipcEventHandle payload;
-    if (const std::int32_t status = call_relaxed(cu_, cu_.cuIpcGetEventHandle, &payload, event))
+    if (const status_code status = call_relaxed(cu_, cu_.cuIpcGetEventHandle, &payload, event))
         return export_failure(status, FERRY_FIELD_EVENT);
     if (!known) {
         if (!events_.append({event, nullptr, -1, {}})) return no_memory;
@@ -100,7 +100,7 @@ error ipc_events::import_event(const ferry_ipc_handle &handle, CUevent &event) n
         if (error failed = process_.enter(device, scope, imported.context)) return failed;
         CUipcEventHandle payload;
         std::memcpy(&payload, contents.payload, sizeof payload);
-        if (const std::int32_t status = call_relaxed(cu_, cu_.cuIpcOpenEventHandle, &imported.event, payload))
+        if (const status_code status = call_relaxed(cu_, cu_.cuIpcOpenEventHandle, &imported.event, payload))
             return import_failure(status);
         const lock_guard lock(mutex_);
         if (!imported_events_.append(imported)) {
@@ -123,7 +123,7 @@ error ipc_events::close_event(CUevent event) noexcept {
             return {};
         }
         if (known.context)
-            if (const std::int32_t status = call_optional(cu_.cuEventDestroy, event)) return {.status = status};
+            if (const status_code status = call_optional(cu_.cuEventDestroy, event)) return {.status = status};
         imported_events_.remove(i);
         return {};
     }

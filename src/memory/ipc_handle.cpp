@@ -45,7 +45,8 @@ error decode(const ferry_ipc_handle &handle, handle_contents &contents) noexcept
     std::memcpy(&contents, handle.bytes, sizeof contents);
     if (std::memcmp(contents.magic, magic, sizeof magic) != 0) return bad_handle(FERRY_ERROR_HANDLE);
     if (contents.version != handle_version)
-        return refuse(FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE, handle_version, contents.version);
+        return refuse(FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE, numbers::known, handle_version,
+                      contents.version);
     if (contents.checksum != checksum_of(contents) || !makes_sense(contents)) return bad_handle(FERRY_ERROR_HANDLE);
     return {};
 }

@@ -17,7 +17,7 @@ error look_up_buffer(const driver_table &cu, std::uint64_t address, std::uint64_
     unsigned long long found = 0;
     CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
     void *value = &found;
-    const CUresult result = cu.cuPointerGetAttributes(1, &attribute, &value, address);
+    const call_result result = cu.cuPointerGetAttributes(1, &attribute, &value, address);
     buffer_id = found;
     return to_error(result);
 }
@@ -42,17 +42,16 @@ error ipc_memory::export_memory(std::uint64_t address, std::uint64_t size, ferry
     std::uint64_t buffer_id = 0;
     if (error failed = look_up_address(cu_, address, address_query::everything, facts)) return failed;
     if (facts.kind == memory_kind::pageable)
-        return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
+        return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, numbers::value, 0, address);
     if (error failed = look_up_buffer(cu_, address, buffer_id)) return failed;
     if ((facts.kind != memory_kind::device && !facts.pool) || facts.kind == memory_kind::managed ||
         is_imported(address))
-        return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
+        return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, numbers::value, 0, address);
     if (!facts.range_size) // host pool that the current device cannot access: unknown start
-        return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
+        return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, numbers::value, 0, address);
     const std::uint64_t offset = address - facts.range_start, rest = facts.range_size - offset;
     if (size > rest)
-        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, address + rest,
-                      size > UINT64_MAX - address ? UINT64_MAX : address + size);
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, numbers::at_most, rest, size);
 
     handle_contents contents = {};
     process_.begin_handle(facts.pool ? FERRY_IPC_POOL_MEMORY : FERRY_IPC_MEMORY, facts.device, contents);
@@ -69,7 +68,7 @@ error ipc_memory::export_memory(std::uint64_t address, std::uint64_t size, ferry
     } else {
         CUipcMemHandle payload;
         static_assert(sizeof payload == sizeof contents.payload);
-        if (const std::int32_t status = call_relaxed(cu_, cu_.cuIpcGetMemHandle, &payload, facts.range_start))
+        if (const status_code status = call_relaxed(cu_, cu_.cuIpcGetMemHandle, &payload, facts.range_start))
             return export_failure(status, FERRY_FIELD_ADDRESS);
         std::memcpy(contents.payload, &payload, sizeof payload);
     }
@@ -83,7 +82,7 @@ error ipc_memory::export_pool_memory(handle_contents &contents, CUmemoryPool poo
         if (exported.pool != pool) continue;
         CUmemPoolPtrExportData payload;
         static_assert(sizeof payload == sizeof contents.payload);
-        if (const std::int32_t status =
+        if (const status_code status =
                 call_relaxed(cu_, cu_.cuMemPoolExportPointer, &payload, CUdeviceptr{contents.original}))
             return export_failure(status, FERRY_FIELD_ADDRESS);
         std::memcpy(contents.payload, &payload, sizeof payload);
@@ -169,7 +168,7 @@ error ipc_memory::open_memory(const handle_contents &contents, int device, std::
     CUdeviceptr opened = 0;
     const relaxed_capture_mode relaxed(cu_); // until the memory is recorded or closed again
     if (!relaxed.entered()) return relaxed.why();
-    if (const std::int32_t status =
+    if (const status_code status =
             call_optional(cu_.cuIpcOpenMemHandle, &opened, payload,
                           unsigned{CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS})) // the only flag, and required
         return import_failure(status);
@@ -202,7 +201,7 @@ error ipc_memory::import_from_pool(const handle_contents &contents, int device, 
     CUdeviceptr opened = 0;
     const relaxed_capture_mode relaxed(cu_); // until the memory is recorded or freed again
     if (!relaxed.entered()) return relaxed.why();
-    if (const std::int32_t status = call_optional(cu_.cuMemPoolImportPointer, &opened, pool, &payload))
+    if (const status_code status = call_optional(cu_.cuMemPoolImportPointer, &opened, pool, &payload))
         return import_failure(status);
     std::uint64_t size = 0;
     if (error failed = measure_opened(opened, contents, size)) {
@@ -253,7 +252,8 @@ error ipc_memory::close_memory(std::uint64_t address, CUstream stream) noexcept 
     {
         const lock_guard lock(mutex_);
         imported_memory *const known = find_address(address);
-        if (!known) return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
+        if (!known)
+            return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, numbers::value, 0, address);
         if (known->count > 1) {
             --known->count;
             return {};
@@ -264,7 +264,7 @@ error ipc_memory::close_memory(std::uint64_t address, CUstream stream) noexcept 
             if (error failed = choose_context_on(cu_, contexts_, stream, known->device, choice)) return failed;
             if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
             if (error failed = refuse_captured(cu_, stream)) return failed; // otherwise each launch would close it
-            if (const std::int32_t status = call_relaxed(cu_, cu_.cuMemFreeAsync, CUdeviceptr{known->address}, stream))
+            if (const status_code status = call_relaxed(cu_, cu_.cuMemFreeAsync, CUdeviceptr{known->address}, stream))
                 return {.status = status};
         }
         if (!known->context) {
@@ -279,7 +279,7 @@ error ipc_memory::close_memory(std::uint64_t address, CUstream stream) noexcept 
     // thread. If another thread imports the memory in the meantime, it opens the memory again, and the driver counts
     // these openings.
     context_scope scope(cu_);
-    std::int32_t status = scope.enter(opened_in).status;
+    status_code status = scope.enter(opened_in).status;
     if (!status) status = call_relaxed(cu_, cu_.cuIpcCloseMemHandle, opened);
     const lock_guard lock(mutex_);
     for (std::size_t i = 0; i < imported_memory_.size(); ++i) {

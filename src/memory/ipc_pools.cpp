@@ -26,7 +26,8 @@ error ipc_memory::export_pool(CUmemoryPool pool, std::uint32_t handle_type, ferr
     if (!is_known(process_.own())) return {.status = FERRY_ERROR_UNSUPPORTED};
     if (handle_type != FERRY_HANDLE_POSIX_FD && handle_type != FERRY_HANDLE_WIN32 &&
         handle_type != FERRY_HANDLE_WIN32_KMT && handle_type != FERRY_HANDLE_FABRIC)
-        return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE_TYPES, 0, handle_type);
+        return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE_TYPES, numbers::value, 0,
+                      handle_type);
     pool_location where;
     if (error failed = locate_shareable(pool, where)) return failed;
     handle_contents contents = {};
@@ -52,7 +53,7 @@ error ipc_memory::export_pool(CUmemoryPool pool, std::uint32_t handle_type, ferr
         return {.status = FERRY_ERROR_UNSUPPORTED};
     alignas(void *) std::uint8_t driver_handle[sizeof contents.payload] = {}; // int, HANDLE or CUmemFabricHandle
     static_assert(sizeof(CUmemFabricHandle) == sizeof driver_handle);
-    if (const std::int32_t status =
+    if (const status_code status =
             call_relaxed(cu_, cu_.cuMemPoolExportToShareableHandle, static_cast<void *>(driver_handle), pool,
                          static_cast<CUmemAllocationHandleType>(handle_type), 0ull))
         return export_failure(status, FERRY_FIELD_POOL);
@@ -126,8 +127,8 @@ error ipc_memory::open_pool(const handle_contents &contents, std::int64_t os_han
     std::memcpy(&fabric, contents.payload, sizeof fabric);
     const bool is_inside = contents.handle_type == FERRY_HANDLE_FABRIC;
     void *const driver_handle = is_inside ? &fabric : reinterpret_cast<void *>(static_cast<std::intptr_t>(os_handle));
-    const std::int32_t status = call_relaxed(cu_, cu_.cuMemPoolImportFromShareableHandle, &pool, driver_handle,
-                                             static_cast<CUmemAllocationHandleType>(contents.handle_type), 0ull);
+    const status_code status = call_relaxed(cu_, cu_.cuMemPoolImportFromShareableHandle, &pool, driver_handle,
+                                            static_cast<CUmemAllocationHandleType>(contents.handle_type), 0ull);
     if (!status) return {};
     error failed = import_failure(status);
     if (status == to_status(CUDA_ERROR_UNKNOWN)) failed = bad_handle(FERRY_ERROR_HANDLE); // not a descriptor of a pool
@@ -141,7 +142,7 @@ error ipc_memory::close_pool(CUmemoryPool pool) noexcept {
         for (std::size_t i = imported_pools_.size(); i-- > 0;)
             if (imported_pools_[i].pool == pool) then(i);
     };
-    std::int32_t status = FERRY_SUCCESS;
+    status_code status = FERRY_SUCCESS;
     bool is_own = false;
     int device = -1;
     {

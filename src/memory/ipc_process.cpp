@@ -4,14 +4,14 @@
 
 namespace ferry {
 
-error export_failure(std::int32_t status, std::int32_t field) noexcept {
+error export_failure(status_code status, std::int32_t field) noexcept {
     if (status == to_status(CUDA_ERROR_NOT_SUPPORTED)) return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, field);
     const bool is_refusal =
         status == to_status(CUDA_ERROR_INVALID_VALUE) || status == to_status(CUDA_ERROR_INVALID_HANDLE);
     return is_refusal ? refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, field) : error{.status = status};
 }
 
-error import_failure(std::int32_t status) noexcept {
+error import_failure(status_code status) noexcept {
     if (status == to_status(CUDA_ERROR_NOT_SUPPORTED)) return bad_handle(FERRY_ERROR_UNSUPPORTED);
     // The first result was seen for memory, the others for events.
     const bool is_refusal = status == to_status(CUDA_ERROR_INVALID_VALUE) ||
@@ -39,7 +39,8 @@ int ipc_process::find_device(const handle_contents &contents) const noexcept {
 error ipc_process::check_handle(const ferry_ipc_handle &handle, bool is_expected(std::int32_t),
                                 handle_contents &contents, int &device) const noexcept {
     if (error failed = decode(handle, contents)) return failed;
-    if (!is_expected(contents.kind)) return bad_handle(FERRY_ERROR_KIND);
+    if (!is_expected(contents.kind))
+        return refuse_value(FERRY_ERROR_OTHER_KIND, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE, contents.kind);
     if (!is_same_machine(contents.exporter, own_)) return bad_handle(FERRY_ERROR_MACHINE);
     if (is_gone(contents.exporter, own_)) return bad_handle(FERRY_ERROR_HANDLE);
     device = find_device(contents);
@@ -56,7 +57,7 @@ void ipc_process::begin_handle(std::int32_t kind, int device, handle_contents &c
 
 error ipc_process::enter(int device, context_scope &scope, CUcontext &context) noexcept {
     context_choice choice;
-    if (CUresult result = cu_.cuCtxGetCurrent(&choice.current)) return to_error(result);
+    if (call_result result = cu_.cuCtxGetCurrent(&choice.current)) return to_error(result);
     choice.wanted = choice.current;
     if (device >= 0 || !choice.wanted)
         if (error failed = contexts_.get(device < 0 ? 0 : device, choice.wanted)) return failed;

@@ -44,15 +44,15 @@ private:
 };
 
 // Calls an entry point that the driver may lack and that a global-mode capture of any thread would forbid.
-template <class Function, class... Arguments>
-std::int32_t call_relaxed(const driver_table &cu, Function *entry, Arguments... arguments) noexcept {
+template <class Entry, class... Arguments>
+status_code call_relaxed(const driver_table &cu, const Entry &entry, Arguments... arguments) noexcept {
     const relaxed_capture_mode relaxed(cu);
     return relaxed.entered() ? call_optional(entry, arguments...) : relaxed.why().status;
 }
 
 // Translates the driver's status for an object that cannot be exported.
-error export_failure(std::int32_t status, std::int32_t field) noexcept;
+error export_failure(status_code status, std::int32_t field) noexcept;
 // Translates the driver's status for an object that no longer exists.
-error import_failure(std::int32_t status) noexcept;
+error import_failure(status_code status) noexcept;
 
 } // namespace ferry

@@ -48,18 +48,18 @@ error pinned_memory::find_node(std::int32_t numa, std::int32_t device, std::int3
         return {};
     case FERRY_NUMA_DEVICE:
         if (device < 0 || device >= device_count_)
-            return refuse_option(FERRY_ERROR_DEVICE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(device_count_),
-                                 static_cast<std::uint64_t>(device));
+            return refuse_signed(FERRY_ERROR_DEVICE, FERRY_SIDE_OPTIONS, FERRY_FIELD_DEVICE, numbers::count,
+                                 device_count_, device);
         node = devices_[device].info.numa_node;
         return {};
     case FERRY_NUMA_NODE:
         node = numa_node;
         if (is_node(numa_node)) return {};
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA_NODE, 0,
-                             static_cast<std::uint64_t>(numa_node));
+        return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, FERRY_FIELD_NUMA_NODE, numbers::value, 0,
+                             numa_node);
     default:
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA, FERRY_NUMA_NODE,
-                             static_cast<std::uint64_t>(numa));
+        return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, FERRY_FIELD_NUMA, numbers::up_to,
+                             FERRY_NUMA_NODE, numa);
     }
 }
 
@@ -103,7 +103,8 @@ error pinned_memory::allocate_pinned(const host_request &request, std::uint64_t 
         if (!failed || means_dead_context(failed.status)) return failed;
     }
     void *address = nullptr;
-    if (CUresult result = cu_.cuMemHostAlloc(&address, size, allocation_flags(request.flags))) return to_error(result);
+    if (call_result result = cu_.cuMemHostAlloc(&address, size, allocation_flags(request.flags)))
+        return to_error(result);
     block = {address_of(address), size, FERRY_HOST_FROM_DRIVER, request.owner};
     return {};
 }
@@ -114,7 +115,7 @@ error pinned_memory::map_and_register(const host_request &request, std::uint64_t
     void *const pages = map_pages(size, request.node, inheritance_of(request.flags));
     if (!pages) return not_enough;
     touch_pages(pages, size, inheritance_of(request.flags), request.threads);
-    if (CUresult result = cu_.cuMemHostRegister(pages, size, register_flags(request.flags))) {
+    if (call_result result = cu_.cuMemHostRegister(pages, size, register_flags(request.flags))) {
         unmap_pages(pages, size);
         return to_error(result);
     }
@@ -153,8 +154,8 @@ error pinned_memory::free_lost(std::uint64_t address, host_owner owner) noexcept
 
 // Removes the record before it unmaps the memory, because another block may get the address immediately. For the
 // driver's own memory, the driver frees first, and end_freeing detects a reused address.
-CUresult pinned_memory::release(const host_block &block, bool stays_claimed) noexcept {
-    CUresult result = CUDA_SUCCESS;
+call_result pinned_memory::release(const host_block &block, bool stays_claimed) noexcept {
+    call_result result;
     bool is_gone = true;
     if (block.origin == FERRY_HOST_FROM_DRIVER) {
         result = cu_.cuMemFreeHost(pointer(block.address));
@@ -162,8 +163,7 @@ CUresult pinned_memory::release(const host_block &block, bool stays_claimed) noe
     } else if (block.origin == FERRY_HOST_FROM_MAPPING) {
         result = cu_.cuMemHostUnregister(pointer(block.address));
         // The registration ended with its context, but the memory did not.
-        if (result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED || result == CUDA_ERROR_INVALID_VALUE)
-            result = CUDA_SUCCESS;
+        if (result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED || result == CUDA_ERROR_INVALID_VALUE) result = {};
         is_gone = result == CUDA_SUCCESS;
     }
     if (is_gone || !stays_claimed) ranges_.end_freeing(block.address, is_gone);
@@ -195,7 +195,7 @@ void pinned_memory::cancel_claim(const host_block &block) noexcept {
 
 error pinned_memory::free_claimed(const host_block &block) noexcept {
     const relaxed_capture_mode relaxed(cu_);
-    const CUresult result = release(block, true);
+    const call_result result = release(block, true);
     return result == CUDA_ERROR_INVALID_VALUE ? ok : to_error(result); // already freed directly through the driver
 }
 
@@ -206,14 +206,15 @@ error pinned_memory::register_range(std::uint64_t address, std::uint64_t size, s
     const host_registration wanted = {address, size, std::max(register_chunk_ / page * page, page)};
     std::uint64_t end = 0;
     if (!add(address, size, end))
-        return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, UINT64_MAX - address, size);
+        return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, numbers::at_most, UINT64_MAX - address,
+                      size);
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
     const unsigned how = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                          (flags & FERRY_REGISTER_READ_ONLY ? CU_MEMHOSTREGISTER_READ_ONLY : 0U);
     for (std::uint64_t at = address; at < end;) {
         const std::uint64_t next = wanted.end_of_piece(at);
-        if (CUresult result = cu_.cuMemHostRegister(pointer(at), next - at, how)) {
+        if (call_result result = cu_.cuMemHostRegister(pointer(at), next - at, how)) {
             unregister_pieces(wanted, at);
             return to_error(result);
         }
@@ -236,10 +237,10 @@ error pinned_memory::unregister_range(std::uint64_t address) noexcept {
 }
 
 // Unregisters the pieces up to `end`. Returns the first error.
-CUresult pinned_memory::unregister_pieces(const host_registration &registration, std::uint64_t end) noexcept {
-    CUresult first = CUDA_SUCCESS;
+call_result pinned_memory::unregister_pieces(const host_registration &registration, std::uint64_t end) noexcept {
+    call_result first;
     for (std::uint64_t at = registration.address; at < end; at = registration.end_of_piece(at)) {
-        const CUresult result = cu_.cuMemHostUnregister(pointer(at));
+        const call_result result = cu_.cuMemHostUnregister(pointer(at));
         if (first == CUDA_SUCCESS) first = result;
     }
     return first;

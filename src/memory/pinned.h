@@ -63,8 +63,8 @@ private:
     error allocate_pinned(const host_request &request, std::uint64_t size, host_block &block) noexcept;
     error map_and_register(const host_request &request, std::uint64_t size, host_block &block) noexcept;
     bool map_pageable(const host_request &request, host_block &block) noexcept;
-    CUresult release(const host_block &block, bool stays_claimed = false) noexcept;
-    CUresult unregister_pieces(const host_registration &registration, std::uint64_t end) noexcept;
+    call_result release(const host_block &block, bool stays_claimed = false) noexcept;
+    call_result unregister_pieces(const host_registration &registration, std::uint64_t end) noexcept;
 
     const driver_table &cu_;
     host_ranges ranges_;

@@ -172,7 +172,7 @@ error pinned_waits::record(pinned_block &leaving, const stream_use &use, pool_lo
             if (error failed = take_wait(use.key.context, held, behind, is_new)) return failed;
         const std::uint64_t began = next_number_++;
         held.unlock();
-        const std::int32_t status = call_optional(cu_.cuEventRecord, behind->event, use.stream);
+        const status_code status = call_optional(cu_.cuEventRecord, behind->event, use.stream);
         held.lock();
         if (status == FERRY_SUCCESS) {
             if (!is_own && leaving.behind) keep_spare(*leaving.behind);
@@ -196,12 +196,12 @@ error pinned_waits::record(pinned_block &leaving, const stream_use &use, pool_lo
 // ---- Queries
 
 template <class Call>
-std::int32_t pinned_waits::query_unlocked(block_wait &wait, pool_lock &held, const Call &call) noexcept {
+status_code pinned_waits::query_unlocked(block_wait &wait, pool_lock &held, const Call &call) noexcept {
     wait.is_queried = true; // keeps the wait and its queue in place
     held.unlock();
     const context_name &context = wait.on.context;
     const bool lives = contexts_.retains(context.handle) || may_live(cu_, context);
-    std::int32_t status = lives ? call(wait.event) : invalid_handle;
+    status_code status = lives ? call(wait.event) : status_code(invalid_handle);
     if (lives && means_dead_context(status)) {
         context_scope scope(cu_);
         const bool is_its_own = !scope.enter(context.handle) && current_context_has_died(cu_);
@@ -234,7 +234,7 @@ pinned_block *pinned_waits::find_completed(int block_class, unsigned &turns, poo
     if (!queue) return turns = 0, nullptr;
     for (std::size_t count = count_unqueried(*queue); count > 0; count = std::min(count / 2, count_unqueried(*queue))) {
         block_wait &queried = *unqueried_at(*queue, count - 1);
-        const std::int32_t status = query_unlocked(
+        const status_code status = query_unlocked(
             queried, held, [&](CUevent event) noexcept { return call_optional(cu_.cuEventQuery, event); });
         if (!is_over(status)) continue;
         pinned_block &done = *queried.held;
@@ -262,7 +262,7 @@ void pinned_waits::collect(pool_lock &held) noexcept {
 }
 
 error pinned_waits::take_behind(block_wait &chosen, CUstream stream, pool_lock &held, pinned_block *&found) noexcept {
-    const std::int32_t status = query_unlocked(
+    const status_code status = query_unlocked(
         chosen, held, [&](CUevent event) noexcept { return call_optional(cu_.cuStreamWaitEvent, stream, event, 0u); });
     if (status) return {.status = status};
     dequeue(chosen);
@@ -275,8 +275,9 @@ error pinned_waits::close() noexcept {
     for (const chain<stream_queue> &queues : queues_)
         while (const stream_queue *const queue = queues.first()) {
             block_wait &passed = *queue->waits.first();
-            const std::int32_t status =
-                may_live(cu_, passed.on.context) ? call_optional(cu_.cuEventSynchronize, passed.event) : invalid_handle;
+            const status_code status = may_live(cu_, passed.on.context)
+                                           ? call_optional(cu_.cuEventSynchronize, passed.event)
+                                           : status_code(invalid_handle);
             if (!is_over(status) && !first_failed) first_failed = {.status = status};
             dequeue(passed);
             slabs_.make_ready(*passed.held);

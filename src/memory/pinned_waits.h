@@ -82,7 +82,7 @@ private:
     void drop(block_wait &dead) noexcept;
     // Calls `call` with the event, without the mutex. Passing an event that was destroyed with its context crashes
     // drivers (CUDA 13.0): for such an event, the call is skipped and the status is `invalid_handle`.
-    template <class Call> std::int32_t query_unlocked(block_wait &wait, pool_lock &held, const Call &call) noexcept;
+    template <class Call> status_code query_unlocked(block_wait &wait, pool_lock &held, const Call &call) noexcept;
     // Takes a spare wait with an event of `context`, or else creates a wait.
     [[gnu::cold]] error take_wait(const context_name &context, pool_lock &held, block_wait *&taken,
                                   bool &is_new) noexcept;

@@ -34,12 +34,13 @@ CUmemLocation lower(const pool_location &where, const device_facts *devices) noe
 }
 
 // Translates the driver's status for a location that has no pools and for a node that does not exist.
-error location_failure(std::int32_t status, const pool_location &where) noexcept {
+error location_failure(status_code status, const pool_location &where) noexcept {
     if (status == to_status(CUDA_ERROR_NOT_SUPPORTED))
-        return {FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_LOCATION};
+        return refuse_signed(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_LOCATION, numbers::value, 0,
+                             where.location);
     if (status == to_status(CUDA_ERROR_INVALID_VALUE) && where.location == FERRY_LOCATION_HOST_NUMA)
-        return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_INDEX, 0,
-                static_cast<std::uint64_t>(where.index)};
+        return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_INDEX, numbers::value, 0,
+                             where.index);
     return {.status = status};
 }
 
@@ -66,7 +67,7 @@ error memory_pools::create(const ferry_pool_desc &desc, CUmemoryPool &pool) noex
     props.location = lower(where, devices_);
     if (desc.handle_types & FERRY_HANDLE_WIN32) props.win32SecurityAttributes = default_handle_attributes();
     props.maxSize = desc.max_size;
-    if (const std::int32_t status = call_optional(cu_.cuMemPoolCreate, &pool, &props)) {
+    if (const status_code status = call_optional(cu_.cuMemPoolCreate, &pool, &props)) {
         pool = nullptr;
         return location_failure(status, where);
     }
@@ -109,7 +110,7 @@ error memory_pools::synchronise_all() noexcept {
         unsigned flags = 0;
         int is_active = 0;
         if (call_optional(cu_.cuDevicePrimaryCtxGetState, handle, &flags, &is_active) || !is_active) continue;
-        if (CUresult result = cu_.cuDevicePrimaryCtxRetain(&primary, handle)) return to_error(result);
+        if (call_result result = cu_.cuDevicePrimaryCtxRetain(&primary, handle)) return to_error(result);
         const error failed = primary == in_use ? ok : synchronise(primary);
         cu_.cuDevicePrimaryCtxRelease(handle);
         if (failed) return failed;
@@ -123,7 +124,7 @@ error memory_pools::wait_until_unused(CUmemoryPool pool) noexcept {
     // live memory releases everything except memory shared with other processes.
     ferry_pool_stats stats = {};
     const auto trim = [&]() noexcept -> error {
-        if (const std::int32_t status = call_optional(cu_.cuMemPoolTrimTo, pool, std::size_t{0}))
+        if (const status_code status = call_optional(cu_.cuMemPoolTrimTo, pool, std::size_t{0}))
             return {.status = status};
         return get_pool_stats(cu_, pool, stats);
     };
@@ -152,12 +153,14 @@ error memory_pools::destroy(CUmemoryPool pool) noexcept {
     if (known.pool && of.location != FERRY_LOCATION_DEVICE && !get_current(of, current) && current == pool &&
         !get_default(of, standard))
         (void)set_current(of, standard);
-    const std::int32_t status = call_optional(cu_.cuMemPoolDestroy, pool);
+    const status_code status = call_optional(cu_.cuMemPoolDestroy, pool);
     if (status && known.pool) {
         const lock_guard lock(mutex_);
         (void)records_.append(known); // without a record, the pool counts as not created by ferry
     }
-    return {.status = status == to_status(CUDA_ERROR_INVALID_VALUE) ? FERRY_ERROR_INVALID_ARGUMENT : status};
+    return {.status = status == to_status(CUDA_ERROR_INVALID_VALUE)
+                          ? status_code(FERRY_ERROR_INVALID_ARGUMENT, status.call)
+                          : status};
 }
 
 bool memory_pools::is_of(CUmemoryPool pool, const pool_location &where) const noexcept {
@@ -192,7 +195,8 @@ error memory_pools::locate_by_allocation(CUmemoryPool pool, pool_location &where
     if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy || !cu_.cuMemAllocFromPoolAsync || !cu_.cuMemFreeAsync)
         return {.status = FERRY_ERROR_UNSUPPORTED};
     CUstream stream = nullptr;
-    if (CUresult result = cu_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0)) return to_error(result);
+    if (call_result result = cu_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0))
+        return to_error(result);
     CUdeviceptr byte = 0;
     error failed = to_error(cu_.cuMemAllocFromPoolAsync(&byte, 1, pool, stream));
     if (!failed) {
@@ -217,7 +221,7 @@ error memory_pools::is_default(CUmemoryPool pool, const pool_location &where, bo
 
 error memory_pools::get_default(const pool_location &of, CUmemoryPool &pool) const noexcept {
     CUmemLocation at = lower(of, devices_);
-    const std::int32_t status =
+    const status_code status =
         of.location == FERRY_LOCATION_DEVICE
             ? call_optional(cu_.cuDeviceGetDefaultMemPool, &pool, CUdevice{at.id})
             : call_optional(cu_.cuMemGetDefaultMemPool, &pool, &at, CU_MEM_ALLOCATION_TYPE_PINNED);
@@ -227,18 +231,18 @@ error memory_pools::get_default(const pool_location &of, CUmemoryPool &pool) con
 
 error memory_pools::get_current(const pool_location &of, CUmemoryPool &pool) const noexcept {
     CUmemLocation at = lower(of, devices_);
-    const std::int32_t status = of.location == FERRY_LOCATION_DEVICE
-                                    ? call_optional(cu_.cuDeviceGetMemPool, &pool, CUdevice{at.id})
-                                    : call_optional(cu_.cuMemGetMemPool, &pool, &at, CU_MEM_ALLOCATION_TYPE_PINNED);
+    const status_code status = of.location == FERRY_LOCATION_DEVICE
+                                   ? call_optional(cu_.cuDeviceGetMemPool, &pool, CUdevice{at.id})
+                                   : call_optional(cu_.cuMemGetMemPool, &pool, &at, CU_MEM_ALLOCATION_TYPE_PINNED);
     if (status) pool = nullptr;
     return location_failure(status, of);
 }
 
 error memory_pools::set_current(const pool_location &of, CUmemoryPool pool) const noexcept {
     CUmemLocation at = lower(of, devices_);
-    const std::int32_t status = of.location == FERRY_LOCATION_DEVICE
-                                    ? call_optional(cu_.cuDeviceSetMemPool, CUdevice{at.id}, pool)
-                                    : call_optional(cu_.cuMemSetMemPool, &at, CU_MEM_ALLOCATION_TYPE_PINNED, pool);
+    const status_code status = of.location == FERRY_LOCATION_DEVICE
+                                   ? call_optional(cu_.cuDeviceSetMemPool, CUdevice{at.id}, pool)
+                                   : call_optional(cu_.cuMemSetMemPool, &at, CU_MEM_ALLOCATION_TYPE_PINNED, pool);
     if (status == to_status(CUDA_ERROR_INVALID_VALUE)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
     return location_failure(status, of);
 }
@@ -246,7 +250,7 @@ error memory_pools::set_current(const pool_location &of, CUmemoryPool pool) cons
 error memory_pools::get_access(CUmemoryPool pool, int device, std::int32_t &access) const noexcept {
     CUmemLocation at = {CU_MEM_LOCATION_TYPE_DEVICE, devices_[device].handle};
     CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    const std::int32_t status = call_optional(cu_.cuMemPoolGetAccess, &flags, pool, &at);
+    const status_code status = call_optional(cu_.cuMemPoolGetAccess, &flags, pool, &at);
     if (!status) access = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? FERRY_ACCESS_READ_WRITE : FERRY_ACCESS_NONE;
     return {.status = status};
 }
@@ -305,7 +309,7 @@ template <std::size_t count, class Struct>
 error get_fields(const driver_table &cu, CUmemoryPool pool, const pool_field (&fields)[count], Struct &out) noexcept {
     for (const pool_field &field : fields) {
         void *const value = reinterpret_cast<std::byte *>(&out) + field.offset;
-        if (const std::int32_t status = call_optional(cu.cuMemPoolGetAttribute, pool, field.attribute, value))
+        if (const status_code status = call_optional(cu.cuMemPoolGetAttribute, pool, field.attribute, value))
             return {.status = status};
     }
     return {};
@@ -326,7 +330,7 @@ error set_pool_attributes(const driver_table &cu, CUmemoryPool pool, const ferry
         if (field.offset + field.size > known) continue;
         std::uint64_t value = 0;
         std::memcpy(&value, reinterpret_cast<const std::byte *>(&attributes) + field.offset, field.size);
-        if (const std::int32_t status =
+        if (const status_code status =
                 call_optional(cu.cuMemPoolSetAttribute, pool, field.attribute, static_cast<void *>(&value)))
             return {.status = status};
     }
@@ -340,7 +344,7 @@ error get_pool_stats(const driver_table &cu, CUmemoryPool pool, ferry_pool_stats
 error reset_pool_stats(const driver_table &cu, CUmemoryPool pool) noexcept {
     for (const CUmemPool_attribute mark : {CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, CU_MEMPOOL_ATTR_USED_MEM_HIGH}) {
         std::uint64_t to_current = 0; // the only value that the driver accepts
-        if (const std::int32_t status =
+        if (const status_code status =
                 call_optional(cu.cuMemPoolSetAttribute, pool, mark, static_cast<void *>(&to_current)))
             return {.status = status};
     }

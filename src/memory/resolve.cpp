@@ -10,12 +10,17 @@ namespace ferry {
 
 namespace {
 
-constexpr error wrong_kind = {FERRY_ERROR_KIND, FERRY_SIDE_NONE, FERRY_FIELD_KIND};
-constexpr error wrong_address = {FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS};
+error wrong_kind(std::int32_t stated, std::int32_t found) noexcept {
+    return refuse_signed(FERRY_ERROR_OTHER_KIND, FERRY_SIDE_NONE, FERRY_FIELD_KIND, numbers::equal, found, stated);
+}
+
+error wrong_address(std::uint64_t address) noexcept {
+    return refuse_value(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, address);
+}
 
 error check_access(const full_check &full, address_span left) noexcept {
     for (address_span barred; full.access.find_barred(left, full.use, barred); left.first = barred.last + 1) {
-        if (full.rows.touches(barred)) return wrong_address;
+        if (full.rows.touches(barred)) return wrong_address(barred.first);
         if (barred.last == left.last) break; // in the gap between two rows
     }
     return {};
@@ -27,7 +32,8 @@ error check_access(const full_check &full, address_span left) noexcept {
 error check_host_span(const driver_table &cu, const address_span &span, const host_ranges &ranges,
                       const full_check &full, bool may_be_pageable) noexcept {
     const auto refuse_end = [&](std::uint64_t limit) noexcept {
-        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, limit, span.last + 1);
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, numbers::end, limit,
+                      span.last + 1);
     };
     for (std::uint64_t first = span.first;;) {
         host_registration registered;
@@ -48,22 +54,21 @@ error check_host_span(const driver_table &cu, const address_span &span, const ho
         if (end > span.last) break;
         first = end;
     }
-    return full.access.has_guarded_end(span) ? wrong_address : ok;
+    return full.access.has_guarded_end(span) ? wrong_address(span.last) : ok;
 }
 
 error check_device(const ferry_place &place, int device) noexcept {
     if (place.device == FERRY_DEVICE_UNKNOWN || place.device == device) return {};
-    return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(device),
-                  static_cast<std::uint64_t>(place.device));
+    return refuse_signed(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, numbers::equal, device, place.device);
 }
 
 } // namespace
 
 error check_statement(const ferry_place &place, memory_kind kind, int device) noexcept {
     const bool is_device_side = kind == memory_kind::device || kind == memory_kind::managed;
-    if (place.kind == FERRY_KIND_HOST && kind == memory_kind::device) return wrong_kind;
-    if (place.kind == FERRY_KIND_DEVICE && kind == memory_kind::pageable) return wrong_address;
-    if (place.kind == FERRY_KIND_DEVICE && !is_device_side) return wrong_kind;
+    if (place.kind == FERRY_KIND_HOST && kind == memory_kind::device) return wrong_kind(place.kind, FERRY_KIND_DEVICE);
+    if (place.kind == FERRY_KIND_DEVICE && kind == memory_kind::pageable) return wrong_address(place.address);
+    if (place.kind == FERRY_KIND_DEVICE && !is_device_side) return wrong_kind(place.kind, FERRY_KIND_HOST);
     return place.kind == FERRY_KIND_DEVICE && kind == memory_kind::device ? check_device(place, device) : ok;
 }
 
@@ -122,7 +127,7 @@ error resolve_checked(const driver_table &cu, const ferry_place &place, const ro
 error look_up_array(const driver_table &cu, const array_surfaces &made, const ferry_place &place,
                     array_facts &facts) noexcept {
     CUDA_ARRAY3D_DESCRIPTOR desc = {};
-    const CUresult result = cu.cuArray3DGetDescriptor(&desc, place.array);
+    const call_result result = cu.cuArray3DGetDescriptor(&desc, place.array);
     if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE)
         return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ARRAY);
     if (result) return to_error(result);

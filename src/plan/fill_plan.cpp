@@ -87,21 +87,21 @@ fill_plan plan_fill(const fill_shape &shape, const fill_facts &facts) noexcept {
 }
 
 error refuse_device(const shape_end &end, int context_device) noexcept {
-    return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE,
-                  static_cast<std::uint64_t>(context_device), static_cast<std::uint64_t>(end.device));
+    return refuse_signed(FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE, numbers::equal, context_device,
+                         end.device);
 }
 
 error refusal_of(const fill_shape &shape, const fill_facts &facts, const fill_plan &plan) noexcept {
     const shape_end &end = shape.destination;
     if (facts.preferences.forced == route_kind::kernel) return refuse_route(plan.refused);
     if (plan.refused == obstacle::pageable && is_host(end.kind))
-        return refuse(FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
+        return refuse_value(FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, end.span.first);
     if (plan.refused == obstacle::no_peer_access && is_elsewhere(end, facts.context_device))
         return refuse_device(end, facts.context_device);
     if (shape.unit > max_unit_of_driver)
-        return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, max_unit_of_driver,
-                      shape.unit);
-    return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, 1, shape.depth);
+        return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, numbers::at_most,
+                      max_unit_of_driver, shape.unit);
+    return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, numbers::at_most, 1, shape.depth);
 }
 
 } // namespace ferry

@@ -12,7 +12,12 @@ enum class copy_form : std::uint8_t { synchronous, asynchronous };
 
 // The error for a forced route that cannot serve.
 constexpr error refuse_route(obstacle why) noexcept {
-    return {FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, static_cast<std::uint64_t>(why)};
+    return {FERRY_ERROR_ROUTE,
+            FERRY_SIDE_DESCRIPTOR,
+            FERRY_FIELD_FLAGS,
+            numbers::obstacle,
+            0,
+            static_cast<std::uint64_t>(why)};
 }
 
 // The caller's preferences for the choice of the route.

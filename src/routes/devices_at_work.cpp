@@ -16,20 +16,19 @@ std::uint64_t devices_at_work(machine &machine, CUcontext context, CUstream stre
     return machine.lanes.devices_at_work(user, device);
 }
 
-std::int32_t status_of_devices(machine &machine, std::uint64_t devices) noexcept {
+status_code status_of_devices(machine &machine, std::uint64_t devices) noexcept {
     for (; devices != 0; devices &= devices - 1) {
         CUcontext context = nullptr;
         if (!machine.contexts.is_in_use(std::countr_zero(devices), context)) continue;
-        const std::int32_t status = context_status(machine.cu, context);
+        const status_code status = context_status(machine.cu, context);
         if (means_dead_context(status)) return status;
     }
     return FERRY_SUCCESS;
 }
 
-std::int32_t status_of_contexts(machine &machine, const context_name *contexts, std::uint32_t count) noexcept {
+status_code status_of_contexts(machine &machine, const context_name *contexts, std::uint32_t count) noexcept {
     for (const context_name *one = contexts; one != contexts + count; ++one) {
-        const std::int32_t status =
-            may_live(machine.cu, *one) ? context_status(machine.cu, one->handle) : FERRY_SUCCESS;
+        const status_code status = may_live(machine.cu, *one) ? context_status(machine.cu, one->handle) : status_code();
         if (means_dead_context(status)) return status;
     }
     return FERRY_SUCCESS;

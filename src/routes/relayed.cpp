@@ -135,7 +135,7 @@ private:
     error copy(const shape &half, const lane &on, CUevent before, CUevent behind) noexcept {
         context_scope scope(cu_);
         if (error failed = scope.enter(on.context())) return failed;
-        if (const CUresult result = cu_.cuStreamWaitEvent(on.stream, before, 0)) return to_error(result);
+        if (const call_result result = cu_.cuStreamWaitEvent(on.stream, before, 0)) return to_error(result);
         if (error failed = run_driver_route(cu_, half, {}, copy_form::asynchronous, {}, on.stream)) return failed;
         return to_error(cu_.cuEventRecord(behind, on.stream));
     }

@@ -1,5 +1,6 @@
 // The C functions of ferry_software.h.
 #include "base/sized.h"
+#include "driver/result.h"
 #include "ferry/ferry_software.h"
 #include "softdriver/softdriver.h"
 
@@ -7,26 +8,24 @@ namespace ferry::softdriver {
 
 namespace {
 
-error refuse_options(std::int32_t status, std::uint64_t limit = 0, std::uint64_t value = 0) noexcept {
-    return refuse_option(status, FERRY_FIELD_DRIVER_OPTIONS, limit, value);
-}
-
 error read_options(const ferry_software_options *theirs, config &asked) noexcept {
     ferry_software_options options = {};
     if (theirs)
-        if (error failed = read_sized(theirs, options))
-            return refuse_options(failed.status, failed.limit, failed.value);
+        if (error failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_DRIVER_OPTIONS);
     static_assert(static_cast<int>(device_links::unset) == FERRY_SOFTWARE_LINKS_DEFAULT);
     static_assert(static_cast<int>(device_links::all) == FERRY_SOFTWARE_LINKS_ALL);
     static_assert(static_cast<int>(device_links::none) == FERRY_SOFTWARE_LINKS_NONE);
     static_assert(static_cast<int>(device_links::pairs) == FERRY_SOFTWARE_LINKS_PAIRS);
     const struct {
         std::int64_t value, limit;
-    } ranges[] = {{options.devices, max_devices}, {options.queues, 128}, {options.links, FERRY_SOFTWARE_LINKS_PAIRS}};
+        std::int32_t field;
+    } ranges[] = {{options.devices, max_devices, FERRY_FIELD_DEVICES},
+                  {options.queues, 128, FERRY_FIELD_QUEUES},
+                  {options.links, FERRY_SOFTWARE_LINKS_PAIRS, FERRY_FIELD_LINKS}};
     for (const auto &range : ranges)
         if (range.value < 0 || range.value > range.limit)
-            return refuse_options(FERRY_ERROR_INVALID_ARGUMENT, static_cast<std::uint64_t>(range.limit),
-                                  static_cast<std::uint64_t>(range.value));
+            return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_DRIVER_OPTIONS, range.field, numbers::up_to,
+                                 range.limit, range.value);
     asked = {options.devices, options.queues, options.memory, static_cast<device_links>(options.links)};
     return {};
 }
@@ -36,7 +35,7 @@ error open_for_program(const ferry_software_options *options) noexcept {
     if (error failed = read_options(options, asked)) return failed;
     switch (open(asked)) {
     case open_result::refused_config:
-        return refuse_options(FERRY_ERROR_SOFTWARE_CONFIG);
+        return refuse_option(FERRY_ERROR_SOFTWARE_CONFIG, FERRY_FIELD_DRIVER_OPTIONS);
     case open_result::out_of_memory:
         return no_memory;
     case open_result::opened:

@@ -237,7 +237,7 @@ error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &lau
             auto &expected = *static_cast<staging_launch *>(given);
             static_cast<staging_engine *>(expected.record.engine)->announce(expected);
         };
-        if (CUresult result = cu_.cuLaunchHostFunc(stream, expect, &launch)) {
+        if (call_result result = cu_.cuLaunchHostFunc(stream, expect, &launch)) {
             scheduler_.withdraw(launch, false);
             return to_error(result);
         }

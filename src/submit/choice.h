@@ -28,10 +28,10 @@ error look_up_for_routes(ferry_instance &instance, const shape &shape, CUcontext
                                copy_step &step) noexcept;
 
 // A graph reads the source at each launch.
-constexpr error read_under_capture = {FERRY_ERROR_CAPTURE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0,
-                                      FERRY_COPY_SOURCE_READ};
+constexpr error read_under_capture = {
+    FERRY_ERROR_CAPTURE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, numbers::value, 0, FERRY_COPY_SOURCE_READ};
 // A graph writes the destination at each launch.
-constexpr error written_under_capture = {FERRY_ERROR_CAPTURE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0,
-                                         FERRY_COPY_DESTINATION_WRITTEN};
+constexpr error written_under_capture = {
+    FERRY_ERROR_CAPTURE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, numbers::value, 0, FERRY_COPY_DESTINATION_WRITTEN};
 
 } // namespace ferry

@@ -19,6 +19,10 @@ struct ferry_instance : ferry::machine {
 namespace ferry {
 
 constexpr error null_argument = {.status = FERRY_ERROR_INVALID_ARGUMENT};
+// A parameter, such as a size, that is 0.
+inline error refuse_zero(std::int32_t field) noexcept {
+    return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, field, numbers::at_least, 1, 0);
+}
 // The driver's status in a forked child, for calls that must not reach the driver, or for which the driver does not
 // report it.
 constexpr std::int32_t no_driver_in_child = to_status(CUDA_ERROR_NOT_INITIALIZED);
@@ -26,8 +30,7 @@ constexpr std::int32_t no_driver_in_child = to_status(CUDA_ERROR_NOT_INITIALIZED
 inline error check_device(const ferry_instance &instance, std::int32_t device) noexcept {
     const int count = instance.limits.device_count;
     if (device >= 0 && device < count) return {};
-    return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(count),
-                  static_cast<std::uint64_t>(device));
+    return refuse_signed(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, numbers::count, count, device);
 }
 
 // Makes the context that ferry uses for `device` current for the scope.

@@ -12,7 +12,7 @@ inline void note_error(ferry_instance &instance, const error &failed) noexcept {
 }
 
 // Same as note_error, and returns the status.
-inline std::int32_t noted(ferry_instance &instance, std::int32_t status) noexcept {
+inline status_code noted(ferry_instance &instance, status_code status) noexcept {
     if (status) note_error(instance, {.status = status});
     return status;
 }

@@ -33,7 +33,7 @@ error notify_behind(ferry_instance &instance, CUstream stream, void (*done)(void
     void *const place = std::malloc(sizeof(notification));
     if (!place) return no_memory;
     new (place) notification{done, user};
-    const std::int32_t status = call_optional(instance.cu.cuStreamAddCallback, stream, &call, place, 0u);
+    const status_code status = call_optional(instance.cu.cuStreamAddCallback, stream, &call, place, 0u);
     if (status) std::free(place);
     return {.status = noted(instance, status)};
 }

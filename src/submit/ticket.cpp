@@ -25,20 +25,20 @@ error make_event(ferry_ticket &ticket) noexcept {
     if (!cu.cuEventCreate || !cu.cuEventRecord || !cu.cuEventQuery || !cu.cuEventSynchronize || !cu.cuEventDestroy)
         return {.status = FERRY_ERROR_UNSUPPORTED};
     CUcontext context = nullptr;
-    if (const CUresult result = cu.cuCtxGetCurrent(&context)) return to_error(result);
+    if (const call_result result = cu.cuCtxGetCurrent(&context)) return to_error(result);
     ticket.owner = name_context(cu, context);
     return to_error(cu.cuEventCreate(&ticket.passed, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
 }
 
 // Queries whether the copy has completed on the stream. Returns success, not_ready, or the error.
-std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
+status_code ask_event(const ferry_ticket &ticket) noexcept {
     const driver_table &cu = ticket.instance.cu;
     const relaxed_capture_mode relaxed(cu);
     if (!relaxed.entered()) return relaxed.why().status;
     // An event must not be passed to the driver after its context was destroyed, because another event may have its
     // handle.
-    const std::int32_t status =
-        to_status(may_live(cu, ticket.owner) ? cu.cuEventQuery(ticket.passed) : CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    const status_code status = may_live(cu, ticket.owner) ? to_status(cu.cuEventQuery(ticket.passed))
+                                                          : status_code(to_status(CUDA_ERROR_CONTEXT_IS_DESTROYED));
     if (status != not_ready) note_error(ticket.instance, {.status = status});
     return status;
 }
@@ -56,9 +56,9 @@ void note_others(ferry_ticket &ticket, std::uint64_t devices) noexcept {
 }
 
 // Must be called after the work has completed on the stream.
-std::int32_t ask_others(ferry_ticket &ticket) noexcept {
+status_code ask_others(ferry_ticket &ticket) noexcept {
     if (const std::uint32_t count = ticket.other_count.load(std::memory_order_acquire)) {
-        std::int32_t status = status_of_contexts(ticket.instance, ticket.others, count);
+        status_code status = status_of_contexts(ticket.instance, ticket.others, count);
         if (status == FERRY_SUCCESS) status = status_of_devices(ticket.instance, ticket.unnamed);
         ticket.status_of_others.store(noted(ticket.instance, status), std::memory_order_relaxed);
         ticket.other_count.store(0, std::memory_order_release);
@@ -171,14 +171,15 @@ error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     if (ticket.instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     info.route = ticket.route;
     info.bytes_total = ticket.total;
-    std::int32_t status = FERRY_SUCCESS;
+    status_code status = FERRY_SUCCESS;
     const std::uint64_t bytes_done = ticket.progress.bytes_done.load(std::memory_order_relaxed);
     if (ticket.passed && !is_going_on(ticket, bytes_done)) status = ask_event(ticket);
     if (ticket.passed && !ticket.is_staged && status == FERRY_SUCCESS) status = ask_others(ticket);
     // The query may have reported a dead context, and note_error then ended the copy.
     const bool is_over = ticket.is_staged ? ticket.progress.is_done() : status != not_ready;
     info.done = is_over;
-    if (is_over) info.status = ticket.is_staged ? ticket.progress.status.load(std::memory_order_relaxed) : status;
+    if (is_over)
+        info.status = ticket.is_staged ? ticket.progress.status.load(std::memory_order_relaxed) : status.number;
     if (ticket.is_staged)
         info.bytes_done = is_over ? ticket.progress.bytes_done.load(std::memory_order_relaxed) : bytes_done;
     else
@@ -193,8 +194,8 @@ error wait_for_ticket(ferry_ticket &ticket) noexcept {
     if (ticket.is_staged) return instance.staging.help(ticket.progress);
     const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture of another thread
     if (!relaxed.entered()) return relaxed.why();
-    const error failed = to_error(may_live(instance.cu, ticket.owner) ? instance.cu.cuEventSynchronize(ticket.passed)
-                                                                      : CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    const error failed = may_live(instance.cu, ticket.owner) ? to_error(instance.cu.cuEventSynchronize(ticket.passed))
+                                                             : to_error(CUDA_ERROR_CONTEXT_IS_DESTROYED);
     note_error(instance, failed);
     return failed ? failed : error{.status = ask_others(ticket)};
 }

@@ -14,7 +14,8 @@ COPY_NO_KERNELS, COPY_BY_DRIVER, COPY_BY_KERNEL, KERNELS_NONE = 0x2, 0x100, 0x20
 
 class ErrorInfo(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("status", c_int32), ("side", c_int32), ("field", c_int32),
-                ("index", c_uint64), ("limit", c_uint64), ("value", c_uint64)]
+                ("index", c_uint64), ("limit", c_uint64), ("value", c_uint64), ("driver_function", c_char_p),
+                ("item", c_int32), ("numbers", c_int32)]
 
 
 class Options(ctypes.Structure):

@@ -59,7 +59,10 @@ NEXT(ferry_error_info, side, field, 12);
 NEXT(ferry_error_info, field, index, 16);
 NEXT(ferry_error_info, index, limit, 24);
 NEXT(ferry_error_info, limit, value, 32);
-LAST(ferry_error_info, value, 40);
+NEXT(ferry_error_info, value, driver_function, 40);
+NEXT(ferry_error_info, driver_function, item, 48);
+NEXT(ferry_error_info, item, numbers, 52);
+LAST(ferry_error_info, numbers, 56);
 
 FIRST(ferry_options, struct_size);
 NEXT(ferry_options, struct_size, driver, 4);

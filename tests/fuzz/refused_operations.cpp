@@ -153,7 +153,8 @@ void refused_fill(world &w) {
     if (to.traits().is_fillable)
         how.spoil(fill);
     else
-        expected = to.is_array() ? FERRY_ERROR_UNSUPPORTED : FERRY_ERROR_KIND, field = FERRY_FIELD_KIND;
+        expected = to.is_array() ? FERRY_ERROR_UNSUPPORTED : FERRY_ERROR_PAGEABLE,
+        field = to.is_array() ? FERRY_FIELD_KIND : FERRY_FIELD_ADDRESS;
     if (to.kind == memory_kind::registered_in_part || to.kind == memory_kind::host_pool ||
         to.kind == memory_kind::host_pool_of_one_device)
         return; // may or may not be fillable

@@ -150,7 +150,8 @@ template <auto field, class... Arguments> struct fill<field, CUresult(CUDAAPI *)
     }
 };
 template <auto field> void *address_of_fill() {
-    return reinterpret_cast<void *>(&fill<field, std::remove_reference_t<decltype(real.*field)>>::call);
+    return reinterpret_cast<void *>(
+        &fill<field, typename std::remove_reference_t<decltype(real.*field)>::function>::call);
 }
 
 void *get_proc(void *, const char *name, int version) {

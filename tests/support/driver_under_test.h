@@ -88,6 +88,10 @@ std::string describe(const ferry_explanation &explanation);
 #define ASSERT_OK(call) ASSERT_TRUE(::ferry::test::is_success(call))
 
 // Expects a rejection with exactly this status, side and field.
+// Whether a pair of devices has no access: the driver reports none, or the probe lost data.
+inline bool is_without_access(std::int32_t status) {
+    return status == FERRY_ERROR_PEER_ACCESS || status == FERRY_ERROR_DATA_LOST;
+}
 void expect_refusal(std::int32_t returned, const ferry_error_info &error, std::int32_t status, std::int32_t side,
                     std::int32_t field);
 

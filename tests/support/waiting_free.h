@@ -30,7 +30,7 @@ public:
 
 private:
     CUdeviceptr address_ = 0;
-    std::future<CUresult> freed_;
+    std::future<call_result> freed_;
 };
 
 // Calls `query` repeatedly in another thread, for long enough that the free has begun to wait. Returns false if one of

@@ -78,7 +78,7 @@ struct raw_call {
     const char *name;
     call_form form;
     bool (*serves)(const box &);
-    CUresult (*issue)(table, const lowered &);
+    ferry::call_result (*issue)(table, const lowered &);
 };
 
 bool serves_planes(const box &box) {

@@ -56,7 +56,7 @@ access_between_devices::access_between_devices(const environment &environment) :
             check(ferry_peer_get_info(ferry, device, peer, &info), "ferry_peer_get_info", {});
             if (!info.can_access) continue;
             const std::int32_t status = ferry_peer_enable(ferry, device, peer);
-            if (status == FERRY_ERROR_PEER_ACCESS) continue; // the probe lost data
+            if (status == FERRY_ERROR_DATA_LOST) continue;
             check(status, "ferry_peer_enable", {});
             enabled_.push_back({device, peer});
         }

@@ -127,7 +127,8 @@ machine inspect(ferry_instance *instance, bool probe, const std::optional<profil
         for (std::int32_t to = 0; to < count; ++to) {
             if (from == to) continue;
             const std::int32_t status = probe ? ferry_peer_probe(instance, from, to) : FERRY_SUCCESS;
-            if (status != FERRY_ERROR_PEER_ACCESS) check(status, "ferry_peer_probe"); // ferry_peer_info reports that
+            // ferry_peer_info reports both.
+            if (status != FERRY_ERROR_PEER_ACCESS && status != FERRY_ERROR_DATA_LOST) check(status, "ferry_peer_probe");
             auto info = sized<ferry_peer_info>();
             check(ferry_peer_get_info(instance, from, to, &info), "ferry_peer_get_info");
             found.peers.push_back(info);

@@ -453,8 +453,8 @@ static class CopyTests
                 int wanted = isInBox ? x % 4 + 1 : isInLine ? line % 16 + 1 : 7;
                 Test.Equal((int)back[i], wanted, "byte " + i);
             }
-            Test.Equal(Test.Throws<FerryException>(() => ferry.Fill(new byte[16], new byte[1], 16)).Status, Status.Kind,
-                       "a managed array");
+            Test.Equal(Test.Throws<FerryException>(() => ferry.Fill(new byte[16], new byte[1], 16)).Status,
+                       Status.Pageable, "a managed array");
             Test.Throws<ArgumentException>(() => ferry.Fill(memory, new byte[17], 17));
             Test.Throws<FerryException>(() => ferry.Fill(memory, new byte[1], 4097));
         }

@@ -401,8 +401,10 @@ static class StreamTests
     public static void an_instance_that_cannot_open_says_why()
     {
         FerryException error = Test.Throws<FerryException>(() => Test.Open(options => options.SoftwareDevices = 1000));
-        Test.Equal(error.Side, Side.Options, "side");
-        Test.Equal(error.Field, Field.DriverOptions, "field");
+        Test.Equal(error.Side, Side.DriverOptions, "side");
+        Test.Equal(error.Field, Field.Devices, "field");
+        Test.Equal(error.Numbers, Numbers.UpTo, "numbers");
+        Test.Equal(error.Value, 1000ul, "value");
         error = Test.Throws<FerryException>(() => Test.Open(options => options.Adjust =
             (ref NativeOptions native) => native.Reserved = 1));
         Test.Equal(error.Status, Status.Reserved, "status");

@@ -839,7 +839,7 @@ def test_fills_of_every_pattern(gpu, pattern):
 def test_a_fill_of_pageable_memory_is_refused(gpu):
     with pytest.raises(ferry.Error) as raised:
         gpu.fill(np.zeros(16, "uint8"), 1)
-    assert (raised.value.side, raised.value.field) == ("destination", "kind")
+    assert (raised.value.side, raised.value.field, raised.value.numbers) == ("destination", "address", "value")
 
 
 # ---- Errors

@@ -11,23 +11,31 @@ from . import native
 
 SIDES: Final = {side.value: side.name.lower() for side in native.Side}
 FIELDS: Final = {field.value: field.name.lower() for field in native.Field}
+ITEMS: Final = {item.value: item.name.lower() for item in native.Item}
+NUMBERS: Final = {numbers.value: numbers.name.lower() for numbers in native.Numbers}
 _STATUSES: Final = {status.value: status for status in native.Status}
 
 
 class Error(Exception):
     """A call failed. `status` is a ferry.Status, or a plain number for a status of the driver. `side` and `field` name
     the wrong value, such as "destination" and "row_pitch", or are "none". `value` is the offending
-    value and `limit` the bound that it missed; `index` counts the copies of a batch."""
+    value and `limit` the bound that it missed; `numbers` says how, such as "at_least", or is "none". `index` counts
+    what `item` names, such as "copy", or is 0 for "none". `driver_function` is the driver function that failed, such as
+    "cuMemAlloc", or None."""
 
-    def __init__(self, text: str, *, status: int = 0, side: str = "none", field: str = "none", index: int = 0,
-                 value: int = 0, limit: int = 0) -> None:
+    def __init__(self, text: str, *, status: int = 0, side: str = "none", field: str = "none", item: str = "none",
+                 index: int = 0, value: int = 0, limit: int = 0, numbers: str = "none",
+                 driver_function: str | None = None) -> None:
         super().__init__(text)
         self.status = status
         self.side = side
         self.field = field
+        self.item = item
         self.index = index
         self.value = value
         self.limit = limit
+        self.numbers = numbers
+        self.driver_function = driver_function
 
 
 class ArgumentError(Error, ValueError):
@@ -56,8 +64,11 @@ def failed(library: CDLL, status: int, info: native.ferry_error_info | None = No
         info.status = status
     line = create_string_buffer(library.ferry_error_format(byref(info), None, 0) + 1)
     library.ferry_error_format(byref(info), line, len(line))
+    function = info.driver_function
     return Error(line.value.decode(), status=_STATUSES.get(status, status), side=SIDES.get(info.side, "none"),
-                 field=FIELDS.get(info.field, "none"), index=info.index, value=info.value, limit=info.limit)
+                 field=FIELDS.get(info.field, "none"), item=ITEMS.get(info.item, "none"), index=info.index,
+                 value=info.value, limit=info.limit, numbers=NUMBERS.get(info.numbers, "none"),
+                 driver_function=None if function is None else function.decode())
 
 
 _FOLDER: Final = __file__.removesuffix(Path(__file__).name)

@@ -1,12 +1,17 @@
 //! The errors of calls.
 
-use crate::sys::{self, Field, Side, Status};
+use crate::sys::{self, Field, Item, Numbers, Side, Status};
 use std::ffi::CStr;
 use std::fmt;
 
 /// What went wrong, and where: ferry's own details of an error.
 #[derive(Clone, Copy)]
 pub struct Error(pub(crate) sys::ferry_error_info);
+
+// SAFETY: the only pointer is the name of a driver function, which is constant and static.
+unsafe impl Send for Error {}
+// SAFETY: as above.
+unsafe impl Sync for Error {}
 
 /// The result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -18,7 +23,20 @@ impl Error {
 
     /// An error that this crate finds before it calls ferry.
     pub(crate) fn refusal(status: Status, side: Side, field: Field, value: u64, limit: u64) -> Error {
-        Error(sys::ferry_error_info { status, side, field, value, limit, ..Default::default() })
+        let numbers = if (value, limit) == (0, 0) {
+            sys::FERRY_NUMBERS_NONE
+        } else if limit == 0 {
+            sys::FERRY_NUMBERS_VALUE
+        } else if status == sys::FERRY_ERROR_OUT_OF_BOUNDS {
+            sys::FERRY_NUMBERS_END
+        } else if status == sys::FERRY_ERROR_ARRAY_FORMAT {
+            sys::FERRY_NUMBERS_ELEMENT
+        } else if value < limit {
+            sys::FERRY_NUMBERS_AT_LEAST
+        } else {
+            sys::FERRY_NUMBERS_AT_MOST
+        };
+        Error(sys::ferry_error_info { status, side, field, value, limit, numbers, ..Default::default() })
     }
 
     /// `FERRY_ERROR_*`, or -1000 - r for the driver's `CUresult` r.
@@ -36,7 +54,12 @@ impl Error {
         self.0.field
     }
 
-    /// The number of the copy or piece in its batch.
+    /// `FERRY_ITEM_*`: what `index` counts.
+    pub fn item(&self) -> Item {
+        self.0.item
+    }
+
+    /// The number of the copy or piece in its batch, or of another item.
     pub fn index(&self) -> u64 {
         self.0.index
     }
@@ -49,6 +72,21 @@ impl Error {
     /// The bound that `value` missed.
     pub fn limit(&self) -> u64 {
         self.0.limit
+    }
+
+    /// `FERRY_NUMBERS_*`: what `value` and `limit` are.
+    pub fn numbers(&self) -> Numbers {
+        self.0.numbers
+    }
+
+    /// The driver function that failed, such as `cuMemAlloc`.
+    pub fn driver_function(&self) -> Option<&'static str> {
+        let name = self.0.driver_function;
+        if name.is_null() {
+            return None;
+        }
+        // SAFETY: a static string that ends with zero.
+        unsafe { CStr::from_ptr(name) }.to_str().ok()
     }
 
     /// The status's name, such as `FERRY_ERROR_PITCH`.

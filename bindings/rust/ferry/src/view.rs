@@ -396,7 +396,7 @@ impl<'a> Pieces<'a> {
         let sides = [(source, sys::FERRY_SIDE_SOURCE), (destination, sys::FERRY_SIDE_DESTINATION)];
         for (shape, side) in sides {
             if shape.is_array() {
-                return Err(Error::refusal(sys::FERRY_ERROR_KIND, side, sys::FERRY_FIELD_KIND, 0, 0));
+                return Err(Error::refusal(sys::FERRY_ERROR_OTHER_KIND, side, sys::FERRY_FIELD_KIND, sys::FERRY_KIND_ARRAY.0 as u64, 0));
             }
             if !shape.is_tight() {
                 let pitch = shape.row_pitch as u64;

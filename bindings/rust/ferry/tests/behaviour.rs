@@ -52,7 +52,7 @@ fn an_error_of_ferry_has_all_its_details_and_one_line() {
     assert!(!error.text().is_empty() && !error.can_retry() && !error.context_is_dead());
 
     let error = ferry.fill(&mut [0u8; 4], 1).unwrap_err(); // pageable
-    assert_eq!((error.status(), error.side()), (sys::FERRY_ERROR_KIND, sys::FERRY_SIDE_DESTINATION));
+    assert_eq!((error.status(), error.side()), (sys::FERRY_ERROR_PAGEABLE, sys::FERRY_SIDE_DESTINATION));
     let error = DeviceBuffer::<u8>::new(&ferry, 99, 4).err().unwrap();
     assert_eq!(error.status(), sys::FERRY_ERROR_DEVICE);
     let error = DeviceBuffer::<u8>::new(&ferry, 0, 1 << 50).err().unwrap();
