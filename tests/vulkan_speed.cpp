@@ -30,7 +30,7 @@ struct vulkan_speed : driver_test {
         ferry = instance::open(options).or_throw();
         gpu.emplace(ferry);
         if (!gpu->device) GTEST_SKIP() << "no Vulkan device of this driver exports memory";
-        copies = stream::create(ferry, gpu->number, FERRY_STREAM_NON_BLOCKING).or_throw();
+        copies = stream::create(ferry, gpu->number, stream_flag::non_blocking).or_throw();
         ASSERT_OK(ferry_staging_prepare(ferry, gpu->number));
         std::this_thread::sleep_for(std::chrono::milliseconds(100)); // time for the slots added later
     }

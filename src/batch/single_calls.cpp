@@ -35,7 +35,8 @@ error single_calls::run_own(const batch_box &box) noexcept {
 }
 
 // A copy that was planned as a driver call remains a driver call, unless an end is pageable memory, or it may be relayed,
-// or its flags force another route.
+// or its flags force another route. A prepared batch that is launched in another context was planned for its own context,
+// so the driver copies it.
 error single_calls::plan(const single_call &one, copy_step &step) noexcept {
     ferry_instance &instance = of_.instance;
     if (leaves_device(step.shape, step.call.context_device))
@@ -43,7 +44,8 @@ error single_calls::plan(const single_call &one, copy_step &step) noexcept {
     step.call.preferences = one.preferences;
     if (is_pageable(step.shape) || has_far_end(step.shape)) return choose_for_pageable(one, step);
     step.plan = plan_for_driver(step.shape, step.call);
-    if (!one.preferences.may_be_refused() && !may_be_relayed(step.shape, step.call)) return {};
+    const bool is_forced = one.preferences.may_be_refused() && of_.is_at_home();
+    if (!is_forced && !may_be_relayed(step.shape, step.call)) return {};
     resolved_ends ends;
     return choose(instance, ends, of_.site.context, step);
 }
