@@ -41,7 +41,7 @@ constexpr std::uint64_t microsecond = 1'000, megabyte = 1'000'000;
 
 // A text that is truncated at the end of its buffer. snprintf returns the length that it would have written.
 template <std::size_t size> struct growing_text {
-    char text[size] = "";
+    char text[size] = {}; // some versions of Clang give "" the size of another instantiation
     std::size_t length = 0;
 
     char *end() noexcept { return text + length; }
