@@ -901,7 +901,7 @@ TEST_F(pageable, a_ticket_can_be_queried_while_a_free_in_another_thread_waits_fo
     open(options);
     ASSERT_OK(copy_async(device, at(host), host.size())); // makes everything that is made on first need
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    EXPECT_TRUE(within_ten_seconds([&] { return own.jobs_waiting() == 0; }));
+    EXPECT_TRUE(within_ten_seconds([&] { return own.is_idle(); }));
     own.hold(true);
     const ferry_copy_desc copy = line(device, at(host), host.size());
     ferry_ticket *ticket = nullptr;
@@ -1164,7 +1164,7 @@ TEST_F(pageable, a_copy_in_a_graph_is_in_flight_only_while_it_runs) {
             own.hold(false);
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             expect_in_flight(0, 0);
-            EXPECT_TRUE(within_ten_seconds([&] { return own.jobs_waiting() == 0; }));
+            EXPECT_TRUE(within_ten_seconds([&] { return own.is_idle(); }));
             own.hold(true);
         }
     }

@@ -56,6 +56,11 @@ public:
         const std::lock_guard lock(mutex_);
         return static_cast<int>(jobs_.size());
     }
+    // A worker that runs looks for new copies before it returns.
+    bool is_idle() {
+        const std::lock_guard lock(mutex_);
+        return jobs_.empty() && running_ == 0;
+    }
 
     bool (*refuses)(int nth) = nullptr; // the calls of submit that return 0; null: none
     // The calls of submit that find the queue full. They run the oldest job themselves. Null: none.
@@ -76,9 +81,11 @@ private:
     void run_oldest(std::unique_lock<std::mutex> &lock) {
         const auto [work, argument] = jobs_.front();
         jobs_.pop_front();
+        ++running_;
         lock.unlock();
         work(argument);
         lock.lock();
+        --running_;
     }
     void run_oldest() {
         std::unique_lock lock(mutex_);
@@ -88,6 +95,7 @@ private:
     std::mutex mutex_;
     std::condition_variable wake_;
     std::deque<std::pair<void (*)(void *), void *>> jobs_;
+    int running_ = 0;
     bool is_over_ = false, is_held_ = false;
     std::deque<std::thread> threads_; // last, because the threads use the members above
 };
