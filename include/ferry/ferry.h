@@ -1151,8 +1151,8 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_NUMBERS_NEEDS 19     /* value has a flag that also needs limit */
 
 /*
- * Details of an error. Set struct_size before the call: 0 counts as sizeof(ferry_error_info) of version 0.7 and becomes
- * that size; 1 to 7 is not filled. Every call that takes a ferry_error_info fills it; after a success all other fields
+ * Details of an error. Set struct_size before the call: 0 counts as 56, the size of the struct in this version, and
+ * becomes 56; 1 to 7 is not filled. Every call that takes a ferry_error_info fills it; after a success all other fields
  * are 0 or NULL.
  *
  * side, field, item and numbers say which of the other fields mean something. `value` is the offending value and
@@ -1172,9 +1172,9 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  * UNSUPPORTED         value: the pattern's size, depth, layer or handle types given
  * PROFILE             for a line, value: its number; limit: the number of lines
  *
- * A driver's status names the driver function that failed. It names the field and its value if that is what the driver
- * was given and could not use, such as the size for an allocation that found no memory. A status of ferry's that stands
- * for a driver's result may name the function too.
+ * If the status is the driver's, driver_function is the driver function that failed. field and value are set if the
+ * driver could not use that value, for example the size of an allocation for which no memory was left. driver_function
+ * may also be set with a FERRY_ERROR_* status that replaces the driver's.
  */
 struct ferry_error_info {
     uint32_t struct_size;
