@@ -1,9 +1,8 @@
-"""What all tests share. FERRY_TEST_DRIVER=cuda runs them on the NVIDIA driver. FERRY_TEST_PROFILE is a file with the
-profile of a GPU for the software driver, so that copies take the routes that they take on a GPU."""
+"""What all tests share. FERRY_TEST_DRIVER=cuda runs them on the NVIDIA driver."""
 import os
-from pathlib import Path
 
 import pytest
+from opening import open_instance
 
 import ferry
 
@@ -15,10 +14,7 @@ def on_gpu():
 
 @pytest.fixture
 def gpu(on_gpu):
-    with ferry.open(software=not on_gpu, checks=ferry.native.FERRY_CHECKS_FULL) as opened:
-        profile = os.environ.get("FERRY_TEST_PROFILE")
-        if profile and not on_gpu:
-            opened.load_profile(Path(profile).read_text())
+    with open_instance(not on_gpu, checks=ferry.native.FERRY_CHECKS_FULL) as opened:
         yield opened
 
 

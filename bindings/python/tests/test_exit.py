@@ -1,20 +1,21 @@
 """Programs that end while daemon threads copy. FERRY_EXITS sets how many: FERRY_EXITS=10000 for a long run."""
 import gc
 import os
-import subprocess
-import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
+from opening import run_program
+
 PROGRAM = """
-import random, sys, threading, time
-import ferry
+import os, random, sys, threading, time
+import ferry, opening
 
 dice = random.Random(int(sys.argv[1]))
-gpu = ferry.open(software=sys.argv[2] == "software")
+gpu = opening.open_instance(sys.argv[2] == "software")
 size = dice.choice([1 << 12, 1 << 16, 1 << 20, 16 << 20])
 host, there = bytearray(size), gpu.empty(size)
+staged = ferry.native.FERRY_COPY_BY_STAGING # small copies too
 
 def keep_copying(kind):
     stream = gpu.stream()
@@ -22,9 +23,9 @@ def keep_copying(kind):
         if kind == 0:
             gpu.copy(host, there)
         elif kind == 1:
-            gpu.copy(there, bytearray(size))
+            gpu.copy(there, bytearray(size), staged)
         elif kind == 2:
-            gpu.copy_async(host, there, stream)
+            gpu.copy_async(host, there, stream, staged)
             stream.synchronize()
         elif kind == 3:
             gpu.copy_async(there, bytearray(size), stream).wait()
@@ -32,25 +33,33 @@ def keep_copying(kind):
             gpu.copy_async(gpu.pinned(size), gpu.empty(size), stream).wait()
         else:
             with gpu.batch(stream) as batch:
-                batch.copy(host, there)
+                batch.copy(host, there, staged)
 
 for _ in range(6):
     threading.Thread(target=keep_copying, args=(dice.randrange(6),), daemon=True).start()
 time.sleep(dice.random() / 30)
+
+def is_of_ferry(thread):
+    try:
+        with open(f"/proc/self/task/{thread}/comm") as name:
+            return name.read() == "ferry-staging\\n"
+    except OSError:  # it has ended
+        return False
+
+print(gpu.explain(host, there, flags=staged).route, any(map(is_of_ferry, os.listdir("/proc/self/task"))))
 """
 
 
 def test_programs_end_while_daemon_threads_copy(on_gpu):
     count = int(os.environ.get("FERRY_EXITS", 30 if on_gpu else 200))
 
-    def end(seed):
-        arguments = [sys.executable, "-X", "faulthandler", "-c", PROGRAM, str(seed), "cuda" if on_gpu else "software"]
-        done = subprocess.run(arguments, capture_output=True, text=True, timeout=300)
-        return "" if done.returncode == 0 and not done.stderr else f"seed {seed}: {done.returncode}\n{done.stderr}"
-
     with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as programs:
-        failures = [failure for failure in programs.map(end, range(count)) if failure]
+        ends = list(programs.map(lambda seed: run_program(PROGRAM, seed, "cuda" if on_gpu else "software"), range(count)))
+    failures = [f"seed {seed}: {end.returncode}\n{end.stdout}{end.stderr}" for seed, end in enumerate(ends)
+                if end.returncode or end.stderr or not end.stdout.startswith("staged ")]
     assert not failures, "\n".join(failures)
+    with_threads = sum(end.stdout == "staged True\n" for end in ends)
+    assert with_threads > count / 4, f"{with_threads} of {count} programs had threads of ferry when they ended"
 
 
 class _EndsTheThread:

@@ -1,20 +1,21 @@
 """What the package calls safe does not crash the interpreter: wrong types, closed objects, threads that close."""
 import gc
 import itertools
-import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+from opening import run_program
 
 import ferry
 
 CLOSING = """
 import random, sys, threading
 import numpy as np
-import ferry
+import ferry, opening
 
+staged = ferry.native.FERRY_COPY_BY_STAGING # these copies are small
 dice = random.Random(int(sys.argv[1]))
 
 def run(gpu, stop, failures, seed):
@@ -29,7 +30,8 @@ def run(gpu, stop, failures, seed):
             device, pinned, stream, event = dice.choice(shared)
             dice.choice([
                 lambda: gpu.copy(host, device), lambda: gpu.copy(device, got), lambda: gpu.copy_async(pinned, device, stream),
-                lambda: gpu.copy_async(device, got, stream).wait(), lambda: gpu.enqueue(pinned, device, stream),
+                lambda: gpu.copy(host, device, staged), lambda: gpu.copy_async(host, device, stream, staged),
+                lambda: gpu.copy_async(device, got, stream, staged).wait(), lambda: gpu.enqueue(pinned, device, stream),
                 lambda: gpu.copy_async(host[::2], device[::2], stream).progress, lambda: stream.record(event),
                 lambda: event.synchronize(), lambda: stream.synchronize(), lambda: gpu.fill(device, 1, stream),
                 lambda: gpu.explain(host, device, stream), lambda: dice.choice(shared_prepared).launch(stream),
@@ -42,7 +44,8 @@ def run(gpu, stop, failures, seed):
         failures.append(why)
 
 for _ in range(int(sys.argv[3])):
-    gpu = ferry.open(software=sys.argv[2] == "software")
+    gpu = opening.open_instance(sys.argv[2] == "software")
+    assert gpu.explain(bytearray(64), gpu.empty(64), flags=staged).route == "staged"
     shared, shared_prepared, failures, stop = [], [], [], threading.Event()
     threads = [threading.Thread(target=run, args=(gpu, stop, failures, dice.random())) for _ in range(4)]
     for thread in threads:
@@ -63,8 +66,7 @@ for _ in range(int(sys.argv[3])):
 
 def test_threads_may_close_what_others_use(on_gpu):
     for seed in range(4):
-        done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", CLOSING, str(seed),
-                               "cuda" if on_gpu else "software", "10"], capture_output=True, text=True, timeout=300)
+        done = run_program(CLOSING, seed, "cuda" if on_gpu else "software", 10)
         assert done.returncode == 0 and done.stderr == "", (seed, done.returncode, done.stderr[-4000:])
 
 
