@@ -555,6 +555,72 @@ void destinations_written(trial &t) {
 void pieces_by_kernels(trial &t) { pieces_with(t, 0); }
 void pieces_by_the_driver(trial &t) { pieces_with(t, FERRY_COPY_NO_KERNELS); }
 
+// Copies within one memory: to bytes of their own, and onto their source, which must be refused without an effect.
+void copies_within_one_memory(trial &t) {
+    t.open();
+    cut_small(t);
+    constexpr grid shape = {.width = 96, .height = 40, .row_pitch = 128, .lead = 5};
+    test_place pinned(place_kind::pinned, shape), managed(place_kind::managed, shape),
+        device(place_kind::device, shape), array(place_kind::array_2d, {.width = 96, .height = 40});
+    std::uint64_t seed = 1;
+    for (test_place *const place : {&pinned, &managed, &device, &array}) {
+        place->fill(seed++);
+        for (const copy_form &form : both_forms)
+            for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_DESTINATION_WRITTEN}) {
+                copy_and_compare(t, *place, {0, 0}, *place, {16, 20}, 64, 20, 1, flags, form.is_asynchronous);
+                ferry_copy_desc onto_itself = describe_copy(place->describe(statement::any, {0, 4}),
+                                                            place->describe(statement::any, {0, 6}), 64, 20);
+                onto_itself.flags = flags;
+                t.begin("a copy onto its source");
+                t.ended_refused("a copy onto its source",
+                                form.is_asynchronous
+                                    ? ferry_copy_async(t.ferry, &onto_itself, t.stream, nullptr, t.error())
+                                    : ferry_copy(t.ferry, &onto_itself, t.error()));
+                t.expect_unchanged(*place);
+                t.wait_and_compare(t.stream);
+            }
+    }
+}
+
+void pieces_within_one_memory(trial &t) {
+    t.open();
+    cut_small(t);
+    constexpr std::uint64_t count = 200, stride = 300, size = 250;
+    test_place pinned(place_kind::pinned, {.width = 2 * count * stride}),
+        device(place_kind::device, {.width = 2 * count * stride});
+    pinned.fill(1), device.fill(2);
+    for (test_place *const place : {&pinned, &device}) {
+        pieces halves, rotated; // from one half to the other, and each piece to the place of the next
+        for (std::uint64_t i = 0; i < count; ++i) {
+            halves.add(*place, i * stride, *place, (count + i) * stride, size);
+            rotated.add(*place, i * stride, *place, (i + 1) % count * stride, size);
+        }
+        copy_three_times(t, halves, [&](bool succeeded) {
+            for (std::uint64_t i = 0; i < count; ++i)
+                t.expect_copy(succeeded, *place, {i * stride}, *place, {(count + i) * stride}, size);
+        });
+        for (const copy_form &form : both_forms) {
+            const std::uint64_t *const to = rotated.destinations.data(), *const from = rotated.sources.data(),
+                                       *const sizes = rotated.sizes.data();
+            constexpr std::uint32_t flags = FERRY_BATCH_CHECK_OVERLAP;
+            t.begin("pieces that share bytes");
+            t.ended_refused("pieces that share bytes",
+                            form.is_asynchronous
+                                ? ferry_copy_pieces_async(t.ferry, to, from, sizes, count, flags, t.stream, t.error())
+                                : ferry_copy_pieces(t.ferry, to, from, sizes, count, flags, t.error()));
+            t.expect_unchanged(*place);
+            t.wait_and_compare(t.stream);
+        }
+        ferry_prepared *prepared = nullptr;
+        t.begin("preparing pieces that share bytes");
+        const std::int32_t status = ferry_prepared_create_pieces(
+            t.ferry, rotated.destinations.data(), rotated.sources.data(), rotated.sizes.data(), count,
+            FERRY_BATCH_CHECK_OVERLAP, t.stream, &prepared, t.error());
+        t.ended_refused("preparing pieces that share bytes", status);
+        if (prepared) t.add(finding::bad_output, "pieces that share bytes were prepared");
+    }
+}
+
 void prepared_batches(trial &t) {
     t.open();
     cut_small(t);
@@ -1007,6 +1073,8 @@ const std::vector<scenario> copy_scenarios = {
     {"pieces staged", pieces_staged},
     {"sources read early", sources_read_early},
     {"destinations written", destinations_written},
+    {"copies within one memory", copies_within_one_memory},
+    {"pieces within one memory", pieces_within_one_memory},
     {"prepared batches", prepared_batches},
     {"fills", fills},
     {"arrays", arrays},

@@ -97,6 +97,8 @@ public:
                      std::uint64_t width, std::uint64_t height = 1, std::uint64_t depth = 1);
     void expect_pattern(bool succeeded, test_place &destination, const box &to, std::uint64_t width,
                         std::uint64_t height, std::uint64_t depth, const void *pattern, std::size_t pattern_size);
+    // For the destination of a refused call.
+    void expect_unchanged(test_place &destination) { touched_.insert(&destination); }
     // Waits for the stream through the raw driver and compares.
     void wait_and_compare(CUstream stream);
     // Compares the expected bytes. Sufficient alone after synchronous calls.
