@@ -48,7 +48,10 @@ int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, C
 int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (error failed = check_device(*instance, device)) return failed.status;
-    return to_status(instance->cu.cuDevicePrimaryCtxRelease(instance->devices[device].handle));
+    call_result result;
+    instance->trace.release_context(
+        device, [&] { result = instance->cu.cuDevicePrimaryCtxRelease(instance->devices[device].handle); });
+    return to_status(result);
 }
 
 int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags, CUctx_st **context,

@@ -145,20 +145,23 @@ void tracer::look_for_ends() noexcept {
     }
 }
 
-void tracer::retire(CUcontext context) noexcept {
-    chain<watched> ending;
-    {
-        const std::lock_guard lock(mutex_);
-        for (chain<watched> *const list : {&still_running_, &looked_at_, &watched_})
-            for (watched *one = list->first(); one;) {
-                watched *const next = one->next;
-                if (one->made_in.handle == context) {
-                    list->remove(*one);
-                    ending.push_back(*one);
-                }
-                one = next;
+template <class Matches> chain<tracer::watched> tracer::take(Matches matches) noexcept {
+    chain<watched> taken;
+    const std::lock_guard lock(mutex_);
+    for (chain<watched> *const list : {&still_running_, &looked_at_, &watched_})
+        for (watched *one = list->first(); one;) {
+            watched *const next = one->next;
+            if (matches(*one)) {
+                list->remove(*one);
+                taken.push_back(*one);
             }
-    }
+            one = next;
+        }
+    return taken;
+}
+
+void tracer::retire(CUcontext context) noexcept {
+    chain<watched> ending = take([&](const watched &one) { return one.made_in.handle == context; });
     if (ending.is_empty()) return;
     const relaxed_capture_mode relaxed(cu_);
     while (watched *const one = ending.pop()) {
@@ -167,6 +170,21 @@ void tracer::retire(CUcontext context) noexcept {
             rest_for(between_looks_ns);
         if (seen != progress::unknown) cu_.cuEventDestroy(one->passed);
         end(*one, seen);
+    }
+}
+
+void tracer::release_context(int device, function_ref<void()> release) noexcept {
+    chain<watched> aside =
+        take([&](const watched &one) { return one.event.device == device && !contexts_.retains(one.made_in.handle); });
+    release();
+    while (watched *const one = aside.pop()) {
+        if (!may_live(cu_, one->made_in)) {
+            drop(*one, false);
+            continue;
+        }
+        const std::lock_guard lock(mutex_);
+        watched_.push_back(*one);
+        arrived_.notify_one();
     }
 }
 

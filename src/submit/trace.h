@@ -49,6 +49,9 @@ public:
     // Waits for the calls whose events were created in `context`, reports them, and destroys their events. Must be
     // called before the context is destroyed, because the events end with it.
     void retire(CUcontext context) noexcept;
+    // Runs `release`, which may end the device's primary context. Until it returns, no event of the device is passed to
+    // the driver, unless ferry itself retains the context. Calls whose context has ended are not reported.
+    void release_context(int device, function_ref<void()> release) noexcept;
     // Reports the calls that have completed by now, and ends the thread.
     void close() noexcept;
 
@@ -69,6 +72,7 @@ private:
     progress query(watched &one) const noexcept;
     void end(watched &one, progress seen) noexcept;
     void drop(watched &one, bool is_event_left) noexcept;
+    template <class Matches> chain<watched> take(Matches matches) noexcept;
 
     const driver_table &cu_;
     device_contexts &contexts_;
