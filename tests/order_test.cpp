@@ -266,10 +266,12 @@ TEST_F(order, a_synchronous_copy_is_complete_when_its_origin_leads_into_pageable
 // Memory of a host pool that one device can access. Whether it counts as pageable depends on the context of the copy.
 // The caller's context does not matter and may be none.
 struct host_pool_memory {
-    host_pool_memory(ferry_instance *instance, int device, std::uint64_t size) : instance(instance), size(size) {
+    host_pool_memory(ferry_instance *instance, int device, std::uint64_t size,
+                     std::int32_t location = FERRY_LOCATION_HOST)
+        : instance(instance), size(size) {
         ferry_pool_desc desc = {};
         desc.struct_size = sizeof desc;
-        desc.location = FERRY_LOCATION_HOST;
+        desc.location = location;
         if (ferry_pool_create(instance, &desc, &pool, nullptr)) return;
         EXPECT_OK(ferry_pool_set_access(instance, pool, device, FERRY_ACCESS_READ_WRITE));
         const test_stream stream;
@@ -298,8 +300,9 @@ struct host_pool_memory {
 
 // Copies between memory of device 0 and memory of a host pool that only one of the two devices reaches.
 struct host_pool_copies {
-    host_pool_copies(ferry_instance *instance, int reaching_device, std::uint64_t size)
-        : host(instance, reaching_device, size), device(size) {
+    host_pool_copies(ferry_instance *instance, int reaching_device, std::uint64_t size,
+                     std::int32_t location = FERRY_LOCATION_HOST)
+        : host(instance, reaching_device, size, location), device(size) {
         ferry_place_any(&up.source, host.address);
         ferry_place_device(&up.destination, 0, device);
         ferry_place_device(&down.source, 0, device);
@@ -311,14 +314,22 @@ struct host_pool_copies {
     ferry_copy_desc up = {}, down = {};
 };
 
+struct host_pool_kind {
+    std::int32_t location;
+    int reaching_device;
+};
+// Skipped tests name the location that the driver lacks, so the node's pools are last.
+constexpr host_pool_kind host_pool_kinds[] = {
+    {FERRY_LOCATION_HOST, 0}, {FERRY_LOCATION_HOST, 1}, {FERRY_LOCATION_HOST_NUMA, 0}, {FERRY_LOCATION_HOST_NUMA, 1}};
+
 TEST_F(order, a_synchronous_copy_is_complete_when_only_one_of_two_devices_reaches_the_host_pool) {
     if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
     constexpr std::uint64_t size = 60'000;
     const other_device far;
-    for (const int reaching : {0, 1}) {
-        const host_pool_copies copies(counted.get(), reaching, size);
+    for (const host_pool_kind &kind : host_pool_kinds) {
+        const host_pool_copies copies(counted.get(), kind.reaching_device, size, kind.location);
         const host_pool_memory &host = copies.host;
-        if (!host.pool) GTEST_SKIP() << "the driver has no host memory pools";
+        if (!host.pool) GTEST_SKIP() << "the driver has no host memory pools in " << kind.location;
         for (const CUcontext current : {static_cast<CUcontext>(nullptr), context, static_cast<CUcontext>(far)})
             for (int i = 1; i <= 60; ++i) {
                 const bool in_batch = i % 3 == 0;
@@ -335,7 +346,8 @@ TEST_F(order, a_synchronous_copy_is_complete_when_only_one_of_two_devices_reache
                 }
                 host.fill(0);
                 ASSERT_OK(copy(copies.down));
-                EXPECT_TRUE(host.holds(i)) << "device " << reaching << " reaches the pool";
+                EXPECT_TRUE(host.holds(i))
+                    << "device " << kind.reaching_device << " reaches the pool in " << kind.location;
             }
     }
 }
@@ -346,11 +358,12 @@ TEST_F(order, a_synchronous_copy_is_complete_when_only_one_of_two_devices_reache
 TEST_F(order, a_copy_waits_as_its_flags_and_explain_state_when_only_one_of_two_devices_reaches_the_host_pool) {
     if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
     const other_device far;
-    for (const int reaching : {0, 1})
+    for (const host_pool_kind &kind : host_pool_kinds)
         for (const std::uint64_t size : {std::uint64_t{60'000}, std::uint64_t{3} << 20}) {
-            const host_pool_copies copies(counted.get(), reaching, size);
+            const int reaching = kind.reaching_device;
+            const host_pool_copies copies(counted.get(), reaching, size, kind.location);
             const host_pool_memory &host = copies.host;
-            if (!host.pool) GTEST_SKIP() << "the driver has no host memory pools";
+            if (!host.pool) GTEST_SKIP() << "the driver has no host memory pools in " << kind.location;
             const made_current there(far);
             const test_stream of_far;
             for (const bool is_up : {true, false})
@@ -377,9 +390,9 @@ TEST_F(order, a_copy_waits_as_its_flags_and_explain_state_when_only_one_of_two_d
                         EXPECT_EQ(is_up ? told.source_memory : told.destination_memory, FERRY_MEMORY_PAGEABLE);
                         for (const form how : forms) {
                             SCOPED_TRACE(testing::Message()
-                                         << "device " << reaching << " reaches the pool, " << size << " bytes "
-                                         << (is_up ? "to" : "from") << " the device, flags " << flags << ", form "
-                                         << static_cast<int>(how));
+                                         << "device " << reaching << " reaches the pool in " << kind.location << ", "
+                                         << size << " bytes " << (is_up ? "to" : "from") << " the device, flags "
+                                         << flags << ", form " << static_cast<int>(how));
                             enqueued kept;
                             if (how == form::prepared) {
                                 ASSERT_OK(

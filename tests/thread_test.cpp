@@ -78,10 +78,28 @@ protected:
     }
 };
 
-// What ferry may need above its calls of the driver, and beside the driver's own call for the same work: docs/contract.md.
-constexpr std::size_t allowed = 10 * KiB;
+// Runs `call` on a thread whose stack has that many bytes, the thread's own data included, and ends at a page without
+// access.
+void run_on_stack_of(std::size_t size, const std::function<void()> &call) {
+    constexpr std::size_t page = 4 * KiB;
+    const mapped_memory memory(page + size);
+    auto *const stack = static_cast<std::byte *>(memory.data()) + page;
+    ASSERT_EQ(mprotect(memory.data(), page, PROT_NONE), 0);
+    pthread_attr_t attributes;
+    ASSERT_EQ(pthread_attr_init(&attributes), 0);
+    ASSERT_EQ(pthread_attr_setstack(&attributes, stack, size), 0);
+    pthread_t thread;
+    const auto run = [](void *given) -> void * {
+        (*static_cast<const std::function<void()> *>(given))();
+        return nullptr;
+    };
+    ASSERT_EQ(pthread_create(&thread, &attributes, run, const_cast<std::function<void()> *>(&call)), 0);
+    EXPECT_EQ(pthread_join(thread, nullptr), 0);
+    pthread_attr_destroy(&attributes);
+}
 
-TEST_F(threads, a_call_needs_little_more_stack_than_the_call_of_the_driver) {
+// Calls `use` with every kind of work. The instance must be set before the work is done.
+void with_all_work(const std::function<void(ferry_instance *&, const std::vector<work> &)> &use) {
     constexpr std::uint64_t large = 8 << 20, piece = 64;
     constexpr std::size_t many = 500, few = 100;
     const test_stream stream;
@@ -270,27 +288,57 @@ TEST_F(threads, a_call_needs_little_more_stack_than_the_call_of_the_driver) {
                            wait();
                        }});
     }
+    use(ferry, all);
+}
+
+// What ferry may need above its calls of the driver, and beside the driver's own call for the same work: docs/contract.md.
+constexpr std::size_t allowed = 10 * KiB;
+
+TEST_F(threads, a_call_needs_little_more_stack_than_the_call_of_the_driver) {
     std::printf(
         "bytes of stack: the driver's call, ferry's, ferry's first, ferry's above the driver's calls, and first\n");
-    for (const work &one : all) {
-        const instance_owner instance = open_or_fail(options_under_test());
-        ferry = instance.get();
-        const stack_use first = stack_of(in_context(one.by_ferry));
-        stack_of(in_context(one.by_driver)); // the first one binds symbols
-        const stack_use of_driver = stack_of(in_context(one.by_driver)), later = stack_of(in_context(one.by_ferry));
-        fault_driver driver(raw_entry_points());
-        const instance_owner watched = open_or_fail(driver.options());
-        ferry = watched.get();
-        const stack_use first_above = stack_of(in_context(one.by_ferry)), above = stack_of(in_context(one.by_ferry));
-        std::printf("%6zu %6zu %6zu %6zu %6zu  %s\n", of_driver.all, later.all, first.all, above.at_driver_calls,
-                    first_above.at_driver_calls, one.name);
-        EXPECT_LE(above.at_driver_calls, allowed) << one.name;
-        EXPECT_LE(first_above.at_driver_calls, allowed) << one.name;
-        // On a GPU, the driver's call for the same work may need less stack than the calls that ferry makes.
-        if (on_software_driver()) {
-            EXPECT_LE(later.all, of_driver.all + allowed) << one.name;
+    with_all_work([&](ferry_instance *&ferry, const std::vector<work> &all) {
+        for (const work &one : all) {
+            const instance_owner instance = open_or_fail(options_under_test());
+            ferry = instance.get();
+            const stack_use first = stack_of(in_context(one.by_ferry));
+            stack_of(in_context(one.by_driver)); // the first one binds symbols
+            const stack_use of_driver = stack_of(in_context(one.by_driver)), later = stack_of(in_context(one.by_ferry));
+            fault_driver driver(raw_entry_points());
+            const instance_owner watched = open_or_fail(driver.options());
+            ferry = watched.get();
+            const stack_use first_above = stack_of(in_context(one.by_ferry)),
+                            above = stack_of(in_context(one.by_ferry));
+            std::printf("%6zu %6zu %6zu %6zu %6zu  %s\n", of_driver.all, later.all, first.all, above.at_driver_calls,
+                        first_above.at_driver_calls, one.name);
+            EXPECT_LE(above.at_driver_calls, allowed) << one.name;
+            EXPECT_LE(first_above.at_driver_calls, allowed) << one.name;
+            // On a GPU, the driver's call for the same work may need less stack than the calls that ferry makes.
+            if (on_software_driver()) {
+                EXPECT_LE(later.all, of_driver.all + allowed) << one.name;
+            }
         }
-    }
+    });
+}
+
+// docs/contract.md: a program whose threads have small stacks opens the instance with FERRY_STAGING_AT_OPEN on another
+// thread. A stack that is too small ends this program, behind the line that names the work.
+TEST_F(threads, calls_return_on_stacks_of_24_KiB_and_on_the_software_driver_of_16_KiB) {
+    ferry_options options = options_under_test();
+    options.staging_at = FERRY_STAGING_AT_OPEN;
+    const instance_owner instance = open_or_fail(options);
+    with_all_work([&](ferry_instance *&ferry, const std::vector<work> &all) {
+        ferry = instance.get();
+        for (const std::size_t size : {24 * KiB, 16 * KiB}) {
+            if (size < 24 * KiB && !on_software_driver()) continue; // less than the driver's own calls need
+            for (const work &one : all) {
+                std::printf("on a stack of %zu KiB: %s\n", size / KiB, one.name);
+                std::fflush(stdout);
+                one.by_ferry(); // binds symbols and loads kernels
+                run_on_stack_of(size, in_context(one.by_ferry));
+            }
+        }
+    });
 }
 
 // In a call a cancellation would leave mutexes locked, ferry's and the driver's. A program disables cancellation around

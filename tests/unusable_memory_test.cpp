@@ -173,6 +173,29 @@ TEST_F(unusable_memory, full_checks_refuse_every_copy_of_it) {
     EXPECT_TRUE(read_back(*device, picture.size()) == picture) << "nothing has been copied";
 }
 
+TEST_F(unusable_memory, full_checks_refuse_every_fill_of_it) {
+    test_stream stream;
+    const std::uint8_t one = 1;
+    for (const defective &bad : defects) {
+        SCOPED_TRACE(bad.name);
+        const bad_memory memory(bad.what, sizes[0]);
+        ferry_place place;
+        ferry_place_any(&place, memory.address());
+        for (const std::uint64_t height : {1, 4}) {
+            ferry_fill_desc fill;
+            ferry_fill_desc_init(&fill, &place, sizes[0] / height, height, 1, &one, 1);
+            ferry_error_info error = new_error();
+            const auto expect_refused = [&](std::int32_t status) {
+                expect_refusal(status, error, FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
+            };
+            expect_refused(ferry_fill(full.get(), &fill, &error));
+            expect_refused(ferry_fill_async(full.get(), &fill, stream, &error));
+            ferry_explanation found = new_explanation();
+            expect_refused(ferry_fill_explain(full.get(), &fill, &found, &error));
+        }
+    }
+}
+
 TEST_F(unusable_memory, rows_beside_it_are_copied) {
     constexpr std::size_t rows = 16, width = 512;
     const std::size_t page = page_size(), pitch = 2 * page;

@@ -75,8 +75,6 @@ bool went_well(world &w, std::int32_t status, const ferry_error_info &error, con
     return false;
 }
 
-constexpr std::uint32_t promise_flags = FERRY_COPY_SOURCE_READ | FERRY_COPY_DESTINATION_WRITTEN;
-
 // Lets ferry choose the routes of the copies that may exceed limits. Returns whether there are any.
 bool unforce(copies &all) {
     bool has_changed = false;
@@ -97,13 +95,19 @@ template <class Submit> bool is_submitted(world &w, copies &all, const Submit &s
     return went_well(w, status, error, all);
 }
 
-// Gives every copy a flag that guarantees something when the call returns.
+// Gives every copy flags that guarantee something when the call returns.
+void add_promise(copies &all, std::uint32_t flags) {
+    for (drawn_copy &one : all)
+        one.flags |= flags;
+}
 void add_promise(world &w, copies &all) {
-    const std::uint32_t promise = w.random.one_in(2) ? FERRY_COPY_SOURCE_READ : FERRY_COPY_DESTINATION_WRITTEN;
-    for (drawn_copy &one : all) {
-        one.flags |= promise;
-        if (promise == FERRY_COPY_SOURCE_READ) w.wait_for(*one.source.in); // it may be read before earlier work
-    }
+    add_promise(all, w.random.one_in(2) ? FERRY_COPY_SOURCE_READ : FERRY_COPY_DESTINATION_WRITTEN);
+}
+
+// A source that a call promises to read may be read before earlier work.
+void wait_for_early_reads(world &w, const copies &all) {
+    for (const drawn_copy &one : all)
+        if (one.flags & FERRY_COPY_SOURCE_READ) w.wait_for(*one.source.in);
 }
 
 // Checks the guarantees of the flags after the call has returned.
@@ -128,13 +132,18 @@ void check_promise(world &w, std::size_t lane, const copies &all) {
 
 void run_on_a_stream(world &w, const char *name, bool with_boxes) {
     copies all = draw_batch(w, with_boxes, is_any);
+    ferry_instance *ferry = w.instance_for(effects_of(all));
     if (with_boxes && w.random.one_in(3)) add_promise(w, all);
+    if (!with_boxes && ferry == w.run.other.get() && w.random.one_in(2)) {
+        ferry = w.run.promising.get();
+        add_promise(all, promise_flags); // the instance's
+    }
     const std::vector<effect> effects = effects_of(all);
     const std::size_t lane = w.any_lane();
     const struct lane &on = w.lanes[lane];
     w.say(words_of(name, all) + "\n  on '" + on.name + "' of device " + std::to_string(on.device));
+    wait_for_early_reads(w, all);
     w.order(lane, effects);
-    ferry_instance *const ferry = w.instance_for(effects);
     const std::uint32_t flags = batch_flags(w);
     const CUcontext current = w.context_for(on);
     const auto submit = [&](const copies &batch, ferry_error_info &error) {
@@ -189,8 +198,9 @@ void prepare_a_batch(world &w) {
     const bool is_updatable = w.random.one_in(2);
     // New addresses must be in the same allocation, which the device must be able to access.
     const auto is_reached = [](const buffer &one) { return !one.traits().is_pageable; };
-    const copies all = is_updatable ? draw_batch(w, false, is_reached) : draw_batch(w, w.random.one_in(2), is_any);
+    copies all = is_updatable ? draw_batch(w, false, is_reached) : draw_batch(w, w.random.one_in(2), is_any);
     if (all.empty()) return;
+    if (!is_updatable && w.random.one_in(3)) add_promise(w, all);
     const auto is_piece = [](const view &end) { return !end.in->is_array() && end.at.x + end.at.y + end.at.z == 0; };
     const bool is_pieces = is_updatable || std::all_of(all.begin(), all.end(), [&](const drawn_copy &one) {
                                return one.size.height * one.size.depth == 1 && !one.flags && is_piece(one.source) &&
@@ -226,6 +236,7 @@ void launch_a_prepared_batch(world &w) {
           std::to_string(on.device));
     const std::vector<effect> effects = effects_of(held.copies);
     for (std::uint64_t launches = 1 + w.random.up_to(2); launches; --launches) {
+        wait_for_early_reads(w, held.copies);
         w.order(lane, effects);
         const CUcontext current = w.context_for(on);
         ferry_error_info error = new_error();
@@ -239,6 +250,7 @@ void launch_a_prepared_batch(world &w) {
         }
         if (!went_well(w, status, error, {})) return;
         w.enqueued(lane, effects);
+        check_promise(w, lane, held.copies);
     }
 }
 

@@ -5,6 +5,9 @@
 
 namespace ferry::test {
 
+// Flags that guarantee something when a call returns.
+constexpr std::uint32_t promise_flags = FERRY_COPY_SOURCE_READ | FERRY_COPY_DESTINATION_WRITTEN;
+
 // copy_operations.cpp
 void copy_on_a_stream(world &);
 void copy_with_a_ticket(world &);

@@ -1,5 +1,5 @@
 // How a run opens the library, and the threads' reports of their current operations.
-#include "fuzz/world.h"
+#include "fuzz/operations.h"
 
 #include <cstdio>
 
@@ -44,6 +44,8 @@ fuzz_run::fuzz_run(std::uint64_t seed, unsigned threads)
     options.trace = nullptr;
     options.checks = how.checks == FERRY_CHECKS_FULL ? FERRY_CHECKS_BASIC : FERRY_CHECKS_FULL;
     other = open_or_fail(options);
+    options.copy_flags = promise_flags;
+    promising = open_or_fail(options);
 }
 
 void fuzz_run::say(unsigned thread, const std::string &words) {

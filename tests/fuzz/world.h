@@ -38,6 +38,7 @@ struct fuzz_run {
     const fuzz_setting &how;
     std::optional<program_threads> workers; // before the instances, which wait for the workers
     instance_owner ferry, other;            // both on one driver; `other` uses the other level of checks
+    instance_owner promising;               // as `other`, with both promise_flags for calls that have no flags
     const ferry_ipc_handle *lent = nullptr;
     bool prints = false; // prints each operation as it begins
     std::atomic<bool> has_failed = false;
