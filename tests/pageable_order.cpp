@@ -66,7 +66,7 @@ struct box {
 
 enum class form { line, unified, plane, volume, peer, batch, box_batch, array_line };
 enum class target { device, managed, pool, second, rows_array, box_array };
-// What holds the stream. With `written_by_kernel`, a kernel writes pinned memory and a host function copies it to the
+// What blocks the stream. With `written_by_kernel`, a kernel writes pinned memory and a host function copies it to the
 // source, because these devices have no access to pageable memory. With the others the gate itself writes the source.
 enum class gate { idle, host_function, wait_value, kernel, written_by_kernel };
 
@@ -950,7 +950,7 @@ void print_uploads(const named_stream &on, std::size_t bytes, gate behind, const
     std::fflush(stdout);
 }
 
-// What every call reads whose source is written by a host function, by a host thread while a kernel holds the stream,
+// What every call reads whose source is written by a host function, by a host thread while a kernel blocks the stream,
 // by a kernel, or by a copy to pageable memory.
 void print_writers(const named_stream &on) {
     std::printf("\nUploads whose source is written by work before them on the stream: which bytes they read\n"
