@@ -83,11 +83,10 @@ protected:
 void run_on_stack_of(std::size_t size, const std::function<void()> &call) {
     constexpr std::size_t page = 4 * KiB;
     const mapped_memory memory(page + size);
-    auto *const stack = static_cast<std::byte *>(memory.data()) + page;
-    ASSERT_EQ(mprotect(memory.data(), page, PROT_NONE), 0);
+    memory.allow(0, page, page_access::none);
     pthread_attr_t attributes;
     ASSERT_EQ(pthread_attr_init(&attributes), 0);
-    ASSERT_EQ(pthread_attr_setstack(&attributes, stack, size), 0);
+    ASSERT_EQ(pthread_attr_setstack(&attributes, memory.data() + page, size), 0);
     pthread_t thread;
     const auto run = [](void *given) -> void * {
         (*static_cast<const std::function<void()> *>(given))();
@@ -325,7 +324,7 @@ TEST_F(threads, a_call_needs_little_more_stack_than_the_call_of_the_driver) {
 // thread. A stack that is too small ends this program, behind the line that names the work.
 TEST_F(threads, calls_return_on_stacks_of_24_KiB_and_on_the_software_driver_of_16_KiB) {
     ferry_options options = options_under_test();
-    options.staging_at = FERRY_STAGING_AT_OPEN;
+    options.staging = FERRY_STAGING_AT_OPEN;
     const instance_owner instance = open_or_fail(options);
     with_all_work([&](ferry_instance *&ferry, const std::vector<work> &all) {
         ferry = instance.get();
