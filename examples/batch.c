@@ -52,9 +52,9 @@ int main(void) {
     must(ferry_prepared_launch(batch, NULL, NULL));
     must(ferry_copy_batch(ferry, halves, 2, 0, NULL));
     if (has_arrived(1)) printf("%d pieces arrived, twice; a bad one was number %d\n", (int)count, (int)error.index);
-    ferry_prepared_destroy(batch);
-    ferry_host_unregister(ferry, frames);
-    ferry_device_free(ferry, device);
+    ferry_prepared_destroy(batch, NULL);
+    ferry_host_unregister(ferry, frames, NULL);
+    ferry_device_free(ferry, device, NULL);
     ferry_close(ferry);
     return has_arrived(1) && error.index == 617 ? 0 : 1;
 }

@@ -35,7 +35,7 @@ int main(int count, char **arguments) {
     explain(ferry, &copy, "by the built-in profile");
 
     must(ferry_device_calibrate(ferry, 0, NULL)); /* two seconds at most; nothing else should run */
-    must(ferry_profile_save(ferry, 0, text, sizeof text, &size));
+    must(ferry_profile_save(ferry, 0, text, sizeof text, &size, NULL));
     FILE *file = fopen(path, "wb");
     if (!file || fwrite(text, 1, size - 1, file) != size - 1 || fclose(file))
         return 1; /* without the terminating zero */
@@ -48,8 +48,8 @@ int main(int count, char **arguments) {
     must(ferry_profile_load(restarted, text, size, NULL));
     const ferry_explanation loaded = explain(restarted, &copy, "as loaded");
 
-    ferry_host_free(ferry, host.address);
-    ferry_device_free(ferry, device);
+    ferry_host_free(ferry, host.address, NULL);
+    ferry_device_free(ferry, device, NULL);
     ferry_close(restarted);
     ferry_close(ferry);
     const int same = loaded.route == measured.route && loaded.driver_ns == measured.driver_ns &&

@@ -32,27 +32,27 @@ int main(void) {
 
     for (uint64_t at = 0; !status && at < size; at += chunk) {
         const uint64_t i = at / chunk % 2, from = address_of(sent.address) + at, to = address_of(received.address) + at;
-        status = ferry_stream_wait_event(ferry, up, emptied[i]); /* not recorded before the first two: no wait */
+        status = ferry_stream_wait_event(ferry, up, emptied[i], NULL); /* not recorded before the first two: no wait */
         if (!status) status = ferry_copy_bytes_async(ferry, buffers[i], from, chunk, up, &error);
-        if (!status) status = ferry_event_record(ferry, arrived[i], up);
-        if (!status) status = ferry_stream_wait_event(ferry, down, arrived[i]); /* a kernel would go here */
+        if (!status) status = ferry_event_record(ferry, arrived[i], up, NULL);
+        if (!status) status = ferry_stream_wait_event(ferry, down, arrived[i], NULL); /* a kernel would go here */
         if (!status) status = ferry_copy_bytes_async(ferry, to, buffers[i], chunk, down, &error);
-        if (!status) status = ferry_event_record(ferry, emptied[i], down);
+        if (!status) status = ferry_event_record(ferry, emptied[i], down, NULL);
     }
-    if (!status) status = ferry_stream_synchronize(ferry, down);
+    if (!status) status = ferry_stream_synchronize(ferry, down, NULL);
     const int is_same = !status && memcmp(sent.address, received.address, size) == 0;
     if (is_same) printf("%d chunks of %d bytes went there and back\n", size / chunk, chunk);
     if (status) fprintf(stderr, "%s: %s\n", ferry_status_name(status), ferry_status_text(status));
 
     for (int i = 0; i < 2; ++i) {
-        ferry_event_destroy(ferry, arrived[i]);
-        ferry_event_destroy(ferry, emptied[i]);
-        ferry_device_free(ferry, buffers[i]);
+        ferry_event_destroy(ferry, arrived[i], NULL);
+        ferry_event_destroy(ferry, emptied[i], NULL);
+        ferry_device_free(ferry, buffers[i], NULL);
     }
-    ferry_stream_destroy(ferry, up);
-    ferry_stream_destroy(ferry, down);
-    ferry_host_free(ferry, sent.address);
-    ferry_host_free(ferry, received.address);
+    ferry_stream_destroy(ferry, up, NULL);
+    ferry_stream_destroy(ferry, down, NULL);
+    ferry_host_free(ferry, sent.address, NULL);
+    ferry_host_free(ferry, received.address, NULL);
     ferry_close(ferry);
     return is_same ? 0 : 1;
 }

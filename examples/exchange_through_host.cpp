@@ -44,14 +44,14 @@ int main() try {
                             host = reinterpret_cast<std::uintptr_t>(pages) + i % 2 * half;
         char recorded; // a wait uses the last record, so each record is announced
         if ((!reader || i >= 2) && read(other, &recorded, 1) != 1) return 1;
-        check(ferry_stream_wait_event(ferry, nullptr, theirs[i % 2]));
+        check(ferry_stream_wait_event(ferry, nullptr, theirs[i % 2], nullptr));
         check(ferry_copy_bytes_async(ferry, reader ? host : device, reader ? device : host, half, nullptr, nullptr));
         mine[i % 2].record(nullptr).or_throw();
         if (write(other, "", 1) != 1) return 1;
     }
     ferry.synchronize(0).or_throw();
     for (CUevent_st *event : theirs)
-        check(ferry_ipc_close_event(ferry, event));
+        check(ferry_ipc_close_event(ferry, event, nullptr));
     if (reader) return waitpid(reader, &ended, 0) != reader || ended;
     ferry::copy(ferry, memory, received).or_throw();
     return received != numbers;

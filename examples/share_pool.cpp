@@ -44,16 +44,16 @@ int main() { // an uncaught error ends the program with a message
         check(ferry_ipc_export_pool(ferry, pool, FERRY_HANDLE_POSIX_FD, &letter.pool, &descriptor, nullptr));
         check(ferry_ipc_export_memory(ferry, address, 0, &letter.memory, nullptr)); // after its pool
         if (travel(sendmsg, ends[0], letter, descriptor) < 0 || waitpid(importer, &ended, 0) != importer) return 1;
-        check(ferry_device_free_async(ferry, address, nullptr)); // the importer closes first
-        check(ferry_pool_destroy(ferry, pool));
+        check(ferry_device_free_async(ferry, address, nullptr, nullptr)); // the importer closes first
+        check(ferry_pool_destroy(ferry, pool, nullptr));
         return ended;
     }
     if ((descriptor = travel(recvmsg, ends[1], letter, -1)) < 0) return 1;
     check(ferry_ipc_import_pool(ferry, &letter.pool, descriptor, &pool, nullptr));
     check(ferry_ipc_import_memory(ferry, &letter.memory, &address, nullptr));
     ferry::copy(ferry, ferry::device_view<int>(0, address, sent.size()), received).or_throw();
-    check(ferry_ipc_close_memory(ferry, address, nullptr));
+    check(ferry_ipc_close_memory(ferry, address, nullptr, nullptr));
     ferry.synchronize(0).or_throw(); // memory is closed in stream order, before its pool
-    check(ferry_ipc_close_pool(ferry, pool));
+    check(ferry_ipc_close_pool(ferry, pool, nullptr));
     return received != sent;
 }

@@ -50,7 +50,7 @@ int main(void) {
         arrived = arrived && memcmp(&image[y][100 * texel], &copy_of_image[y][100 * texel], width) == 0;
     if (arrived) printf("a box of 64 by 32 texels went through the array\n");
 
-    ferry_array_destroy(ferry, array);
+    ferry_array_destroy(ferry, array, NULL);
     ferry_close(ferry);
     return arrived ? 0 : 1;
 }

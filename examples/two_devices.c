@@ -25,11 +25,11 @@ int main(void) {
     ferry_instance *ferry = NULL;
     uint64_t first = 0, second = 0;
     int32_t peer = 0, status = ferry_open(&options, &ferry, &error);
-    if (!status) status = ferry_instance_get_report(ferry, &report);
+    if (!status) status = ferry_instance_get_report(ferry, &report, NULL);
     if (!status && report.device_count > 1) peer = 1; /* otherwise both ends are on device 0 */
 
     /* This first transfers test data, because some machines report peer access but lose data. */
-    const int has_access = !status && peer == 1 && ferry_peer_enable(ferry, 0, peer) == FERRY_SUCCESS;
+    const int has_access = !status && peer == 1 && ferry_peer_enable(ferry, 0, peer, NULL) == FERRY_SUCCESS;
 
     if (!status) status = ferry_device_alloc(ferry, 0, size, &first, NULL);
     if (!status) status = ferry_device_alloc(ferry, peer, size, &second, NULL);
@@ -45,8 +45,8 @@ int main(void) {
                : has_access ? "from device 0 to device 1 by peer access"
                             : "from device 0 to device 1 without peer access");
 
-    ferry_device_free(ferry, first);
-    ferry_device_free(ferry, second);
+    ferry_device_free(ferry, first, NULL);
+    ferry_device_free(ferry, second, NULL);
     ferry_close(ferry);
     return arrived ? 0 : 1;
 }

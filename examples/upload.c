@@ -26,7 +26,7 @@ int main(void) {
     uint64_t device_memory = 0;
 
     int32_t status = ferry_open(&options, &ferry, &error);
-    if (!status) status = ferry_instance_get_report(ferry, &report);
+    if (!status) status = ferry_instance_get_report(ferry, &report, NULL);
     if (!status) status = ferry_device_alloc(ferry, 0, size, &device_memory, NULL);
     if (!status) status = ferry_copy_bytes(ferry, device_memory, address_of(sent), size, &error);
     if (!status) status = ferry_copy_bytes(ferry, address_of(received), device_memory, size, &error);
@@ -37,7 +37,7 @@ int main(void) {
         printf("%d bytes went there and back on %s\n", size,
                report.driver == FERRY_DRIVER_SOFTWARE ? "the software driver" : "the GPU");
 
-    ferry_device_free(ferry, device_memory);
+    ferry_device_free(ferry, device_memory, NULL);
     ferry_close(ferry);
     return arrived ? 0 : 1;
 }

@@ -54,7 +54,7 @@ int main(void) {
                 arrived = arrived && copy_of_volume[z][y][x] == volume[z][y][x];
     if (arrived) printf("a box of 32 by 16 by 8 voxels went there and back\n");
 
-    ferry_device_free(ferry, device_memory);
+    ferry_device_free(ferry, device_memory, NULL);
     ferry_close(ferry);
     return arrived ? 0 : 1;
 }

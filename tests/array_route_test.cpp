@@ -189,10 +189,10 @@ TEST_F(array_routes, a_surface_is_created_on_first_use_and_destroyed_with_its_ar
         EXPECT_EQ(made(), 1);
         if (from.mipmapped()) {
             CUarray again = nullptr, first = nullptr;
-            ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), from.mipmapped(), 2, &again));
+            ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), from.mipmapped(), 2, &again, nullptr));
             ASSERT_OK(copy_async(whole(from, to)));
             EXPECT_EQ(made(), 1) << "the same level, looked up again, keeps its surface";
-            ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), from.mipmapped(), 0, &first));
+            ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), from.mipmapped(), 0, &first, nullptr));
             ferry_copy_desc copy = whole(from, to);
             copy.source.array = first;
             ASSERT_OK(copy_async(copy));
@@ -213,8 +213,8 @@ TEST_F(array_routes, an_array_that_failed_to_be_destroyed_can_still_be_copied) {
         ASSERT_OK(copy_async(whole(from, to)));
         driver.fail(from.mipmapped() ? "cuMipmappedArrayDestroy" : "cuArrayDestroy", CUDA_ERROR_UNKNOWN);
         EXPECT_EQ(FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN,
-                  from.mipmapped() ? ferry_mipmapped_array_destroy(counted.get(), from.mipmapped())
-                                   : ferry_array_destroy(counted.get(), from.array()));
+                  from.mipmapped() ? ferry_mipmapped_array_destroy(counted.get(), from.mipmapped(), nullptr)
+                                   : ferry_array_destroy(counted.get(), from.array(), nullptr));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         reset_counts();
         write_for_all_streams(to, bytes(from.picture.size()));
@@ -266,7 +266,7 @@ TEST_F(array_routes, surfaces_are_destroyed_with_their_context) {
     const device_memory to(1 << 20);
     CUctx_st *own = nullptr;
     ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own, nullptr));
-    ASSERT_OK(ferry_context_adopt(counted.get(), 0, own));
+    ASSERT_OK(ferry_context_adopt(counted.get(), 0, own, nullptr));
     const ferry_array_desc desc = {.struct_size = sizeof desc,
                                    .format = FERRY_FORMAT_FLOAT,
                                    .channels = 1,
@@ -288,7 +288,7 @@ TEST_F(array_routes, surfaces_are_destroyed_with_their_context) {
     EXPECT_EQ(made(), 1);
     copy.destination.address = to;
     expect_refusal_as_array(copy); // the stream belongs to another context
-    ASSERT_OK(ferry_context_destroy(counted.get(), own));
+    ASSERT_OK(ferry_context_destroy(counted.get(), own, nullptr));
     counted.reset();
     EXPECT_EQ(destroyed(), 0) << "the surface was destroyed with its context";
     forget_surfaces();

@@ -67,8 +67,8 @@ TEST_F(bad_input, null_handles_are_refused) {
     EXPECT_EQ(ferry_copy_async(nullptr, &copy, nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_copy_bytes(nullptr, 1, 2, 3, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_device_alloc(basic.get(), 0, 64, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_instance_get_report(basic.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_context_destroy(basic.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_instance_get_report(basic.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_context_destroy(basic.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
 TEST_F(bad_input, each_field_of_a_descriptor_is_named) {
@@ -296,11 +296,11 @@ struct made_arrays {
         EXPECT_OK(ferry_array_create(instance, 0, &desc, &planar, nullptr));
         for (const std::uint32_t index : {0u, 1u}) {
             CUarray plane = nullptr;
-            EXPECT_OK(ferry_array_get_plane(instance, planar, index, &plane));
+            EXPECT_OK(ferry_array_get_plane(instance, planar, index, &plane, nullptr));
             all.push_back(plane);
         }
     }
-    ~made_arrays() { EXPECT_OK(ferry_array_destroy(instance, planar)); }
+    ~made_arrays() { EXPECT_OK(ferry_array_destroy(instance, planar, nullptr)); }
     made_arrays(const made_arrays &) = delete;
 
     ferry_instance *instance;
@@ -386,7 +386,7 @@ TEST_F(bad_input, an_array_is_found_on_the_device_where_it_was_made_last) {
 TEST_F(bad_input, freed_and_foreign_addresses_are_refused_where_the_driver_reports_them) {
     std::uint64_t freed = 0;
     ASSERT_OK(ferry_device_alloc(full.get(), 0, 1 << 20, &freed, nullptr));
-    ASSERT_OK(ferry_device_free(full.get(), freed));
+    ASSERT_OK(ferry_device_free(full.get(), freed, nullptr));
     ferry_copy_desc copy = good();
     copy.destination.address = freed;
     expect_refused(full.get(), copy, FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
@@ -395,8 +395,8 @@ TEST_F(bad_input, freed_and_foreign_addresses_are_refused_where_the_driver_repor
     copy.source.kind = FERRY_KIND_ANY;
     copy.source.address = 64;
     expect_refused(full.get(), copy, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
-    EXPECT_EQ(ferry_device_free(full.get(), freed), FERRY_ERROR_ADDRESS);
-    EXPECT_EQ(ferry_device_free(full.get(), host->address()), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_device_free(full.get(), freed, nullptr), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_device_free(full.get(), host->address(), nullptr), FERRY_ERROR_ADDRESS);
 }
 
 TEST_F(bad_input, width_0_succeeds_without_a_driver_call) {
@@ -483,7 +483,7 @@ TEST_F(bad_input, structs_of_older_programs_are_accepted_and_of_newer_ones_if_th
     ferry_report report = {};
     report.struct_size = offsetof(ferry_report, device_count);
     report.device_count = -5;
-    EXPECT_OK(ferry_instance_get_report(basic.get(), &report));
+    EXPECT_OK(ferry_instance_get_report(basic.get(), &report, nullptr));
     EXPECT_GT(report.driver_version, 0);
     EXPECT_EQ(report.device_count, -5) << "is past the size that the caller stated";
 }

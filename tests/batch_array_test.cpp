@@ -320,7 +320,7 @@ TEST_F(batches_of_arrays, a_prepared_batch_is_launched_and_captured) {
     // A surface belongs to one context.
     CUctx_st *other = nullptr;
     ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &other, nullptr));
-    ASSERT_OK(ferry_context_adopt(counted.get(), 0, other));
+    ASSERT_OK(ferry_context_adopt(counted.get(), 0, other, nullptr));
     {
         const made_current in_other(other);
         driver.reset_counts();
@@ -329,8 +329,8 @@ TEST_F(batches_of_arrays, a_prepared_batch_is_launched_and_captured) {
         EXPECT_GT(copies_by_the_driver(), 0);
         EXPECT_OK(raw().cuCtxSynchronize());
     }
-    ASSERT_OK(ferry_context_destroy(counted.get(), other));
-    EXPECT_OK(ferry_prepared_destroy(prepared));
+    ASSERT_OK(ferry_context_destroy(counted.get(), other, nullptr));
+    EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
 }
 
 TEST_F(batches_of_arrays, flags_of_each_copy_apply) {

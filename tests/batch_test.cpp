@@ -524,7 +524,7 @@ TEST_F(batch, a_failed_memory_query_reports_the_index_of_its_copy) {
     for (const auto &each : calls) {
         SCOPED_TRACE(each.name);
         ASSERT_OK(each.call()); // loads kernels and allocates tables, which also queries memory
-        ASSERT_OK(ferry_prepared_destroy(std::exchange(prepared, nullptr)));
+        ASSERT_OK(ferry_prepared_destroy(std::exchange(prepared, nullptr), nullptr));
         wait();
         bool is_index_seen[count] = {};
         bool has_failed = true;
@@ -534,7 +534,7 @@ TEST_F(batch, a_failed_memory_query_reports_the_index_of_its_copy) {
             const std::int32_t status = each.call();
             driver.heal();
             has_failed = driver.injected() != 0;
-            ASSERT_OK(ferry_prepared_destroy(std::exchange(prepared, nullptr)));
+            ASSERT_OK(ferry_prepared_destroy(std::exchange(prepared, nullptr), nullptr));
             EXPECT_EQ(error.status, status);
             EXPECT_EQ(error.side, FERRY_SIDE_NONE);
             ASSERT_LT(error.index, count);
@@ -801,8 +801,8 @@ TEST_F(batch, pieces_may_cross_registrations_and_pageable_memory) {
             EXPECT_EQ(0, std::memcmp(copied.data() + (pieces.to[i] - device.address()),
                                      data.data() + (pieces.from[i] - base), pieces.sizes[i]))
                 << i;
-        EXPECT_OK(ferry_host_unregister(instance, reinterpret_cast<void *>(base)));
-        EXPECT_OK(ferry_host_unregister(instance, reinterpret_cast<void *>(base + page)));
+        EXPECT_OK(ferry_host_unregister(instance, reinterpret_cast<void *>(base), nullptr));
+        EXPECT_OK(ferry_host_unregister(instance, reinterpret_cast<void *>(base + page), nullptr));
     }
 }
 
@@ -830,7 +830,7 @@ TEST_F(batch, a_captured_batch_copies_at_every_launch_of_the_graph) {
 // ---- Prepared
 
 struct prepared_owner {
-    ~prepared_owner() { EXPECT_OK(ferry_prepared_destroy(handle)); }
+    ~prepared_owner() { EXPECT_OK(ferry_prepared_destroy(handle, nullptr)); }
     ferry_prepared *handle = nullptr;
 };
 
@@ -869,7 +869,7 @@ TEST_F(batch, an_empty_prepared_batch_does_nothing) {
     prepared_owner prepared;
     ASSERT_OK(ferry_prepared_create(basic.get(), nullptr, 0, 0, stream, &prepared.handle, nullptr));
     EXPECT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
-    EXPECT_OK(ferry_prepared_destroy(nullptr));
+    EXPECT_OK(ferry_prepared_destroy(nullptr, nullptr));
     EXPECT_EQ(ferry_prepared_launch(nullptr, stream, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_prepared_create(basic.get(), nullptr, 0, 0, stream, nullptr, nullptr),
               FERRY_ERROR_INVALID_ARGUMENT);
@@ -894,7 +894,7 @@ TEST_F(batch, a_prepared_batch_may_be_destroyed_while_its_launches_are_in_flight
     ASSERT_OK(pieces.batch.prepare(basic.get(), stream, 0, &prepared));
     for (int i = 0; i < 20; ++i)
         ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
-    EXPECT_OK(ferry_prepared_destroy(prepared));
+    EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     wait();
     pieces.expect_copied();
 }
@@ -1091,7 +1091,7 @@ TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
                     expect_told(ferry_prepared_launch(prepared, stream, nullptr));
                     expect_told(
                         ferry_prepared_set_addresses(prepared, all.to.data(), all.from.data(), stream, nullptr));
-                    expect_told(ferry_prepared_destroy(prepared));
+                    expect_told(ferry_prepared_destroy(prepared, nullptr));
                 }
                 driver.heal();
                 wait();

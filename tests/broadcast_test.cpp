@@ -47,7 +47,8 @@ protected:
     }
     void TearDown() override {
         if (!counted) return;
-        for_each_pair([&](int device, int peer) { EXPECT_OK(ferry_peer_disable(counted.get(), device, peer)); });
+        for_each_pair(
+            [&](int device, int peer) { EXPECT_OK(ferry_peer_disable(counted.get(), device, peer, nullptr)); });
         counted_test::TearDown();
     }
     template <class Use> void for_each_pair(const Use &use) const {
@@ -57,7 +58,7 @@ protected:
     }
     // Enables access between all pairs that offer it and lose no bytes.
     void enable_all() {
-        for_each_pair([&](int device, int peer) { ferry_peer_enable(counted.get(), device, peer); });
+        for_each_pair([&](int device, int peer) { ferry_peer_enable(counted.get(), device, peer, nullptr); });
     }
 
     // Memory of `size` bytes on each device.
@@ -248,7 +249,7 @@ TEST_F(broadcasts, frees_in_other_threads_do_not_block_copies) {
     const pinned_bytes pinned(size, 19);
     const bytes &sent = pinned.sent;
     for (int device = 0; device < device_count(); ++device) // loads kernels, which waits for the work that runs
-        ferry_staging_prepare(counted.get(), device);
+        ferry_staging_prepare(counted.get(), device, nullptr);
     for (const CUcontext of_free : {contexts.front(), contexts.back()})
         for (const std::uint64_t source : {at(pinned), at(sent)}) {
             on_all_devices(size);
@@ -331,7 +332,7 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other_thre
     options.submit = program_threads::submit;
     options.submit_user = &own;
     const instance_owner instance = open_or_fail(options);
-    for_each_pair([&](int device, int peer) { ferry_peer_enable(instance.get(), device, peer); });
+    for_each_pair([&](int device, int peer) { ferry_peer_enable(instance.get(), device, peer, nullptr); });
     const std::uint64_t size = 32 * megabyte; // large enough to be staged
     const bytes sent = random_bytes(size, 23);
     bytes begun = sent;
@@ -369,8 +370,8 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other_thre
         EXPECT_TRUE(stations[0].read() == sent);
     }
     own.hold(false);
-    EXPECT_OK(ferry_host_unregister(instance.get(), begun.data()));
-    for_each_pair([&](int device, int peer) { EXPECT_OK(ferry_peer_disable(instance.get(), device, peer)); });
+    EXPECT_OK(ferry_host_unregister(instance.get(), begun.data(), nullptr));
+    for_each_pair([&](int device, int peer) { EXPECT_OK(ferry_peer_disable(instance.get(), device, peer, nullptr)); });
 }
 
 TEST_F(broadcasts, blocked_streams_that_use_all_lanes_are_served_one_by_one) {
@@ -451,8 +452,8 @@ TEST_F(broadcasts, are_counted_by_the_explanation) {
 TEST_F(broadcasts, devices_with_access_forward_the_bytes) {
     ferry_peer_info pair = {};
     pair.struct_size = sizeof pair;
-    ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair));
-    if (ferry_peer_enable(counted.get(), 0, 1) || ferry_peer_enable(counted.get(), 1, 0))
+    ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair, nullptr));
+    if (ferry_peer_enable(counted.get(), 0, 1, nullptr) || ferry_peer_enable(counted.get(), 1, 0, nullptr))
         GTEST_SKIP() << "no peer access";
     const std::uint64_t size = 8 * megabyte;
     const pinned_memory pinned(size);
@@ -484,7 +485,7 @@ TEST_F(broadcasts, a_source_that_is_registered_in_part_is_not_broadcast) {
     ASSERT_OK(broadcast(source.address(), size, stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     expect_on_all(sent);
-    ASSERT_OK(ferry_host_unregister(counted.get(), source.data()));
+    ASSERT_OK(ferry_host_unregister(counted.get(), source.data(), nullptr));
 }
 
 TEST_F(broadcasts, a_capture_of_the_per_thread_stream_continues) {
@@ -549,10 +550,10 @@ protected:
         ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own, nullptr));
         doomed.emplace(1);
         instance = open_or_fail(dying_context::options());
-        ASSERT_OK(ferry_context_adopt(instance.get(), 0, own));
-        ASSERT_OK(ferry_context_adopt(instance.get(), 1, *doomed));
+        ASSERT_OK(ferry_context_adopt(instance.get(), 0, own, nullptr));
+        ASSERT_OK(ferry_context_adopt(instance.get(), 1, *doomed, nullptr));
         contexts[0] = own;
-        for_each_pair([&](int device, int peer) { ferry_peer_enable(instance.get(), device, peer); });
+        for_each_pair([&](int device, int peer) { ferry_peer_enable(instance.get(), device, peer, nullptr); });
         host.emplace(size, 17);
         for (const CUcontext one : contexts)
             pieces.add(pieces.to.size() == 1 ? doomed->allocate(size) : stations.emplace_back(one, size).address(),
@@ -593,8 +594,8 @@ TEST_F(dying_broadcasts, when_a_synchronous_call_returns_the_other_devices_have_
     expect_on_all(host->sent);
     ferry_ticket *ticket = nullptr;
     ASSERT_OK(ferry_ticket_create(instance.get(), nullptr, &ticket, nullptr));
-    EXPECT_OK(ferry_ticket_wait(ticket));
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
 }
 
 TEST_F(dying_broadcasts, devices_after_a_dead_device_in_a_chain_have_the_bytes_when_a_synchronous_call_returns) {
@@ -635,33 +636,33 @@ TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_broadcast_has_the_status_
         ASSERT_OK(pieces.copy_async(instance.get(), on));
         if (!doomed->is_doomed()) GTEST_SKIP() << "without access no device passes anything on";
         ASSERT_OK(ferry_ticket_create(instance.get(), on, &ticket, nullptr));
-        ASSERT_OK(ferry_ticket_get_info(ticket, &info));
+        ASSERT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
         EXPECT_FALSE(info.done);
     }
     ASSERT_OK(raw().cuStreamSynchronize(on));
     for (int i = 0; i < 2; ++i) {
-        ASSERT_OK(ferry_ticket_get_info(ticket, &info));
+        ASSERT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
         EXPECT_TRUE(info.done);
         EXPECT_EQ(ferry_status_traits(info.status), FERRY_STATUS_CONTEXT_DEAD) << info.status;
-        EXPECT_EQ(ferry_ticket_wait(ticket), info.status);
+        EXPECT_EQ(ferry_ticket_wait(ticket, nullptr), info.status);
     }
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     ferry_copy_desc copy = {};
     copy.source.address = at(*host);
     copy.destination.address = stations[0].address();
     copy.width = 64;
     ASSERT_OK(ferry_copy_async(instance.get(), &copy, on, &ticket, nullptr));
-    EXPECT_OK(ferry_ticket_wait(ticket)); // of this copy alone
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_ticket_wait(ticket, nullptr)); // of this copy alone
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     for (const bool is_later : {false, true}) { // a later ticket does not report the death again
         ASSERT_OK(ferry_ticket_create(instance.get(), on, &ticket, nullptr));
-        EXPECT_EQ(ferry_ticket_wait(ticket) == FERRY_SUCCESS, is_later);
-        EXPECT_OK(ferry_ticket_release(ticket));
+        EXPECT_EQ(ferry_ticket_wait(ticket, nullptr) == FERRY_SUCCESS, is_later);
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     }
     const test_stream other;
     ASSERT_OK(ferry_ticket_create(instance.get(), other, &ticket, nullptr));
-    EXPECT_OK(ferry_ticket_wait(ticket)); // its stream took no part in the broadcast
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_ticket_wait(ticket, nullptr)); // its stream took no part in the broadcast
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
 }
 
 TEST_F(dying_broadcasts, tickets_report_devices_that_forward_nothing_and_contexts_that_were_replaced) {
@@ -679,10 +680,10 @@ TEST_F(dying_broadcasts, tickets_report_devices_that_forward_nothing_and_context
         if (!doomed->is_doomed()) doomed->die();
     }
     ASSERT_OK(raw().cuStreamSynchronize(on));
-    ASSERT_OK(ferry_context_adopt(instance.get(), 1, nullptr));
-    const std::int32_t status = ferry_ticket_wait(ticket);
+    ASSERT_OK(ferry_context_adopt(instance.get(), 1, nullptr, nullptr));
+    const std::int32_t status = ferry_ticket_wait(ticket, nullptr);
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << status;
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
 }
 
 // ---- Pageable memory, whose slots every device's kernel empties for all
@@ -725,16 +726,16 @@ protected:
         }
         instance = open_or_fail(launches.options());
         for (int device = 0; device < 2; ++device)
-            ASSERT_OK(ferry_context_adopt(instance.get(), device, own[device]));
-        for_each_pair([&](int device, int peer) { ferry_peer_enable(instance.get(), device, peer); });
+            ASSERT_OK(ferry_context_adopt(instance.get(), device, own[device], nullptr));
+        for_each_pair([&](int device, int peer) { ferry_peer_enable(instance.get(), device, peer, nullptr); });
         ferry_peer_info info = {};
         info.struct_size = sizeof info;
-        ASSERT_OK(ferry_peer_get_info(instance.get(), 0, 1, &info));
+        ASSERT_OK(ferry_peer_get_info(instance.get(), 0, 1, &info, nullptr));
         if (!info.can_access) GTEST_SKIP() << "no access between the first two devices";
         for (int device = 0; device < device_count();
              ++device) { // loads kernels, which would wait for the blocked stream
             const made_current in(contexts[static_cast<std::size_t>(device)]);
-            ASSERT_OK(ferry_staging_prepare(instance.get(), device));
+            ASSERT_OK(ferry_staging_prepare(instance.get(), device, nullptr));
         }
         for (std::size_t device = 0; device < contexts.size(); ++device)
             if (device != 1) stations.emplace_back(contexts[device], size).write(bytes(size));
@@ -844,8 +845,8 @@ TEST_F(staged_broadcasts, a_context_that_dies_leaves_the_contexts_of_other_devic
         ASSERT_OK(ferry_ticket_create(instance.get(), on, &ticket, nullptr));
     }
     EXPECT_OK(raw().cuStreamSynchronize(on)) << "its stream passes";
-    EXPECT_EQ(ferry_status_traits(ferry_ticket_wait(ticket)), FERRY_STATUS_CONTEXT_DEAD);
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_EQ(ferry_status_traits(ferry_ticket_wait(ticket, nullptr)), FERRY_STATUS_CONTEXT_DEAD);
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     EXPECT_EQ(launches_of_device_1, 1);
     EXPECT_OK(raw().cuCtxSynchronize());
     ASSERT_NE(enqueue(on), FERRY_SUCCESS) << "the dead device has a status";
@@ -875,7 +876,7 @@ TEST_F(staged_broadcasts, if_the_context_of_the_stream_dies_the_stream_reports_i
     }
     const made_current in(own[1]);
     EXPECT_OK(raw().cuCtxSynchronize());
-    EXPECT_OK(ferry_context_synchronize(instance.get(), 1, nullptr));
+    EXPECT_OK(ferry_context_synchronize(instance.get(), 1, nullptr, nullptr));
 }
 
 TEST_F(staged_broadcasts, when_a_synchronous_call_returns_the_other_devices_have_the_bytes) {

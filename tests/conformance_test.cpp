@@ -294,9 +294,9 @@ TEST_F(copy_forms, waiting_for_a_ticket_and_querying_it_leave_captures_on_other_
     ASSERT_OK(ferry_copy_async(basic.get(), &copy, other, &ticket, nullptr));
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_ticket_get_info(ticket, &info));
-    EXPECT_OK(ferry_ticket_wait(ticket));
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     CUgraph graph = nullptr;
     EXPECT_OK(raw().cuStreamEndCapture(captured, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));
@@ -344,12 +344,12 @@ class between_devices : public two_devices,
 protected:
     // There is access only over links that do not lose data. Copies arrive without it too.
     void ask_for_access(std::int32_t device, std::int32_t peer) {
-        const std::int32_t refused = ferry_peer_enable(basic.get(), device, peer);
+        const std::int32_t refused = ferry_peer_enable(basic.get(), device, peer, nullptr);
         if (on_software_driver() && !std::getenv("FERRY_TEST_LINKS")) {
             EXPECT_OK(refused);
         } else if (refused) {
             EXPECT_TRUE(is_without_access(refused)) << ferry_status_name(refused);
-            EXPECT_EQ(ferry_peer_probe(basic.get(), device, peer), refused);
+            EXPECT_EQ(ferry_peer_probe(basic.get(), device, peer, nullptr), refused);
         }
     }
 };
@@ -395,8 +395,8 @@ TEST_P(between_devices, boxes_are_copied_with_and_without_peer_access) {
         }
     }
     EXPECT_OK(raw().cuStreamDestroy(stream));
-    EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
-    EXPECT_OK(ferry_peer_disable(basic.get(), 1, 0));
+    EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1, nullptr));
+    EXPECT_OK(ferry_peer_disable(basic.get(), 1, 0, nullptr));
     if (!scenes_run) GTEST_SKIP() << "no scene fits both kinds";
 }
 

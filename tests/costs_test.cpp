@@ -301,7 +301,7 @@ TEST_F(costs, a_block_of_a_pinned_pool_takes_no_allocation_and_a_few_cheap_calls
     constexpr std::uint64_t size = 4 << 20;
     for (const bool allocates_on_stream : {false, true})
         for (const bool frees_on_stream : {false, true}) {
-            ASSERT_OK(ferry_pinned_pool_reset_stats(pool)); // also collects the blocks of completed frees
+            ASSERT_OK(ferry_pinned_pool_reset_stats(pool, nullptr)); // also collects the blocks of completed frees
             for (int round = 0; round < 4; ++round) {
                 void *block = nullptr;
                 driver.reset_counts();
@@ -309,8 +309,8 @@ TEST_F(costs, a_block_of_a_pinned_pool_takes_no_allocation_and_a_few_cheap_calls
                 const std::int32_t allocated = allocates_on_stream
                                                    ? ferry_pinned_pool_alloc_async(pool, size, stream, &block, nullptr)
                                                    : ferry_pinned_pool_alloc(pool, size, &block, nullptr);
-                const std::int32_t freed = frees_on_stream ? ferry_pinned_pool_free_async(pool, block, stream)
-                                                           : ferry_pinned_pool_free(pool, block);
+                const std::int32_t freed = frees_on_stream ? ferry_pinned_pool_free_async(pool, block, stream, nullptr)
+                                                           : ferry_pinned_pool_free(pool, block, nullptr);
                 const long made = allocations - before;
                 ASSERT_OK(allocated);
                 ASSERT_OK(freed);
@@ -330,7 +330,7 @@ TEST_F(costs, a_block_of_a_pinned_pool_takes_no_allocation_and_a_few_cheap_calls
             }
         }
     driver.heal();
-    EXPECT_OK(ferry_pinned_pool_destroy(pool));
+    EXPECT_OK(ferry_pinned_pool_destroy(pool, nullptr));
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 

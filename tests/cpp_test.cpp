@@ -224,7 +224,7 @@ TEST_F(cpp, a_context_is_current_while_its_scope_lives) {
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
     const auto current = [&] {
         CUcontext context = nullptr;
-        EXPECT_OK(ferry_context_get_current(gpu, &context));
+        EXPECT_OK(ferry_context_get_current(gpu, &context, nullptr));
         return context;
     };
     {
@@ -241,7 +241,7 @@ TEST_F(cpp, a_context_is_current_while_its_scope_lives) {
             EXPECT_EQ(current(), own);
         }
         EXPECT_EQ(current(), primary);
-        EXPECT_OK(ferry_context_destroy(gpu, own));
+        EXPECT_OK(ferry_context_destroy(gpu, own, nullptr));
     }
     EXPECT_EQ(current(), nullptr);
     EXPECT_EQ(context_scope::enter(gpu, nullptr).error().code(), FERRY_ERROR_INVALID_ARGUMENT);
@@ -311,7 +311,7 @@ TEST_F(cpp, registered_memory_is_pinned_in_place) {
     const auto memory_of = [&](const void *pointer) {
         ferry_address_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_OK(ferry_address_get_info(gpu, reinterpret_cast<std::uintptr_t>(pointer), &info));
+        EXPECT_OK(ferry_address_get_info(gpu, reinterpret_cast<std::uintptr_t>(pointer), &info, nullptr));
         return info.memory;
     };
     {
@@ -976,7 +976,7 @@ protected:
     void SetUp() override {
         cpp::SetUp();
         info.struct_size = sizeof info;
-        ASSERT_OK(ferry_device_get_info(gpu, 0, &info));
+        ASSERT_OK(ferry_device_get_info(gpu, 0, &info, nullptr));
         if (!info.memory_pools) GTEST_SKIP() << "the device has no pools";
         own = *stream::create(gpu, 0, stream_flag::non_blocking);
         ASSERT_TRUE(own);
@@ -1161,7 +1161,8 @@ TEST_F(cpp, an_export_covers_what_its_view_names) {
         const auto moved = std::move(opened);
         EXPECT_EQ(opened.address(), 0u);
     }
-    EXPECT_EQ(ferry_ipc_close_memory(gpu, memory.address() + 400, nullptr), FERRY_ERROR_ADDRESS) << "already closed";
+    EXPECT_EQ(ferry_ipc_close_memory(gpu, memory.address() + 400, nullptr, nullptr), FERRY_ERROR_ADDRESS)
+        << "already closed";
     std::vector<std::uint32_t> found(1);
     ASSERT_OK(copy(gpu, memory.view().sub(149, 1), found));
     EXPECT_EQ(found[0], 7u);
@@ -1171,7 +1172,7 @@ TEST_F(cpp, an_export_covers_what_its_view_names) {
     ASSERT_OK(image);
     ferry_ipc_info info = {};
     info.struct_size = sizeof info;
-    ASSERT_OK(ferry_ipc_get_info(gpu, &*image, &info));
+    ASSERT_OK(ferry_ipc_get_info(gpu, &*image, &info, nullptr));
     EXPECT_EQ(info.size, pitched.view().row_pitch() * 2 + 100);
 
     EXPECT_EQ(export_memory(gpu, memory.view().sub(0, 0)).error().code(), FERRY_ERROR_INVALID_ARGUMENT);
@@ -1180,7 +1181,8 @@ TEST_F(cpp, an_export_covers_what_its_view_names) {
                    FERRY_FIELD_HANDLE);
     const auto wrong_kind = imported_memory<int, FERRY_KIND_HOST>::open(gpu, *handle, nullptr);
     EXPECT_EQ(wrong_kind.error().code(), FERRY_ERROR_OTHER_KIND);
-    EXPECT_EQ(ferry_ipc_close_memory(gpu, memory.address() + 400, nullptr), FERRY_ERROR_ADDRESS) << "nothing is open";
+    EXPECT_EQ(ferry_ipc_close_memory(gpu, memory.address() + 400, nullptr, nullptr), FERRY_ERROR_ADDRESS)
+        << "nothing is open";
 }
 
 TEST_F(cpp, an_imported_event_works_as_an_event) {

@@ -539,14 +539,14 @@ protected:
         if (count < 2) GTEST_SKIP() << "one device only";
         expect_same(kind, kind, theirs, ours, 1);
         for (const int device : {0, 1}) {
-            const std::int32_t status = ferry_peer_enable(ferry, device, 1 - device);
+            const std::int32_t status = ferry_peer_enable(ferry, device, 1 - device, nullptr);
             if (status == FERRY_ERROR_PEER_ACCESS || status == FERRY_ERROR_DATA_LOST) return;
             ASSERT_OK(status);
         }
         SCOPED_TRACE("with peer access");
         expect_same(kind, kind, theirs, ours, 1);
         for (const int device : {0, 1})
-            EXPECT_OK(ferry_peer_disable(ferry, device, 1 - device));
+            EXPECT_OK(ferry_peer_disable(ferry, device, 1 - device, nullptr));
     }
 };
 

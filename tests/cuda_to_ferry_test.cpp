@@ -156,14 +156,14 @@ protected:
     void expect_same_between_devices(const pairing &pair, const picture &what, Theirs theirs, Ours ours) {
         expect_same(pair, what, theirs, ours, 1);
         for (const int device : {0, 1}) {
-            const std::int32_t status = ferry_peer_enable(basic.get(), device, 1 - device);
+            const std::int32_t status = ferry_peer_enable(basic.get(), device, 1 - device, nullptr);
             if (is_without_access(status) || status == FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_NOT_SUPPORTED) return;
             ASSERT_OK(status);
         }
         SCOPED_TRACE("with peer access");
         expect_same(pair, what, theirs, ours, 1);
         for (const int device : {0, 1})
-            EXPECT_OK(ferry_peer_disable(basic.get(), device, 1 - device));
+            EXPECT_OK(ferry_peer_disable(basic.get(), device, 1 - device, nullptr));
     }
 
     // The same jobs in ferry's forms.

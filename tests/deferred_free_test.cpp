@@ -56,19 +56,21 @@ protected:
         EXPECT_OK(allocate_pinned(counted.get(), size, flags, &made));
         return made;
     }
-    std::int32_t give_up(void *host) { return ferry_host_free_deferred(counted.get(), host, stream); }
-    std::int32_t give_up(CUarray array) { return ferry_array_destroy_async(counted.get(), array, stream); }
-    std::int32_t give_up(std::uint64_t address) { return ferry_device_free_deferred(counted.get(), address, stream); }
+    std::int32_t give_up(void *host) { return ferry_host_free_deferred(counted.get(), host, stream, nullptr); }
+    std::int32_t give_up(CUarray array) { return ferry_array_destroy_async(counted.get(), array, stream, nullptr); }
+    std::int32_t give_up(std::uint64_t address) {
+        return ferry_device_free_deferred(counted.get(), address, stream, nullptr);
+    }
     void expect_kept(std::uint32_t arrays, std::uint32_t allocations, std::uint64_t bytes, int device = -1) {
         ferry_deferred_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_OK(ferry_deferred_get_info(counted.get(), device, &info));
+        EXPECT_OK(ferry_deferred_get_info(counted.get(), device, &info, nullptr));
         EXPECT_EQ(arrays, info.arrays);
         EXPECT_EQ(allocations, info.allocations);
         EXPECT_EQ(bytes, info.bytes);
     }
     std::int32_t trim(std::uint64_t keep = 0, int device = -1) {
-        return ferry_deferred_trim(counted.get(), device, keep);
+        return ferry_deferred_trim(counted.get(), device, keep, nullptr);
     }
     // Waits until the frees have completed on the stream, without invalidating a capture of this thread.
     void pass() {
@@ -115,8 +117,8 @@ TEST_F(deferred_frees, an_array_is_reused_only_after_its_free_has_completed) {
     EXPECT_EQ(2, driver.calls("cuArray3DCreate"));
     EXPECT_EQ(0, driver.calls("cuArrayDestroy"));
     expect_kept(0, 0, 0);
-    EXPECT_OK(ferry_array_destroy(counted.get(), array));
-    EXPECT_OK(ferry_array_destroy(counted.get(), early));
+    EXPECT_OK(ferry_array_destroy(counted.get(), array, nullptr));
+    EXPECT_OK(ferry_array_destroy(counted.get(), early, nullptr));
 }
 
 TEST_F(deferred_frees, an_array_of_another_description_is_not_reused) {
@@ -133,29 +135,29 @@ TEST_F(deferred_frees, an_array_of_another_description_is_not_reused) {
     for (const ferry_array_desc &other : others) {
         const CUarray made = make(other);
         EXPECT_NE(array, made);
-        EXPECT_OK(ferry_array_destroy(counted.get(), made));
+        EXPECT_OK(ferry_array_destroy(counted.get(), made, nullptr));
     }
     EXPECT_EQ(array, make());
-    EXPECT_OK(ferry_array_destroy(counted.get(), array));
+    EXPECT_OK(ferry_array_destroy(counted.get(), array, nullptr));
 }
 
 TEST_F(deferred_frees, a_mipmapped_array_is_reused_only_for_the_same_number_of_levels) {
     const CUmipmappedArray array = make_mipmapped(3);
     CUarray level = nullptr, again = nullptr;
-    ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), array, 1, &level));
+    ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), array, 1, &level, nullptr));
     EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, give_up(level));
-    ASSERT_OK(ferry_mipmapped_array_destroy_async(counted.get(), array, stream));
+    ASSERT_OK(ferry_mipmapped_array_destroy_async(counted.get(), array, stream, nullptr));
     expect_kept(1, 0, array_size + array_size / 4 + array_size / 16);
-    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_mipmapped_array_destroy_async(counted.get(), array, stream));
-    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_mipmapped_array_destroy(counted.get(), array));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_mipmapped_array_destroy_async(counted.get(), array, stream, nullptr));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_mipmapped_array_destroy(counted.get(), array, nullptr));
     pass();
     const CUmipmappedArray smaller = make_mipmapped(2);
     EXPECT_NE(array, smaller);
     EXPECT_EQ(array, make_mipmapped(3));
-    ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), array, 1, &again));
+    ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), array, 1, &again, nullptr));
     EXPECT_EQ(level, again);
-    EXPECT_OK(ferry_mipmapped_array_destroy(counted.get(), array));
-    EXPECT_OK(ferry_mipmapped_array_destroy_async(counted.get(), smaller, stream));
+    EXPECT_OK(ferry_mipmapped_array_destroy(counted.get(), array, nullptr));
+    EXPECT_OK(ferry_mipmapped_array_destroy_async(counted.get(), smaller, stream, nullptr));
     pass();
     EXPECT_OK(trim());
     EXPECT_EQ(2, driver.calls("cuMipmappedArrayDestroy"));
@@ -189,17 +191,18 @@ TEST_F(deferred_frees, reused_arrays_hold_the_bytes_of_their_new_owner) {
 TEST_F(deferred_frees, an_array_of_another_device_is_not_reused) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     const CUarray array = make(description(), 1);
-    ASSERT_OK(ferry_array_destroy_async(counted.get(), array, nullptr)); // the default stream of the array's device
+    ASSERT_OK(
+        ferry_array_destroy_async(counted.get(), array, nullptr, nullptr)); // the default stream of the array's device
     expect_kept(0, 0, 0, 0);
     expect_kept(1, 0, array_size, 1);
-    EXPECT_OK(ferry_context_synchronize(counted.get(), 1, nullptr));
+    EXPECT_OK(ferry_context_synchronize(counted.get(), 1, nullptr, nullptr));
     const CUarray other = make();
     EXPECT_NE(array, other);
     EXPECT_OK(trim(0, 0));
     EXPECT_EQ(0, driver.calls("cuArrayDestroy"));
     EXPECT_EQ(array, make(description(), 1));
-    EXPECT_OK(ferry_array_destroy(counted.get(), array));
-    EXPECT_OK(ferry_array_destroy(counted.get(), other));
+    EXPECT_OK(ferry_array_destroy(counted.get(), array, nullptr));
+    EXPECT_OK(ferry_array_destroy(counted.get(), other, nullptr));
 }
 
 // ---- No call waits ----------------------------------------------------------------------------------------------
@@ -228,13 +231,13 @@ TEST_F(deferred_frees, freeing_does_not_wait_for_work) {
     {
         gate held(stream);
         EXPECT_TRUE(returns([&, instance = counted.get()] {
-            EXPECT_OK(ferry_array_destroy_async(instance, array, stream));
-            EXPECT_OK(ferry_mipmapped_array_destroy_async(instance, mipmapped, stream));
-            EXPECT_OK(ferry_device_free_deferred(instance, memory, stream));
-            EXPECT_OK(ferry_device_free_deferred(instance, pitched, stream));
+            EXPECT_OK(ferry_array_destroy_async(instance, array, stream, nullptr));
+            EXPECT_OK(ferry_mipmapped_array_destroy_async(instance, mipmapped, stream, nullptr));
+            EXPECT_OK(ferry_device_free_deferred(instance, memory, stream, nullptr));
+            EXPECT_OK(ferry_device_free_deferred(instance, pitched, stream, nullptr));
             const ferry_array_desc desc = description(2 * side);
             EXPECT_OK(ferry_array_create(instance, 0, &desc, &again, nullptr));
-            EXPECT_OK(ferry_deferred_trim(instance, 0, 0)); // no free has completed on the stream
+            EXPECT_OK(ferry_deferred_trim(instance, 0, 0, nullptr)); // no free has completed on the stream
         }));
         expect_kept(2, 2, array_size + array_size / 16 * 21 + (1 << 20) + pitch * 10);
     }
@@ -246,7 +249,7 @@ TEST_F(deferred_frees, freeing_does_not_wait_for_work) {
     EXPECT_EQ(1, driver.calls("cuMipmappedArrayDestroy"));
     EXPECT_EQ(2, driver.calls("cuMemFree"));
     expect_kept(0, 0, 0);
-    EXPECT_OK(ferry_array_destroy(counted.get(), again));
+    EXPECT_OK(ferry_array_destroy(counted.get(), again, nullptr));
 }
 
 // A job system with one thread, which moves the bytes of staged copies and runs the program's jobs.
@@ -394,7 +397,7 @@ TEST_F(deferred_frees, an_allocation_that_finds_no_memory_destroys_arrays_whose_
     EXPECT_EQ(2, driver.calls("cuMemFree"));
 
     gate held(stream);
-    ASSERT_OK(ferry_mipmapped_array_destroy_async(counted.get(), mipmapped, stream));
+    ASSERT_OK(ferry_mipmapped_array_destroy_async(counted.get(), mipmapped, stream, nullptr));
     out_of_memory("cuArray3DCreate");
     const ferry_array_desc desc = description();
     CUarray none = nullptr;
@@ -419,34 +422,35 @@ TEST_F(deferred_frees, the_next_allocation_destroys_the_oldest_frees_beyond_the_
     const CUarray array = make();
     EXPECT_EQ(1, driver.calls("cuMemFree"));
     expect_kept(0, 2, size + size / 2);
-    EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_device_free(counted.get(), second)); // still kept, since it was not the oldest
-    EXPECT_OK(ferry_device_free(counted.get(), fourth));
-    EXPECT_OK(ferry_array_destroy(counted.get(), array));
+    EXPECT_EQ(FERRY_ERROR_ADDRESS,
+              ferry_device_free(counted.get(), second, nullptr)); // still kept, since it was not the oldest
+    EXPECT_OK(ferry_device_free(counted.get(), fourth, nullptr));
+    EXPECT_OK(ferry_array_destroy(counted.get(), array, nullptr));
 }
 
 // ---- Refused ----------------------------------------------------------------------------------------------------
 
 TEST_F(deferred_frees, invalid_frees_are_refused_and_change_nothing) {
     ferry_instance *const instance = counted.get();
-    EXPECT_OK(ferry_array_destroy_async(instance, nullptr, stream));
-    EXPECT_OK(ferry_mipmapped_array_destroy_async(instance, nullptr, stream));
-    EXPECT_OK(ferry_device_free_deferred(instance, 0, stream));
-    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_array_destroy_async(nullptr, nullptr, stream));
-    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_mipmapped_array_destroy_async(nullptr, nullptr, stream));
-    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_device_free_deferred(nullptr, 0, stream));
-    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_deferred_trim(nullptr, 0, 0));
-    EXPECT_EQ(FERRY_ERROR_DEVICE, ferry_deferred_trim(instance, device_count(), 0));
-    EXPECT_EQ(FERRY_ERROR_DEVICE, ferry_deferred_trim(instance, -2, 0));
+    EXPECT_OK(ferry_array_destroy_async(instance, nullptr, stream, nullptr));
+    EXPECT_OK(ferry_mipmapped_array_destroy_async(instance, nullptr, stream, nullptr));
+    EXPECT_OK(ferry_device_free_deferred(instance, 0, stream, nullptr));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_array_destroy_async(nullptr, nullptr, stream, nullptr));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_mipmapped_array_destroy_async(nullptr, nullptr, stream, nullptr));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_device_free_deferred(nullptr, 0, stream, nullptr));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_deferred_trim(nullptr, 0, 0, nullptr));
+    EXPECT_EQ(FERRY_ERROR_DEVICE, ferry_deferred_trim(instance, device_count(), 0, nullptr));
+    EXPECT_EQ(FERRY_ERROR_DEVICE, ferry_deferred_trim(instance, -2, 0, nullptr));
     ferry_deferred_info info = {};
-    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_deferred_get_info(instance, 0, nullptr));
-    EXPECT_EQ(FERRY_ERROR_ABI_MISMATCH, ferry_deferred_get_info(instance, 0, &info));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_deferred_get_info(instance, 0, nullptr, nullptr));
+    EXPECT_EQ(FERRY_ERROR_ABI_MISMATCH, ferry_deferred_get_info(instance, 0, &info, nullptr));
     info.struct_size = sizeof info;
-    EXPECT_EQ(FERRY_ERROR_DEVICE, ferry_deferred_get_info(instance, device_count(), &info));
+    EXPECT_EQ(FERRY_ERROR_DEVICE, ferry_deferred_get_info(instance, device_count(), &info, nullptr));
 
     const CUarray twice = make();
     ASSERT_OK(give_up(twice));
     EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, give_up(twice));
-    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_array_destroy(instance, twice));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_array_destroy(instance, twice, nullptr));
     CUDA_ARRAY3D_DESCRIPTOR raw_desc = {side, side, 0, CU_AD_FORMAT_UNSIGNED_INT8, 4, 0};
     CUarray foreign = nullptr;
     ASSERT_OK(raw().cuArray3DCreate(&foreign, &raw_desc));
@@ -457,7 +461,7 @@ TEST_F(deferred_frees, invalid_frees_are_refused_and_change_nothing) {
     EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(memory + 1));
     ASSERT_OK(give_up(memory));
     EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(memory));
-    EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_device_free(instance, memory));
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_device_free(instance, memory, nullptr));
     int here = 0;
     EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(reinterpret_cast<std::uintptr_t>(&here)));
     const pinned_memory pinned(4096);
@@ -465,7 +469,7 @@ TEST_F(deferred_frees, invalid_frees_are_refused_and_change_nothing) {
     std::uint64_t pooled = 0;
     if (ferry_device_alloc_async(instance, 0, 4096, stream, &pooled, nullptr) == FERRY_SUCCESS) {
         EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(pooled)); // ferry_device_free_async is for pool memory
-        EXPECT_OK(ferry_device_free_async(instance, pooled, stream));
+        EXPECT_OK(ferry_device_free_async(instance, pooled, stream, nullptr));
     }
     expect_kept(1, 1, array_size + 4096);
 }
@@ -476,8 +480,8 @@ TEST_F(deferred_frees, freeing_is_refused_on_a_capturing_stream_and_breaks_no_ca
     test_stream capturing, blocking(CU_STREAM_DEFAULT);
     {
         captured_graph graph(capturing);
-        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_array_destroy_async(counted.get(), array, capturing));
-        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_device_free_deferred(counted.get(), memory, capturing));
+        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_array_destroy_async(counted.get(), array, capturing, nullptr));
+        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_device_free_deferred(counted.get(), memory, capturing, nullptr));
         expect_kept(0, 0, 0);
         ASSERT_OK(give_up(array));
         ASSERT_OK(give_up(memory));
@@ -492,11 +496,11 @@ TEST_F(deferred_frees, freeing_is_refused_on_a_capturing_stream_and_breaks_no_ca
     }
     const CUarray other = make();
     captured_graph graph(blocking);
-    EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_array_destroy_async(counted.get(), other, nullptr));
+    EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_array_destroy_async(counted.get(), other, nullptr, nullptr));
     graph.end();
-    ASSERT_OK(ferry_array_destroy_async(counted.get(), other, nullptr));
+    ASSERT_OK(ferry_array_destroy_async(counted.get(), other, nullptr, nullptr));
     ASSERT_OK(ferry_array_destroy_async(counted.get(), make(),
-                                        reinterpret_cast<CUstream>(std::uintptr_t{FERRY_STREAM_PER_THREAD})));
+                                        reinterpret_cast<CUstream>(std::uintptr_t{FERRY_STREAM_PER_THREAD}), nullptr));
 }
 
 // ---- Host memory ------------------------------------------------------------------------------------------------
@@ -526,8 +530,8 @@ TEST_F(deferred_frees, host_memory_stays_valid_until_its_free_has_completed) {
             ASSERT_OK(ferry_copy_bytes_async(counted.get(), target, reinterpret_cast<std::uintptr_t>(memory), host_size,
                                              stream, nullptr));
             EXPECT_TRUE(returns([&, instance = counted.get()] {
-                EXPECT_OK(ferry_host_free_deferred(instance, memory, stream));
-                EXPECT_OK(ferry_deferred_trim(instance, FERRY_DEVICE_UNKNOWN, 0));
+                EXPECT_OK(ferry_host_free_deferred(instance, memory, stream, nullptr));
+                EXPECT_OK(ferry_deferred_trim(instance, FERRY_DEVICE_UNKNOWN, 0, nullptr));
             }));
             expect_kept(0, 1, host_size);
             expect_kept(0, 0, 0, 0); // host memory is on no device
@@ -546,7 +550,7 @@ TEST_F(deferred_frees, host_memory_stays_valid_until_its_free_has_completed) {
         }
         ferry_address_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_OK(ferry_address_get_info(counted.get(), reinterpret_cast<std::uintptr_t>(memory), &info));
+        EXPECT_OK(ferry_address_get_info(counted.get(), reinterpret_cast<std::uintptr_t>(memory), &info, nullptr));
         EXPECT_EQ(FERRY_MEMORY_PAGEABLE, info.memory);
     }
 }
@@ -560,44 +564,44 @@ TEST_F(deferred_frees, host_memory_is_freed_once_whichever_call_frees_it) {
         ASSERT_OK(give_up(memory));
         EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(memory));
         EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(inside));
-        EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_host_free(counted.get(), memory));
-        EXPECT_NE(FERRY_SUCCESS, ferry_host_unregister(counted.get(), inside));
+        EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_host_free(counted.get(), memory, nullptr));
+        EXPECT_NE(FERRY_SUCCESS, ferry_host_unregister(counted.get(), inside, nullptr));
         expect_kept(0, 1, host_size);
         pass();
         driver.reset_counts();
         EXPECT_OK(trim());
         EXPECT_EQ(1, driver.calls("cuMemHostUnregister") + driver.calls("cuMemFreeHost"));
         EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(memory));
-        EXPECT_NE(FERRY_SUCCESS, ferry_host_free(counted.get(), memory));
+        EXPECT_NE(FERRY_SUCCESS, ferry_host_free(counted.get(), memory, nullptr));
     }
 }
 
 TEST_F(deferred_frees, addresses_that_are_not_blocks_of_host_memory_are_refused) {
     ferry_instance *const instance = counted.get();
-    EXPECT_OK(ferry_host_free_deferred(instance, nullptr, stream));
-    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_host_free_deferred(nullptr, nullptr, stream));
+    EXPECT_OK(ferry_host_free_deferred(instance, nullptr, stream, nullptr));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_host_free_deferred(nullptr, nullptr, stream, nullptr));
     int here = 0;
     EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(static_cast<void *>(&here)));
     const std::uint64_t on_device = allocate(4096);
     EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(reinterpret_cast<void *>(on_device)));
-    EXPECT_OK(ferry_device_free(instance, on_device));
+    EXPECT_OK(ferry_device_free(instance, on_device, nullptr));
     bytes own(3 * 4096);
     void *const page = reinterpret_cast<void *>((reinterpret_cast<std::uintptr_t>(own.data()) + 4095) / 4096 * 4096);
     ASSERT_OK(ferry_host_register(instance, page, 4096, 0, nullptr));
     EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(page));
-    EXPECT_OK(ferry_host_unregister(instance, page));
+    EXPECT_OK(ferry_host_unregister(instance, page, nullptr));
     ferry_pinned_pool *pool = nullptr;
     void *block = nullptr;
     ASSERT_OK(ferry_pinned_pool_create(instance, nullptr, &pool, nullptr));
     ASSERT_OK(ferry_pinned_pool_alloc(pool, 4096, &block, nullptr));
     EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(block));
-    EXPECT_OK(ferry_pinned_pool_free(pool, block));
-    EXPECT_OK(ferry_pinned_pool_destroy(pool));
+    EXPECT_OK(ferry_pinned_pool_free(pool, block, nullptr));
+    EXPECT_OK(ferry_pinned_pool_destroy(pool, nullptr));
     void *const memory = allocate_host(host_size);
     {
         test_stream capturing;
         captured_graph graph(capturing);
-        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_host_free_deferred(instance, memory, capturing));
+        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_host_free_deferred(instance, memory, capturing, nullptr));
         ASSERT_OK(give_up(allocate_host(host_size))); // on another stream
         pass();
         EXPECT_OK(trim());
@@ -605,7 +609,7 @@ TEST_F(deferred_frees, addresses_that_are_not_blocks_of_host_memory_are_refused)
         graph.run();
     }
     expect_kept(0, 0, 0);
-    EXPECT_OK(ferry_host_free(instance, memory)) << "still the caller's";
+    EXPECT_OK(ferry_host_free(instance, memory, nullptr)) << "still the caller's";
 }
 
 TEST_F(deferred_frees, pageable_host_memory_is_freed_without_a_call_of_the_driver) {
@@ -621,17 +625,17 @@ TEST_F(deferred_frees, pageable_host_memory_is_freed_without_a_call_of_the_drive
     ASSERT_EQ(FERRY_HOST_FROM_SYSTEM, block.origin);
     ASSERT_OK(ferry_host_register(counted.get(), block.address, block.size, 0, nullptr));
     EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(block.address)) << "it is registered";
-    ASSERT_OK(ferry_host_unregister(counted.get(), block.address));
+    ASSERT_OK(ferry_host_unregister(counted.get(), block.address, nullptr));
     ASSERT_OK(give_up(block.address));
     EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(block.address));
-    EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_host_free(counted.get(), block.address));
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_host_free(counted.get(), block.address, nullptr));
     expect_kept(0, 1, host_size);
     pass();
     driver.reset_counts();
     EXPECT_OK(trim());
     expect_kept(0, 0, 0);
     EXPECT_EQ(0, driver.calls("cuMemHostUnregister") + driver.calls("cuMemFreeHost"));
-    EXPECT_NE(FERRY_SUCCESS, ferry_host_free(counted.get(), block.address)) << "its record is gone";
+    EXPECT_NE(FERRY_SUCCESS, ferry_host_free(counted.get(), block.address, nullptr)) << "its record is gone";
 }
 
 TEST_F(deferred_frees, the_next_allocation_of_host_memory_frees_memory_beyond_the_limit) {
@@ -652,10 +656,10 @@ TEST_F(deferred_frees, the_next_allocation_of_host_memory_frees_memory_beyond_th
     expect_kept(0, 2, 3 * host_size); // one block, and the device's memory
     EXPECT_EQ(0, driver.calls("cuMemFree"));
     driver.fail("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY);
-    EXPECT_OK(ferry_host_free(counted.get(), allocate_host(host_size, FERRY_HOST_BY_DRIVER)));
+    EXPECT_OK(ferry_host_free(counted.get(), allocate_host(host_size, FERRY_HOST_BY_DRIVER), nullptr));
     driver.heal();
     expect_kept(0, 1, 2 * host_size);
-    EXPECT_OK(ferry_host_free(counted.get(), next));
+    EXPECT_OK(ferry_host_free(counted.get(), next, nullptr));
 }
 
 TEST_F(deferred_frees, pages_of_host_memory_outlive_the_context_that_they_were_pinned_in) {
@@ -670,7 +674,7 @@ TEST_F(deferred_frees, pages_of_host_memory_outlive_the_context_that_they_were_p
             ASSERT_OK(give_up(memory)); // on a stream of the primary context
             driver.reset_counts();
             if (by_ferry)
-                ASSERT_OK(ferry_context_destroy(counted.get(), made));
+                ASSERT_OK(ferry_context_destroy(counted.get(), made, nullptr));
             else
                 ASSERT_OK(raw().cuCtxDestroy(made));
             pass();
@@ -680,8 +684,8 @@ TEST_F(deferred_frees, pages_of_host_memory_outlive_the_context_that_they_were_p
             expect_kept(0, 0, 0);
             EXPECT_EQ(0, driver.calls("cuMemFreeHost"));
             std::memset(next, 1, host_size);
-            EXPECT_OK(ferry_host_free(counted.get(), next));
-            EXPECT_NE(FERRY_SUCCESS, ferry_host_free(counted.get(), memory));
+            EXPECT_OK(ferry_host_free(counted.get(), next, nullptr));
+            EXPECT_NE(FERRY_SUCCESS, ferry_host_free(counted.get(), memory, nullptr));
         }
     }
 }
@@ -717,11 +721,12 @@ TEST_F(deferred_frees, failing_driver_calls_leak_no_host_memory) {
                 EXPECT_OK(trim());
                 expect_kept(0, 0, 0);
                 if (!is_given) {
-                    EXPECT_OK(ferry_host_free(counted.get(), memory));
+                    EXPECT_OK(ferry_host_free(counted.get(), memory, nullptr));
                 }
                 ferry_address_info info = {};
                 info.struct_size = sizeof info;
-                EXPECT_OK(ferry_address_get_info(counted.get(), reinterpret_cast<std::uintptr_t>(memory), &info));
+                EXPECT_OK(
+                    ferry_address_get_info(counted.get(), reinterpret_cast<std::uintptr_t>(memory), &info, nullptr));
                 EXPECT_EQ(FERRY_MEMORY_PAGEABLE, info.memory);
             }
         }
@@ -757,12 +762,12 @@ TEST_F(deferred_frees, a_stream_may_be_destroyed_right_after_a_free) {
     {
         test_stream gone;
         gate held(gone);
-        ASSERT_OK(ferry_array_destroy_async(counted.get(), array, gone));
+        ASSERT_OK(ferry_array_destroy_async(counted.get(), array, gone, nullptr));
         held.let_go();
     }
     EXPECT_OK(raw().cuCtxSynchronize());
     EXPECT_EQ(array, make());
-    EXPECT_OK(ferry_array_destroy(counted.get(), array));
+    EXPECT_OK(ferry_array_destroy(counted.get(), array, nullptr));
 }
 
 TEST_F(deferred_frees, freed_arrays_and_memory_are_dropped_with_their_context) {
@@ -770,24 +775,24 @@ TEST_F(deferred_frees, freed_arrays_and_memory_are_dropped_with_their_context) {
         SCOPED_TRACE(by_ferry);
         CUcontext made = nullptr;
         ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &made, nullptr));
-        ASSERT_OK(ferry_context_adopt(counted.get(), 0, made));
+        ASSERT_OK(ferry_context_adopt(counted.get(), 0, made, nullptr));
         const CUarray there = make();
         const std::uint64_t memory = allocate(4096);
         CUstream_st *own = nullptr;
         ASSERT_OK(ferry_stream_create(counted.get(), 0, FERRY_STREAM_NON_BLOCKING, 0, &own, nullptr));
-        ASSERT_OK(ferry_array_destroy_async(counted.get(), there, own));
-        ASSERT_OK(ferry_device_free_deferred(counted.get(), memory, own));
-        ASSERT_OK(ferry_context_adopt(counted.get(), 0, nullptr));
+        ASSERT_OK(ferry_array_destroy_async(counted.get(), there, own, nullptr));
+        ASSERT_OK(ferry_device_free_deferred(counted.get(), memory, own, nullptr));
+        ASSERT_OK(ferry_context_adopt(counted.get(), 0, nullptr, nullptr));
         const CUarray here = make(); // of the primary context, but freed on a stream of `made`
         EXPECT_NE(there, here);
-        ASSERT_OK(ferry_array_destroy_async(counted.get(), here, own));
+        ASSERT_OK(ferry_array_destroy_async(counted.get(), here, own, nullptr));
         driver.reset_counts();
         if (by_ferry)
-            ASSERT_OK(ferry_context_destroy(counted.get(), made));
+            ASSERT_OK(ferry_context_destroy(counted.get(), made, nullptr));
         else
             ASSERT_OK(raw().cuCtxDestroy(made));
         EXPECT_EQ(here, make());
-        EXPECT_OK(ferry_array_destroy(counted.get(), here));
+        EXPECT_OK(ferry_array_destroy(counted.get(), here, nullptr));
         EXPECT_OK(trim());
         expect_kept(0, 0, 0);
         EXPECT_EQ(1, driver.calls("cuArrayDestroy"));
@@ -821,13 +826,13 @@ TEST_F(deferred_frees, failing_driver_calls_leak_nothing_and_destroy_nothing_twi
                 EXPECT_OK(trim());
                 expect_kept(0, 0, 0);
                 if (!gave_array) {
-                    EXPECT_OK(ferry_array_destroy(counted.get(), array));
+                    EXPECT_OK(ferry_array_destroy(counted.get(), array, nullptr));
                 }
                 if (!gave_memory) {
-                    EXPECT_OK(ferry_device_free(counted.get(), memory));
+                    EXPECT_OK(ferry_device_free(counted.get(), memory, nullptr));
                 }
                 if (made) {
-                    EXPECT_OK(ferry_array_destroy(counted.get(), again));
+                    EXPECT_OK(ferry_array_destroy(counted.get(), again, nullptr));
                 }
             }
             counted.reset();
@@ -847,8 +852,8 @@ TEST_F(deferred_frees, threads_free_allocate_and_trim_at_the_same_time) {
             EXPECT_OK(raw().cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
             for (int round = 0; round < 50; ++round) {
                 const CUarray array = make(description(side << (round + thread) % 2));
-                EXPECT_OK(ferry_array_destroy_async(counted.get(), array, own));
-                EXPECT_OK(ferry_device_free_deferred(counted.get(), allocate(4096), own));
+                EXPECT_OK(ferry_array_destroy_async(counted.get(), array, own, nullptr));
+                EXPECT_OK(ferry_device_free_deferred(counted.get(), allocate(4096), own, nullptr));
                 if (round % 8 == thread) {
                     EXPECT_OK(trim(thread % 2 ? 0 : array_size));
                 }
@@ -875,7 +880,7 @@ TEST_F(deferred_frees, the_child_of_a_fork_is_refused) {
         constexpr std::int32_t refused = -1000 - CUDA_ERROR_NOT_INITIALIZED;
         const bool is_refused = give_up(array) == refused && give_up(std::uint64_t{1}) == refused &&
                                 give_up(static_cast<void *>(&info)) == refused && trim() == refused &&
-                                ferry_deferred_get_info(counted.get(), 0, &info) == refused;
+                                ferry_deferred_get_info(counted.get(), 0, &info, nullptr) == refused;
         ferry_close(counted.get());
         return is_refused ? 0 : 1;
     });

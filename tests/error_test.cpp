@@ -242,7 +242,7 @@ TEST_F(error_details, after_a_success_no_driver_function_is_named) {
     ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &address, &error));
     EXPECT_EQ(error.driver_function, nullptr);
     EXPECT_EQ(error.item | error.numbers, 0);
-    EXPECT_OK(ferry_device_free(basic.get(), address));
+    EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
 }
 
 } // namespace

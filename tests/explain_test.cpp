@@ -53,7 +53,7 @@ protected:
     void SetUp() override {
         explanations::SetUp();
         if (!has_kernels(basic)) GTEST_SKIP() << "the driver cannot load kernels";
-        ASSERT_OK(ferry_staging_prepare(basic.get(), 0));
+        ASSERT_OK(ferry_staging_prepare(basic.get(), 0, nullptr));
         stream.emplace();
     }
     void TearDown() override {
@@ -120,8 +120,8 @@ struct copy_for_ticket {
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
         EXPECT_OK(ferry_copy_async(instance, &copy, stream, &ticket, nullptr));
-        EXPECT_OK(ferry_ticket_get_info(ticket, &info));
-        EXPECT_OK(ferry_ticket_release(ticket));
+        EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         return info.route;
     }
     test_place host, device;
@@ -331,7 +331,7 @@ TEST_F(explanations_on_a_stream, report_what_the_caller_waits_for) {
 TEST_F(explanations, calls_that_do_not_block_return_before_the_work_ahead_of_them_has_ended) {
     constexpr std::uint64_t size = 64 << 20;
     const test_stream stream;
-    ASSERT_OK(ferry_staging_prepare(basic.get(), 0));
+    ASSERT_OK(ferry_staging_prepare(basic.get(), 0, nullptr));
     test_place ahead(place_kind::pinned, {.width = size}), memory(place_kind::device, {.width = size});
     for (const waiting_row &row : rows) {
         SCOPED_TRACE(row.line);
@@ -344,12 +344,12 @@ TEST_F(explanations, calls_that_do_not_block_return_before_the_work_ahead_of_the
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             const gate held(stream); // a call that waited would not return
             ASSERT_OK(ferry_copy_async(basic.get(), &between.copy, stream, nullptr, nullptr));
-            ASSERT_OK(ferry_stream_query(basic.get(), stream, &done));
+            ASSERT_OK(ferry_stream_query(basic.get(), stream, &done, nullptr));
             EXPECT_EQ(done, 0);
         } else {
             ASSERT_OK(ferry_copy_bytes_async(basic.get(), memory.address(), ahead.address(), size, stream, nullptr));
             ASSERT_OK(ferry_copy_async(basic.get(), &between.copy, stream, nullptr, nullptr));
-            ASSERT_OK(ferry_stream_query(basic.get(), stream, &done));
+            ASSERT_OK(ferry_stream_query(basic.get(), stream, &done, nullptr));
             EXPECT_EQ(done, 1);
         }
         ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -467,9 +467,9 @@ std::string texts_of(ferry_instance *instance) {
     EXPECT_NE(ferry_device_alloc(instance, 1234, 1, &found.width, &error), FERRY_SUCCESS);
     all += describe(error) + '\n';
     std::uint64_t needed = 0;
-    EXPECT_OK(ferry_profile_save(instance, 0, nullptr, 0, &needed));
+    EXPECT_OK(ferry_profile_save(instance, 0, nullptr, 0, &needed, nullptr));
     std::string profile(needed, '\0');
-    EXPECT_OK(ferry_profile_save(instance, 0, profile.data(), profile.size(), nullptr));
+    EXPECT_OK(ferry_profile_save(instance, 0, profile.data(), profile.size(), nullptr, nullptr));
     EXPECT_OK(ferry_profile_load(instance, profile.data(), needed - 1, nullptr));
     return all + profile;
 }

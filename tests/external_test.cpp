@@ -62,17 +62,17 @@ TEST_F(external, a_device_is_found_by_its_uuid) {
     ferry_device_info info = {};
     info.struct_size = sizeof info;
     const int last = device_count() - 1;
-    ASSERT_OK(ferry_device_get_info(basic.get(), last, &info));
+    ASSERT_OK(ferry_device_get_info(basic.get(), last, &info, nullptr));
     int device = -2;
-    EXPECT_OK(ferry_device_find(basic.get(), info.uuid, nullptr, &device));
+    EXPECT_OK(ferry_device_find(basic.get(), info.uuid, nullptr, &device, nullptr));
     EXPECT_EQ(device, last);
     info.uuid[5] ^= 1;
-    EXPECT_EQ(ferry_device_find(basic.get(), info.uuid, info.luid, &device), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_device_find(basic.get(), info.uuid, info.luid, &device, nullptr), FERRY_ERROR_DEVICE);
     EXPECT_EQ(device, -1);
-    EXPECT_EQ(ferry_device_find(basic.get(), nullptr, nullptr, &device), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_device_find(basic.get(), nullptr, nullptr, &device, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     // LUIDs exist on Windows alone; elsewhere the zeros of all devices name none.
     const std::uint8_t zeros[8] = {};
-    EXPECT_EQ(ferry_device_find(basic.get(), nullptr, zeros, &device), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_device_find(basic.get(), nullptr, zeros, &device, nullptr), FERRY_ERROR_DEVICE);
     const auto view = ferry::instance::open(options_under_test()).or_throw();
     info.uuid[5] ^= 1;
     EXPECT_EQ(view.find_device(info.uuid).or_throw(), last);
@@ -136,18 +136,19 @@ TEST_F(external, other_fields_are_checked_before_the_handle_is_used) {
     EXPECT_EQ(ferry_external_memory_get_address(basic.get(), unknown, 0, 0, &address, &error), FERRY_ERROR_HANDLE);
     EXPECT_EQ(error.field, FERRY_FIELD_HANDLE);
     EXPECT_EQ(address, 0u);
-    EXPECT_EQ(ferry_external_memory_release(basic.get(), unknown), FERRY_ERROR_HANDLE);
-    EXPECT_EQ(ferry_external_memory_release_async(basic.get(), unknown, nullptr), FERRY_ERROR_HANDLE);
-    EXPECT_OK(ferry_external_memory_release(basic.get(), nullptr));
-    EXPECT_OK(ferry_external_memory_release_async(basic.get(), nullptr, nullptr));
+    EXPECT_EQ(ferry_external_memory_release(basic.get(), unknown, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_memory_release_async(basic.get(), unknown, nullptr, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_OK(ferry_external_memory_release(basic.get(), nullptr, nullptr));
+    EXPECT_OK(ferry_external_memory_release_async(basic.get(), nullptr, nullptr, nullptr));
     auto *const semaphore = reinterpret_cast<CUextSemaphore_st *>(0x10);
-    EXPECT_EQ(ferry_external_semaphore_signal_async(basic.get(), semaphore, 1, nullptr), FERRY_ERROR_HANDLE);
-    EXPECT_EQ(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, nullptr), FERRY_ERROR_HANDLE);
-    EXPECT_EQ(ferry_external_semaphore_release(basic.get(), semaphore), FERRY_ERROR_HANDLE);
-    EXPECT_OK(ferry_external_semaphore_release(basic.get(), nullptr));
-    EXPECT_EQ(ferry_external_semaphore_release_async(basic.get(), semaphore, nullptr), FERRY_ERROR_HANDLE);
-    EXPECT_EQ(ferry_external_semaphore_release_async(nullptr, semaphore, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_OK(ferry_external_semaphore_release_async(basic.get(), nullptr, nullptr));
+    EXPECT_EQ(ferry_external_semaphore_signal_async(basic.get(), semaphore, 1, nullptr, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, nullptr, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_semaphore_release(basic.get(), semaphore, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_OK(ferry_external_semaphore_release(basic.get(), nullptr, nullptr));
+    EXPECT_EQ(ferry_external_semaphore_release_async(basic.get(), semaphore, nullptr, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_semaphore_release_async(nullptr, semaphore, nullptr, nullptr),
+              FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_external_semaphore_release_async(basic.get(), nullptr, nullptr, nullptr));
 }
 
 #if defined(__linux__)
@@ -277,19 +278,19 @@ TEST_F(files, copies_reach_the_memory_at_every_offset) {
         EXPECT_EQ(back, bytes(back.size(), std::byte{0x5b}));
         ferry_address_info info = {};
         info.struct_size = sizeof info;
-        ASSERT_OK(ferry_address_get_info(basic.get(), address, &info));
+        ASSERT_OK(ferry_address_get_info(basic.get(), address, &info, nullptr));
         EXPECT_EQ(info.memory, FERRY_MEMORY_DEVICE);
         EXPECT_EQ(info.range_start, address - offset);
         EXPECT_EQ(info.range_size, memory_size);
-        EXPECT_EQ(ferry_device_free(basic.get(), address), FERRY_ERROR_IMPORTED);
-        EXPECT_EQ(ferry_device_free_deferred(basic.get(), address, nullptr), FERRY_ERROR_IMPORTED);
-        EXPECT_EQ(ferry_device_free_async(basic.get(), address, nullptr), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_device_free(basic.get(), address, nullptr), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_device_free_deferred(basic.get(), address, nullptr, nullptr), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_device_free_async(basic.get(), address, nullptr, nullptr), FERRY_ERROR_IMPORTED);
     }
     EXPECT_FALSE(is_open(shared.descriptor()));
     EXPECT_EQ(shared.descriptors(), 1) << "the driver's";
-    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));
     EXPECT_EQ(shared.descriptors(), 0);
-    EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_memory_release(basic.get(), memory, nullptr), FERRY_ERROR_HANDLE);
 }
 
 TEST_F(files, pageable_batches_fills_and_explanations_take_the_memory) {
@@ -300,7 +301,7 @@ TEST_F(files, pageable_batches_fills_and_explanations_take_the_memory) {
     const bytes data = random_bytes(shared.size(), 3);
     ASSERT_OK(ferry_copy_bytes_async(basic.get(), address, reinterpret_cast<std::uintptr_t>(data.data()), data.size(),
                                      stream, nullptr));
-    ASSERT_OK(ferry_stream_synchronize(basic.get(), stream));
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), stream, nullptr));
     EXPECT_EQ(std::memcmp(shared.data(), data.data(), data.size()), 0);
     std::vector<std::uint64_t> to, from, sizes;
     for (std::uint64_t i = 0; i < 64; ++i) {
@@ -311,7 +312,7 @@ TEST_F(files, pageable_batches_fills_and_explanations_take_the_memory) {
     ASSERT_OK(ferry_copy_pieces(basic.get(), to.data(), from.data(), sizes.data(), sizes.size(), 0, nullptr));
     for (std::uint64_t i = 0; i < 64; ++i)
         EXPECT_EQ(std::memcmp(shared.data() + i * 1000, data.data() + 64'000 - i * 1000, 1000), 0) << i;
-    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));
 }
 
 TEST_F(files, parts_beyond_the_memory_are_refused) {
@@ -344,7 +345,7 @@ TEST_F(files, parts_beyond_the_memory_are_refused) {
     desc.flags = 0x4000;
     EXPECT_EQ(ferry_external_memory_get_array(basic.get(), memory, 0, &desc, 1, &array, &error), FERRY_ERROR_FLAGS);
     EXPECT_EQ(array, nullptr);
-    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));
 
     // Beyond the allocation: the driver finds out when it maps, and the descriptor stays the caller's.
     const file small(4096);
@@ -373,7 +374,7 @@ TEST_F(files, arrays_of_several_levels_share_the_memory) {
         ASSERT_OK(ferry_external_memory_get_array(basic.get(), memory, 4096, &desc, 3, &whole, nullptr));
         for (std::uint32_t level = 0; level < 3; ++level) {
             CUarray_st *array = nullptr;
-            ASSERT_OK(ferry_mipmapped_array_get_level(basic.get(), whole, level, &array));
+            ASSERT_OK(ferry_mipmapped_array_get_level(basic.get(), whole, level, &array, nullptr));
             const std::uint64_t side = 64 >> level;
             const bytes data = random_bytes(side * side * 4, level);
             bytes back(data.size());
@@ -393,10 +394,10 @@ TEST_F(files, arrays_of_several_levels_share_the_memory) {
             }
         }
         CUarray_st *none = nullptr;
-        EXPECT_NE(ferry_mipmapped_array_get_level(basic.get(), whole, 3, &none), FERRY_SUCCESS);
+        EXPECT_NE(ferry_mipmapped_array_get_level(basic.get(), whole, 3, &none, nullptr), FERRY_SUCCESS);
     }
     EXPECT_NE(bytes(shared.data(), shared.data() + memory_size), bytes(memory_size)) << "the texels are there";
-    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));
 }
 
 TEST_F(files, memory_is_released_after_its_last_use) {
@@ -409,28 +410,29 @@ TEST_F(files, memory_is_released_after_its_last_use) {
     std::memcpy(source.data(), data.data(), data.size());
     {
         const test_stream stream;
-        ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, stream)); // blocks the stream
+        ASSERT_OK(
+            ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, stream, nullptr)); // blocks the stream
         ASSERT_OK(ferry_copy_bytes_async(basic.get(), address, reinterpret_cast<std::uintptr_t>(source.data()),
                                          memory_size, stream, nullptr));
-        ASSERT_OK(ferry_external_memory_release_async(basic.get(), memory, stream));
-        EXPECT_EQ(ferry_external_memory_release_async(basic.get(), memory, stream), FERRY_ERROR_HANDLE);
-        EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
+        ASSERT_OK(ferry_external_memory_release_async(basic.get(), memory, stream, nullptr));
+        EXPECT_EQ(ferry_external_memory_release_async(basic.get(), memory, stream, nullptr), FERRY_ERROR_HANDLE);
+        EXPECT_EQ(ferry_external_memory_release(basic.get(), memory, nullptr), FERRY_ERROR_HANDLE);
         std::uint64_t none = 0;
         EXPECT_EQ(ferry_external_memory_get_address(basic.get(), memory, 0, 0, &none, nullptr), FERRY_ERROR_HANDLE);
         ferry_deferred_info kept = {};
         kept.struct_size = sizeof kept;
-        ASSERT_OK(ferry_deferred_get_info(basic.get(), 0, &kept));
+        ASSERT_OK(ferry_deferred_get_info(basic.get(), 0, &kept, nullptr));
         EXPECT_EQ(kept.allocations, 1u);
         EXPECT_EQ(kept.bytes, memory_size);
-        ASSERT_OK(ferry_deferred_trim(basic.get(), 0, 0));
+        ASSERT_OK(ferry_deferred_trim(basic.get(), 0, 0, nullptr));
         EXPECT_EQ(shared.descriptors(), 1) << "in use";
         semaphore_file.value() = 1;
-        ASSERT_OK(ferry_stream_synchronize(basic.get(), stream));
+        ASSERT_OK(ferry_stream_synchronize(basic.get(), stream, nullptr));
     }
     EXPECT_EQ(std::memcmp(shared.data(), data.data(), data.size()), 0);
-    ASSERT_OK(ferry_deferred_trim(basic.get(), 0, 0));
+    ASSERT_OK(ferry_deferred_trim(basic.get(), 0, 0, nullptr));
     EXPECT_EQ(shared.descriptors(), 0);
-    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore, nullptr));
 }
 
 // ---- Arrays that end before their import ------------------------------------------------------------------------
@@ -453,19 +455,19 @@ struct imported_arrays : counted_files {
         return made;
     }
     std::int32_t give_up(CUmipmappedArray_st *array, CUstream stream = nullptr) {
-        return ferry_mipmapped_array_destroy_async(basic.get(), array, stream);
+        return ferry_mipmapped_array_destroy_async(basic.get(), array, stream, nullptr);
     }
-    std::int32_t trim() { return ferry_deferred_trim(basic.get(), 0, 0); }
+    std::int32_t trim() { return ferry_deferred_trim(basic.get(), 0, 0, nullptr); }
     int destroyed() { return driver.calls("cuMipmappedArrayDestroy"); }
     ferry_deferred_info kept() {
         ferry_deferred_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_OK(ferry_deferred_get_info(basic.get(), FERRY_DEVICE_UNKNOWN, &info));
+        EXPECT_OK(ferry_deferred_get_info(basic.get(), FERRY_DEVICE_UNKNOWN, &info, nullptr));
         return info;
     }
     void expect_usable(CUmipmappedArray_st *whole) {
         CUarray_st *array = nullptr;
-        ASSERT_OK(ferry_mipmapped_array_get_level(basic.get(), whole, 0, &array));
+        ASSERT_OK(ferry_mipmapped_array_get_level(basic.get(), whole, 0, &array, nullptr));
         const bytes data = random_bytes(texels, reinterpret_cast<std::uintptr_t>(whole));
         bytes back(texels);
         ferry_copy_desc copy = {};
@@ -485,12 +487,12 @@ TEST_F(imported_arrays, one_array_ends_and_the_rest_of_the_import_lives) {
     const file shared(memory_size);
     CUextMemory_st *const memory = import(shared);
     CUmipmappedArray_st *const gone = make(memory), *const living = make(memory, texels);
-    ASSERT_OK(ferry_mipmapped_array_destroy(basic.get(), gone));
+    ASSERT_OK(ferry_mipmapped_array_destroy(basic.get(), gone, nullptr));
     EXPECT_EQ(destroyed(), 1);
     expect_usable(living);
     expect_usable(make(memory)); // at the same offset
     address_of(memory, 0, 0);
-    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));
     EXPECT_EQ(destroyed(), 3);
     EXPECT_EQ(shared.descriptors(), 0);
 }
@@ -501,16 +503,16 @@ TEST_F(imported_arrays, an_array_is_destroyed_after_the_work_on_its_stream_and_n
     CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
     CUmipmappedArray_st *const array = make(memory);
     const test_stream stream;
-    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, stream)); // blocks the stream
+    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, stream, nullptr)); // blocks the stream
     ASSERT_OK(give_up(array, stream));
     EXPECT_EQ(give_up(array, stream), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_mipmapped_array_destroy(basic.get(), array), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_mipmapped_array_destroy(basic.get(), array, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(kept().arrays, 1u);
     EXPECT_EQ(kept().bytes, texels);
     ASSERT_OK(trim());
     EXPECT_EQ(destroyed(), 0) << "the stream has not passed";
     semaphore_file.value() = 1;
-    ASSERT_OK(ferry_stream_synchronize(basic.get(), stream));
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), stream, nullptr));
     const ferry_array_desc desc = shape();
     CUmipmappedArray_st *other = nullptr;
     ASSERT_OK(ferry_mipmapped_array_create(basic.get(), 0, &desc, 1, &other, nullptr));
@@ -522,10 +524,10 @@ TEST_F(imported_arrays, an_array_is_destroyed_after_the_work_on_its_stream_and_n
     EXPECT_EQ(kept().arrays, 0u);
     expect_usable(other);
     expect_usable(make(memory));
-    ASSERT_OK(ferry_mipmapped_array_destroy(basic.get(), other));
-    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+    ASSERT_OK(ferry_mipmapped_array_destroy(basic.get(), other, nullptr));
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));
     EXPECT_EQ(destroyed(), 3);
-    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore, nullptr));
 }
 
 TEST_F(imported_arrays, an_import_that_ends_first_destroys_its_abandoned_arrays) {
@@ -537,15 +539,15 @@ TEST_F(imported_arrays, an_import_that_ends_first_destroys_its_abandoned_arrays)
         CUmipmappedArray_st *const first = make(memory), *const second = make(memory, texels);
         if (in_order) { // the trim reaches the import before the second array
             ASSERT_OK(give_up(first));
-            ASSERT_OK(ferry_external_memory_release_async(basic.get(), memory, nullptr));
+            ASSERT_OK(ferry_external_memory_release_async(basic.get(), memory, nullptr, nullptr));
             ASSERT_OK(give_up(second));
             EXPECT_EQ(kept().arrays, 2u);
-            ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr));
+            ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr, nullptr));
             ASSERT_OK(trim());
         } else {
             ASSERT_OK(give_up(first));
             ASSERT_OK(give_up(second));
-            ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+            ASSERT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));
         }
         EXPECT_EQ(kept().arrays, 0u);
         EXPECT_EQ(kept().bytes, 0u);
@@ -559,8 +561,8 @@ TEST_F(imported_arrays, an_import_that_ends_first_destroys_its_abandoned_arrays)
         for (CUmipmappedArray_st *const one : arrays)
             expect_usable(one);
         ASSERT_OK(give_up(arrays[0]));
-        ASSERT_OK(ferry_mipmapped_array_destroy(basic.get(), arrays[1]));
-        ASSERT_OK(ferry_external_memory_release(basic.get(), next));
+        ASSERT_OK(ferry_mipmapped_array_destroy(basic.get(), arrays[1], nullptr));
+        ASSERT_OK(ferry_external_memory_release(basic.get(), next, nullptr));
         EXPECT_EQ(destroyed(), 4);
     }
 }
@@ -575,7 +577,7 @@ TEST_F(imported_arrays, failures_leak_no_array_and_destroy_none_twice) {
         EXPECT_EQ(give_up(array), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN);
         EXPECT_OK(give_up(array)) << "still the caller's";
     }
-    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr));
+    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr, nullptr));
     driver.fail("cuMipmappedArrayDestroy", CUDA_ERROR_UNKNOWN);
     EXPECT_EQ(trim(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN);
     EXPECT_EQ(kept().arrays, 1u);
@@ -583,11 +585,11 @@ TEST_F(imported_arrays, failures_leak_no_array_and_destroy_none_twice) {
     EXPECT_EQ(destroyed(), 3) << "one call has failed";
     CUmipmappedArray_st *const array = make(memory);
     driver.fail("cuMipmappedArrayDestroy", CUDA_ERROR_UNKNOWN);
-    EXPECT_NE(ferry_mipmapped_array_destroy(basic.get(), array), FERRY_SUCCESS);
+    EXPECT_NE(ferry_mipmapped_array_destroy(basic.get(), array, nullptr), FERRY_SUCCESS);
     ASSERT_OK(give_up(array)) << "still the caller's";
     driver.fail("cuMipmappedArrayDestroy", CUDA_ERROR_UNKNOWN);
-    EXPECT_NE(ferry_external_memory_release(basic.get(), memory), FERRY_SUCCESS);
-    EXPECT_OK(ferry_external_memory_release(basic.get(), memory));
+    EXPECT_NE(ferry_external_memory_release(basic.get(), memory, nullptr), FERRY_SUCCESS);
+    EXPECT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));
     EXPECT_OK(trim());
     EXPECT_EQ(destroyed(), 6) << "three calls have failed";
     EXPECT_EQ(shared.descriptors(), 0);
@@ -604,7 +606,7 @@ TEST_F(imported_arrays, a_capturing_stream_is_refused) {
     ASSERT_OK(raw().cuStreamEndCapture(capturing, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));
     expect_usable(array);
-    ASSERT_OK(ferry_external_memory_release(basic.get(), memory));
+    ASSERT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));
 }
 
 TEST_F(imported_arrays, abandoned_arrays_end_with_their_context) {
@@ -613,22 +615,23 @@ TEST_F(imported_arrays, abandoned_arrays_end_with_their_context) {
         const file shared(memory_size);
         CUcontext made = nullptr;
         ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &made, nullptr));
-        ASSERT_OK(ferry_context_adopt(basic.get(), 0, made));
+        ASSERT_OK(ferry_context_adopt(basic.get(), 0, made, nullptr));
         CUextMemory_st *const memory = import(shared);
         ASSERT_OK(give_up(make(memory)));
         CUmipmappedArray_st *const left = make(memory, texels);
-        ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr));
+        ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr, nullptr));
         driver.reset_counts();
         if (by_ferry) {
-            ASSERT_OK(ferry_context_destroy(basic.get(), made));
+            ASSERT_OK(ferry_context_destroy(basic.get(), made, nullptr));
         } else {
             ASSERT_OK(raw().cuCtxDestroy(made));
-            EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), left)) << "there is nothing to destroy";
+            EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), left, nullptr)) << "there is nothing to destroy";
         }
         EXPECT_OK(trim());
         EXPECT_EQ(kept().arrays, 0u);
         EXPECT_EQ(destroyed(), 0);
-        EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), by_ferry ? FERRY_ERROR_HANDLE : FERRY_SUCCESS);
+        EXPECT_EQ(ferry_external_memory_release(basic.get(), memory, nullptr),
+                  by_ferry ? FERRY_ERROR_HANDLE : FERRY_SUCCESS);
     }
 }
 
@@ -639,12 +642,12 @@ TEST_F(imported_arrays, an_import_waits_for_a_thread_that_destroys_its_array) {
     CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
     const test_stream passed, held;
     ASSERT_OK(give_up(make(memory), passed));
-    ASSERT_OK(ferry_stream_synchronize(basic.get(), passed));
-    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, held));
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), passed, nullptr));
+    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, held, nullptr));
     std::thread trimming([&] { EXPECT_OK(trim()); });
     while (destroyed() == 0)
         std::this_thread::yield();
-    std::thread releasing([&] { EXPECT_OK(ferry_external_memory_release(basic.get(), memory)); });
+    std::thread releasing([&] { EXPECT_OK(ferry_external_memory_release(basic.get(), memory, nullptr)); });
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_EQ(driver.calls("cuMemFree"), 0);
     semaphore_file.value() = 1;
@@ -653,8 +656,8 @@ TEST_F(imported_arrays, an_import_waits_for_a_thread_that_destroys_its_array) {
     EXPECT_EQ(destroyed(), 1);
     EXPECT_EQ(driver.calls("cuDestroyExternalMemory"), 1);
     EXPECT_EQ(shared.descriptors(), 0);
-    ASSERT_OK(ferry_stream_synchronize(basic.get(), held));
-    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), held, nullptr));
+    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore, nullptr));
 }
 
 TEST_F(imported_arrays, cpp_ends_arrays_and_semaphores_in_stream_order) {
@@ -705,20 +708,20 @@ TEST_F(imported_arrays, threads_end_arrays_and_imports_at_the_same_time) {
                 EXPECT_OK(ferry_external_memory_import(basic.get(), &wanted, &memory, nullptr));
                 for (int one = 0; one < 4; ++one) {
                     CUmipmappedArray_st *const array = make(memory);
-                    EXPECT_OK(one % 2 ? give_up(array) : ferry_mipmapped_array_destroy(basic.get(), array));
+                    EXPECT_OK(one % 2 ? give_up(array) : ferry_mipmapped_array_destroy(basic.get(), array, nullptr));
                 }
                 make(memory);
                 if (round % 4 == thread) {
                     EXPECT_OK(trim());
                 }
-                EXPECT_OK(round % 2 ? ferry_external_memory_release(basic.get(), memory)
-                                    : ferry_external_memory_release_async(basic.get(), memory, nullptr));
+                EXPECT_OK(round % 2 ? ferry_external_memory_release(basic.get(), memory, nullptr)
+                                    : ferry_external_memory_release_async(basic.get(), memory, nullptr, nullptr));
             }
             close(shared.descriptor());
         });
     for (std::thread &thread : threads)
         thread.join();
-    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr));
+    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr, nullptr));
     EXPECT_OK(trim());
     EXPECT_EQ(kept().arrays, 0u);
     EXPECT_EQ(kept().allocations, 0u);
@@ -733,63 +736,63 @@ TEST_F(counted_files, semaphores_are_released_after_their_last_use) {
     const auto count = [&] {
         ferry_deferred_info kept = {};
         kept.struct_size = sizeof kept;
-        EXPECT_OK(ferry_deferred_get_info(basic.get(), 0, &kept));
+        EXPECT_OK(ferry_deferred_get_info(basic.get(), 0, &kept, nullptr));
         EXPECT_EQ(kept.bytes, 0u);
         return kept.allocations;
     };
     {
         const test_stream stream;
-        ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), awaited, 1, 0, stream));
-        ASSERT_OK(ferry_external_semaphore_signal_async(basic.get(), signalled, 7, stream));
+        ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), awaited, 1, 0, stream, nullptr));
+        ASSERT_OK(ferry_external_semaphore_signal_async(basic.get(), signalled, 7, stream, nullptr));
         for (CUextSemaphore_st *const one : {awaited, signalled}) {
-            ASSERT_OK(ferry_external_semaphore_release_async(basic.get(), one, stream));
-            EXPECT_EQ(ferry_external_semaphore_release_async(basic.get(), one, stream), FERRY_ERROR_HANDLE);
-            EXPECT_EQ(ferry_external_semaphore_release(basic.get(), one), FERRY_ERROR_HANDLE);
-            EXPECT_EQ(ferry_external_semaphore_signal_async(basic.get(), one, 9, stream), FERRY_ERROR_HANDLE);
-            EXPECT_EQ(ferry_external_semaphore_wait_async(basic.get(), one, 9, 0, stream), FERRY_ERROR_HANDLE);
+            ASSERT_OK(ferry_external_semaphore_release_async(basic.get(), one, stream, nullptr));
+            EXPECT_EQ(ferry_external_semaphore_release_async(basic.get(), one, stream, nullptr), FERRY_ERROR_HANDLE);
+            EXPECT_EQ(ferry_external_semaphore_release(basic.get(), one, nullptr), FERRY_ERROR_HANDLE);
+            EXPECT_EQ(ferry_external_semaphore_signal_async(basic.get(), one, 9, stream, nullptr), FERRY_ERROR_HANDLE);
+            EXPECT_EQ(ferry_external_semaphore_wait_async(basic.get(), one, 9, 0, stream, nullptr), FERRY_ERROR_HANDLE);
         }
-        ASSERT_OK(ferry_deferred_trim(basic.get(), 0, 0));
+        ASSERT_OK(ferry_deferred_trim(basic.get(), 0, 0, nullptr));
         EXPECT_EQ(count(), 2u) << "the stream has not passed";
         EXPECT_EQ(driver.calls("cuDestroyExternalSemaphore"), 0);
         awaited_file.value() = 1;
-        ASSERT_OK(ferry_stream_synchronize(basic.get(), stream));
+        ASSERT_OK(ferry_stream_synchronize(basic.get(), stream, nullptr));
     }
     EXPECT_EQ(signalled_file.value(), 7u);
     std::uint64_t address = 0;
     ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &address, nullptr));
     EXPECT_EQ(count(), 2u) << "an allocation below the limit frees nothing";
-    EXPECT_OK(ferry_device_free(basic.get(), address));
-    ASSERT_OK(ferry_deferred_trim(basic.get(), 0, UINT64_MAX));
+    EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
+    ASSERT_OK(ferry_deferred_trim(basic.get(), 0, UINT64_MAX, nullptr));
     EXPECT_EQ(count(), 0u);
     EXPECT_EQ(driver.calls("cuDestroyExternalSemaphore"), 2);
     CUextSemaphore_st *const again = import_semaphore(file(semaphore_size), FERRY_SEMAPHORE_TIMELINE_FD);
     const test_stream capturing;
     ASSERT_OK(raw().cuStreamBeginCapture(capturing, CU_STREAM_CAPTURE_MODE_RELAXED));
-    EXPECT_EQ(ferry_external_semaphore_release_async(basic.get(), again, capturing), FERRY_ERROR_CAPTURE);
+    EXPECT_EQ(ferry_external_semaphore_release_async(basic.get(), again, capturing, nullptr), FERRY_ERROR_CAPTURE);
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamEndCapture(capturing, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));
-    EXPECT_OK(ferry_external_semaphore_release(basic.get(), again)) << "still the caller's";
+    EXPECT_OK(ferry_external_semaphore_release(basic.get(), again, nullptr)) << "still the caller's";
 }
 
 TEST_F(files, imports_end_with_their_context) {
     const file shared(memory_size);
     CUctx_st *made = nullptr;
     ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &made, nullptr));
-    ASSERT_OK(ferry_context_adopt(basic.get(), 0, made));
+    ASSERT_OK(ferry_context_adopt(basic.get(), 0, made, nullptr));
     CUextMemory_st *const memory = import(shared);
     address_of(memory, 0, 0);
     const file semaphore_file(semaphore_size);
     CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
-    ASSERT_OK(ferry_external_semaphore_release_async(basic.get(), semaphore, nullptr));
-    ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr));
-    ASSERT_OK(ferry_context_destroy(basic.get(), made));
-    EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
-    EXPECT_EQ(ferry_external_semaphore_release(basic.get(), semaphore), FERRY_ERROR_HANDLE);
+    ASSERT_OK(ferry_external_semaphore_release_async(basic.get(), semaphore, nullptr, nullptr));
+    ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr, nullptr));
+    ASSERT_OK(ferry_context_destroy(basic.get(), made, nullptr));
+    EXPECT_EQ(ferry_external_memory_release(basic.get(), memory, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_semaphore_release(basic.get(), semaphore, nullptr), FERRY_ERROR_HANDLE);
     EXPECT_EQ(shared.descriptors(), 0);
     ferry_deferred_info kept = {};
     kept.struct_size = sizeof kept;
-    ASSERT_OK(ferry_deferred_get_info(basic.get(), 0, &kept));
+    ASSERT_OK(ferry_deferred_get_info(basic.get(), 0, &kept, nullptr));
     EXPECT_EQ(kept.allocations, 0u);
 }
 
@@ -799,18 +802,18 @@ TEST_F(files, addresses_are_known_while_another_import_is_released) {
     CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
     const test_stream held;
     CUextMemory_st *const memory = import(shared), *const living = import(other);
-    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, held));
-    std::thread releasing([&] { EXPECT_OK(ferry_external_memory_release(basic.get(), memory)); });
+    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, held, nullptr));
+    std::thread releasing([&] { EXPECT_OK(ferry_external_memory_release(basic.get(), memory, nullptr)); });
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     address_of(living, 5, 5);
     std::uint64_t none = 0;
     EXPECT_EQ(ferry_external_memory_get_address(basic.get(), memory, 0, 0, &none, nullptr), FERRY_ERROR_HANDLE);
-    EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_memory_release(basic.get(), memory, nullptr), FERRY_ERROR_HANDLE);
     semaphore_file.value() = 1;
     releasing.join();
-    ASSERT_OK(ferry_stream_synchronize(basic.get(), held));
-    ASSERT_OK(ferry_external_memory_release(basic.get(), living));
-    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), held, nullptr));
+    ASSERT_OK(ferry_external_memory_release(basic.get(), living, nullptr));
+    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore, nullptr));
 }
 
 TEST_F(files, a_context_that_ended_without_ferry_leaves_nothing_to_free) {
@@ -818,14 +821,14 @@ TEST_F(files, a_context_that_ended_without_ferry_leaves_nothing_to_free) {
     CUcontext made = nullptr;
     ASSERT_OK(raw().cuCtxCreate(&made, 0, 0));
     ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
-    ASSERT_OK(ferry_context_adopt(basic.get(), 0, made));
+    ASSERT_OK(ferry_context_adopt(basic.get(), 0, made, nullptr));
     CUextMemory_st *const memory = import(shared);
-    ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr));
+    ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr, nullptr));
     CUextMemory_st *const living = import(other);
     ASSERT_OK(raw().cuCtxDestroy(made));
-    EXPECT_OK(ferry_external_memory_release(basic.get(), memory));
-    EXPECT_EQ(ferry_external_memory_release(basic.get(), memory), FERRY_ERROR_HANDLE);
-    EXPECT_OK(ferry_external_memory_release(basic.get(), living));
+    EXPECT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));
+    EXPECT_EQ(ferry_external_memory_release(basic.get(), memory, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_OK(ferry_external_memory_release(basic.get(), living, nullptr));
     EXPECT_EQ(other.descriptors(), 0);
 }
 
@@ -837,10 +840,10 @@ TEST_F(files, threads_import_and_release_at_the_same_time) {
                 const file shared(memory_size), semaphore_file(semaphore_size);
                 CUextMemory_st *const memory = import(shared);
                 const std::uint64_t address = address_of(memory, 100, 1000);
-                EXPECT_EQ(ferry_device_free(basic.get(), address), FERRY_ERROR_IMPORTED);
+                EXPECT_EQ(ferry_device_free(basic.get(), address, nullptr), FERRY_ERROR_IMPORTED);
                 CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
-                EXPECT_OK(ferry_external_memory_release(basic.get(), memory));
-                EXPECT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+                EXPECT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));
+                EXPECT_OK(ferry_external_semaphore_release(basic.get(), semaphore, nullptr));
                 EXPECT_EQ(shared.descriptors(), 0);
             }
         });
@@ -853,18 +856,18 @@ TEST_F(files, timelines_order_streams_both_ways) {
     CUextSemaphore_st *const semaphore = import_semaphore(shared, FERRY_SEMAPHORE_TIMELINE_FD);
     const test_stream waiting, signalling;
     std::atomic<bool> is_passed = false;
-    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 5, 0, waiting));
+    ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 5, 0, waiting, nullptr));
     ASSERT_OK(raw().cuLaunchHostFunc(
         waiting, [](void *flag) { *static_cast<std::atomic<bool> *>(flag) = true; }, &is_passed));
-    ASSERT_OK(ferry_external_semaphore_signal_async(basic.get(), semaphore, 4, signalling));
-    ASSERT_OK(ferry_stream_synchronize(basic.get(), signalling));
+    ASSERT_OK(ferry_external_semaphore_signal_async(basic.get(), semaphore, 4, signalling, nullptr));
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), signalling, nullptr));
     EXPECT_EQ(shared.value(), 4u);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_FALSE(is_passed);
     shared.value() = 6; // from the other API
-    ASSERT_OK(ferry_stream_synchronize(basic.get(), waiting));
+    ASSERT_OK(ferry_stream_synchronize(basic.get(), waiting, nullptr));
     EXPECT_TRUE(is_passed);
-    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore, nullptr));
 }
 
 TEST_F(files, a_binary_semaphore_lets_one_wait_pass) {
@@ -872,12 +875,12 @@ TEST_F(files, a_binary_semaphore_lets_one_wait_pass) {
     CUextSemaphore_st *const semaphore = import_semaphore(shared, FERRY_SEMAPHORE_OPAQUE_FD);
     const test_stream stream;
     for (int round = 0; round < 3; ++round) {
-        ASSERT_OK(ferry_external_semaphore_signal_async(basic.get(), semaphore, 0, stream));
-        ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 0, 0, stream));
-        ASSERT_OK(ferry_stream_synchronize(basic.get(), stream));
+        ASSERT_OK(ferry_external_semaphore_signal_async(basic.get(), semaphore, 0, stream, nullptr));
+        ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), semaphore, 0, 0, stream, nullptr));
+        ASSERT_OK(ferry_stream_synchronize(basic.get(), stream, nullptr));
         EXPECT_EQ(shared.value(), 0u);
     }
-    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore));
+    ASSERT_OK(ferry_external_semaphore_release(basic.get(), semaphore, nullptr));
 }
 
 TEST_F(files, a_failing_import_leaves_the_descriptor_open) {
@@ -899,9 +902,10 @@ TEST_F(files, a_failing_import_leaves_the_descriptor_open) {
     ASSERT_OK(ferry_external_memory_import(opened, &wanted, &memory, nullptr));
     for (const char *const entry : {"cuMemFree", "cuDestroyExternalMemory"}) {
         wrapped.fail(entry, CUDA_ERROR_UNKNOWN);
-        EXPECT_EQ(ferry_external_memory_release(opened, memory), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN);
+        EXPECT_EQ(ferry_external_memory_release(opened, memory, nullptr),
+                  FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN);
     }
-    EXPECT_OK(ferry_external_memory_release(opened, memory));
+    EXPECT_OK(ferry_external_memory_release(opened, memory, nullptr));
     EXPECT_EQ(shared.descriptors(), 0);
     wrapped.fail("cuImportExternalSemaphore", CUDA_ERROR_OUT_OF_MEMORY);
     const auto semaphore_wanted = semaphore_desc(semaphore_file.descriptor(), FERRY_SEMAPHORE_TIMELINE_FD);
@@ -995,9 +999,9 @@ FERRY_SECOND_PROCESS(closes_every_descriptor_that_it_does_not_know) {
         ferry_copy_bytes(ferry.get(), memory, reinterpret_cast<std::uintptr_t>(sent.data()), sent.size(), nullptr));
     EXPECT_OK(ferry_copy_bytes(ferry.get(), reinterpret_cast<std::uintptr_t>(got.data()), memory, got.size(), nullptr));
     EXPECT_EQ(got, sent);
-    EXPECT_OK(ferry_device_free(ferry.get(), memory));
+    EXPECT_OK(ferry_device_free(ferry.get(), memory, nullptr));
     if (imported) {
-        EXPECT_OK(ferry_external_memory_release(ferry.get(), imported));
+        EXPECT_OK(ferry_external_memory_release(ferry.get(), imported, nullptr));
     }
     ferry.reset();
     for (const auto &one : own)

@@ -427,7 +427,7 @@ TEST_F(fills, of_host_memory_are_explained_with_a_call_for_each_registered_piece
     const ferry_fill_desc beyond = describe_fill(place, 3 * page, 1, 1, 4);
     for (const fill_call call : fill_calls)
         EXPECT_EQ(call(instance.get(), &beyond, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
-    ASSERT_OK(ferry_host_unregister(instance.get(), memory));
+    ASSERT_OK(ferry_host_unregister(instance.get(), memory, nullptr));
     EXPECT_EQ(ferry_fill_explain(instance.get(), &fill, &told, nullptr), FERRY_ERROR_PAGEABLE);
     free_aligned(memory);
 }
@@ -634,7 +634,7 @@ TEST_F(fills, a_pattern_that_only_a_kernel_fills_does_not_cross_registrations) {
     EXPECT_EQ(std::memcmp(memory, as_before.data(), 2 * page), 0);
     fill.pattern_size = 4;
     EXPECT_OK(ferry_fill(instance.get(), &fill, &error)) << "the driver fills it in parts";
-    EXPECT_OK(ferry_host_unregister(instance.get(), memory));
+    EXPECT_OK(ferry_host_unregister(instance.get(), memory, nullptr));
     free_aligned(memory);
 }
 
@@ -707,7 +707,7 @@ TEST_F(fills, memory_of_another_device_is_filled_in_its_own_context) {
         CUcontext after = nullptr;
         EXPECT_OK(raw().cuCtxGetCurrent(&after));
         EXPECT_EQ(after, current);
-        EXPECT_OK(ferry_context_synchronize(basic.get(), 1, nullptr));
+        EXPECT_OK(ferry_context_synchronize(basic.get(), 1, nullptr, nullptr));
         for (std::uint64_t x = 0; x < 4096; ++x)
             memory.picture_at(x, 0, 0) = std::byte{pattern_bytes[x % 4]};
         EXPECT_EQ(memory.read(), memory.picture());
@@ -730,7 +730,7 @@ TEST_F(fills, a_stream_that_does_not_reach_the_memory_is_refused) {
         EXPECT_EQ(error.limit, 0u);
     }
     EXPECT_EQ(memory.read(), memory.picture());
-    if (ferry_peer_enable(basic.get(), 0, 1) == FERRY_SUCCESS) {
+    if (ferry_peer_enable(basic.get(), 0, 1, nullptr) == FERRY_SUCCESS) {
         EXPECT_OK(ferry_fill_async(basic.get(), &fill, stream, &error)) << "reaches the memory with peer access";
         EXPECT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_EQ(memory.read(), bytes(4096, std::byte{pattern_bytes[0]}));
@@ -745,7 +745,7 @@ TEST_F(fills, a_stream_that_does_not_reach_the_memory_is_refused) {
         EXPECT_EQ(ferry_fill_async(basic.get(), &past_the_end, stream, &error),
                   FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE)
             << "the driver's own status, since the device is right";
-        EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
+        EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1, nullptr));
     }
 }
 

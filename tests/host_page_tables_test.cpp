@@ -29,10 +29,10 @@ protected:
     }
     void TearDown() override {
         if (stream_) {
-            EXPECT_EQ(ferry_stream_destroy(ferry_, stream_), FERRY_SUCCESS);
+            EXPECT_EQ(ferry_stream_destroy(ferry_, stream_, nullptr), FERRY_SUCCESS);
         }
         if (device_) {
-            EXPECT_EQ(ferry_device_free(ferry_, device_), FERRY_SUCCESS);
+            EXPECT_EQ(ferry_device_free(ferry_, device_, nullptr), FERRY_SUCCESS);
         }
         ferry_close(ferry_);
         softdriver::use_host_page_tables(false);
@@ -97,7 +97,7 @@ TEST_F(host_page_tables, kernels_copy_rows_of_pageable_memory_and_nothing_beside
             ASSERT_EQ(waits ? ferry_copy(ferry_, copy, nullptr)
                             : ferry_copy_async(ferry_, copy, stream_, nullptr, nullptr),
                       FERRY_SUCCESS);
-        ASSERT_EQ(ferry_stream_synchronize(ferry_, stream_), FERRY_SUCCESS);
+        ASSERT_EQ(ferry_stream_synchronize(ferry_, stream_, nullptr), FERRY_SUCCESS);
         for (std::size_t i = 0; i < to.size(); ++i)
             ASSERT_EQ(to[i], i % pitch < width ? from[i] : std::byte{0xee}) << i;
     }

@@ -21,13 +21,13 @@ TEST_F(instance, several_are_open_at_the_same_time_and_close_in_any_order) {
     EXPECT_OK(ferry_copy_bytes(second.get(), address, reinterpret_cast<std::uint64_t>(bytes.data()), 4096, nullptr));
     EXPECT_OK(ferry_copy_bytes(basic.get(), reinterpret_cast<std::uint64_t>(back.data()), address, 4096, nullptr));
     EXPECT_EQ(back, bytes);
-    EXPECT_OK(ferry_device_free(second.get(), address));
+    EXPECT_OK(ferry_device_free(second.get(), address, nullptr));
 }
 
 TEST_F(instance, report_states_what_was_found) {
     ferry_report report = {};
     report.struct_size = sizeof report;
-    ASSERT_OK(ferry_instance_get_report(full.get(), &report));
+    ASSERT_OK(ferry_instance_get_report(full.get(), &report, nullptr));
     EXPECT_EQ(report.driver, on_software_driver() ? FERRY_DRIVER_SOFTWARE : FERRY_DRIVER_CUDA);
     EXPECT_GE(report.driver_version, 12000);
     EXPECT_GE(report.device_count, 1);
@@ -39,7 +39,7 @@ TEST_F(instance, report_states_what_was_found) {
 ferry_report report_of(const instance_owner &instance) {
     ferry_report report = {};
     report.struct_size = sizeof report;
-    EXPECT_OK(ferry_instance_get_report(instance.get(), &report));
+    EXPECT_OK(ferry_instance_get_report(instance.get(), &report, nullptr));
     return report;
 }
 
@@ -105,16 +105,16 @@ TEST_F(instance, kernels_are_counted_in_each_context_that_has_them) {
         fill.pattern_size = 1;
         fill.flags = FERRY_COPY_BY_KERNEL;
         EXPECT_OK(ferry_fill(opened.get(), &fill, nullptr));
-        EXPECT_OK(ferry_device_free(opened.get(), address));
+        EXPECT_OK(ferry_device_free(opened.get(), address, nullptr));
     };
     fill_by_kernel();
     EXPECT_EQ(report_of(opened).kernel_contexts, 1u);
-    ASSERT_OK(ferry_context_push(opened.get(), 0, made));
-    ASSERT_OK(ferry_context_adopt(opened.get(), 0, made));
+    ASSERT_OK(ferry_context_push(opened.get(), 0, made, nullptr));
+    ASSERT_OK(ferry_context_adopt(opened.get(), 0, made, nullptr));
     fill_by_kernel();
     EXPECT_EQ(report_of(opened).kernel_contexts, 2u);
-    EXPECT_OK(ferry_context_pop(opened.get(), nullptr));
-    EXPECT_OK(ferry_context_destroy(opened.get(), made));
+    EXPECT_OK(ferry_context_pop(opened.get(), nullptr, nullptr));
+    EXPECT_OK(ferry_context_destroy(opened.get(), made, nullptr));
     EXPECT_EQ(report_of(opened).kernel_contexts, 1u);
 }
 
@@ -125,7 +125,7 @@ TEST_F(instance, a_driver_may_lack_an_optional_entry_point_and_its_name_is_repor
     const instance_owner poor = open_or_fail(driver.options());
     ferry_report report = {};
     report.struct_size = sizeof report;
-    ASSERT_OK(ferry_instance_get_report(poor.get(), &report));
+    ASSERT_OK(ferry_instance_get_report(poor.get(), &report, nullptr));
     ASSERT_EQ(report.missing_count, 2u);
     EXPECT_STREQ(ferry_instance_get_missing_entry_point(poor.get(), 0), "cuMemcpyAtoA");
     EXPECT_STREQ(ferry_instance_get_missing_entry_point(poor.get(), 1), "cuLaunchHostFunc");
@@ -179,7 +179,7 @@ TEST_F(instance, an_old_driver_a_broken_driver_and_no_device_each_have_their_own
         ASSERT_OK(ferry_open(&options, &opened, nullptr));
         ferry_report report = {};
         report.struct_size = sizeof report;
-        EXPECT_OK(ferry_instance_get_report(opened, &report));
+        EXPECT_OK(ferry_instance_get_report(opened, &report, nullptr));
         EXPECT_EQ(report.driver, FERRY_DRIVER_SOFTWARE);
         EXPECT_EQ(report.fallback_reason, each.status);
         EXPECT_TRUE(log.contain("software driver"));
@@ -216,7 +216,7 @@ TEST_F(instance, device_info_matches_the_driver) {
     for (int device = 0; device < device_count(); ++device) {
         ferry_device_info info = {};
         info.struct_size = sizeof info;
-        ASSERT_OK(ferry_device_get_info(basic.get(), device, &info));
+        ASSERT_OK(ferry_device_get_info(basic.get(), device, &info, nullptr));
         EXPECT_EQ(info.device, device);
         EXPECT_GT(std::strlen(info.name), 0u);
         EXPECT_NE(std::strchr(info.pci_address, ':'), nullptr);
@@ -238,8 +238,8 @@ TEST_F(instance, device_info_matches_the_driver) {
     }
     ferry_device_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_EQ(ferry_device_get_info(basic.get(), device_count(), &info), FERRY_ERROR_DEVICE);
-    EXPECT_EQ(ferry_device_get_info(basic.get(), -1, &info), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_device_get_info(basic.get(), device_count(), &info, nullptr), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_device_get_info(basic.get(), -1, &info, nullptr), FERRY_ERROR_DEVICE);
 }
 
 TEST_F(instance, every_status_has_a_name_and_a_text) {
@@ -277,7 +277,7 @@ class contexts : public ferry_test {
 protected:
     CUcontext current() {
         CUcontext current = nullptr;
-        EXPECT_OK(ferry_context_get_current(basic.get(), &current));
+        EXPECT_OK(ferry_context_get_current(basic.get(), &current, nullptr));
         return current;
     }
 };
@@ -286,56 +286,56 @@ TEST_F(contexts, push_and_pop_nest) {
     CUcontext own = nullptr, popped = nullptr;
     ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own, nullptr));
     EXPECT_EQ(current(), context) << "creating a context does not make it current";
-    ASSERT_OK(ferry_context_push(basic.get(), 0, own));
+    ASSERT_OK(ferry_context_push(basic.get(), 0, own, nullptr));
     EXPECT_EQ(current(), own);
-    ASSERT_OK(ferry_context_push(basic.get(), 0, nullptr));
+    ASSERT_OK(ferry_context_push(basic.get(), 0, nullptr, nullptr));
     EXPECT_EQ(current(), context) << "the context ferry uses is the primary one";
-    ASSERT_OK(ferry_context_pop(basic.get(), &popped));
+    ASSERT_OK(ferry_context_pop(basic.get(), &popped, nullptr));
     EXPECT_EQ(popped, context);
-    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr));
-    ASSERT_OK(ferry_context_pop(basic.get(), &popped));
+    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr, nullptr));
+    ASSERT_OK(ferry_context_pop(basic.get(), &popped, nullptr));
     EXPECT_EQ(popped, own);
-    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, own));
+    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, own, nullptr));
     EXPECT_EQ(current(), context);
-    ASSERT_OK(ferry_context_destroy(basic.get(), own));
+    ASSERT_OK(ferry_context_destroy(basic.get(), own, nullptr));
     EXPECT_EQ(current(), context);
 }
 
 TEST_F(contexts, pop_without_a_context_is_refused) {
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
-    std::thread([this] { EXPECT_EQ(ferry_context_pop(basic.get(), nullptr), FERRY_ERROR_NO_CONTEXT); }).join();
+    std::thread([this] { EXPECT_EQ(ferry_context_pop(basic.get(), nullptr, nullptr), FERRY_ERROR_NO_CONTEXT); }).join();
 }
 
 TEST_F(contexts, the_primary_context_is_reference_counted) {
     CUcontext retained = nullptr;
     ASSERT_OK(ferry_context_retain_primary(basic.get(), 0, &retained, nullptr));
     EXPECT_EQ(retained, context);
-    EXPECT_OK(ferry_context_release_primary(basic.get(), 0));
+    EXPECT_OK(ferry_context_release_primary(basic.get(), 0, nullptr));
     EXPECT_EQ(ferry_context_retain_primary(basic.get(), 99, &retained, nullptr), FERRY_ERROR_DEVICE);
 }
 
 TEST_F(contexts, an_adopted_context_is_used_until_it_is_released_or_destroyed) {
     CUcontext own = nullptr, popped = nullptr;
     ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own, nullptr));
-    ASSERT_OK(ferry_context_adopt(basic.get(), -1, own));
+    ASSERT_OK(ferry_context_adopt(basic.get(), -1, own, nullptr));
     std::uint64_t address = 0;
     ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &address, nullptr));
     CUcontext owner = nullptr;
     ASSERT_OK(raw().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, address));
     EXPECT_EQ(owner, own);
-    ASSERT_OK(ferry_device_free(basic.get(), address));
+    ASSERT_OK(ferry_device_free(basic.get(), address, nullptr));
 
-    ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr));
-    ASSERT_OK(ferry_context_push(basic.get(), 0, nullptr));
-    ASSERT_OK(ferry_context_pop(basic.get(), &popped));
+    ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr, nullptr));
+    ASSERT_OK(ferry_context_push(basic.get(), 0, nullptr, nullptr));
+    ASSERT_OK(ferry_context_pop(basic.get(), &popped, nullptr));
     EXPECT_EQ(popped, context);
 
-    ASSERT_OK(ferry_context_adopt(basic.get(), 0, own));
-    ASSERT_OK(ferry_context_destroy(basic.get(), own));
+    ASSERT_OK(ferry_context_adopt(basic.get(), 0, own, nullptr));
+    ASSERT_OK(ferry_context_destroy(basic.get(), own, nullptr));
     ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &address, nullptr)) << "back to the primary context";
     ASSERT_OK(raw().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, address));
     EXPECT_EQ(owner, context);
-    ASSERT_OK(ferry_device_free(basic.get(), address));
+    ASSERT_OK(ferry_device_free(basic.get(), address, nullptr));
 }
 
 // Whatever fails in the middle of a call, the thread's current context must not change.
@@ -396,17 +396,17 @@ TEST_F(contexts, stay_current_whichever_driver_call_fails) {
             expect_fault_or_success(ferry_device_alloc(fresh.get(), 0, 4096, &address, nullptr));
             expect_fault_or_success(allocate_pinned(fresh.get(), 4096, FERRY_HOST_BY_DRIVER, &pinned));
             expect_fault_or_success(ferry_array_create(fresh.get(), 0, &desc, &made, nullptr));
-            expect_fault_or_success(ferry_device_free(fresh.get(), address));
+            expect_fault_or_success(ferry_device_free(fresh.get(), address, nullptr));
             driver.heal();
-            ferry_device_free(fresh.get(), address); // already freed, unless the fault was in that call
-            EXPECT_OK(ferry_host_free(fresh.get(), pinned));
-            EXPECT_OK(ferry_array_destroy(fresh.get(), made));
+            ferry_device_free(fresh.get(), address, nullptr); // already freed, unless the fault was in that call
+            EXPECT_OK(ferry_host_free(fresh.get(), pinned, nullptr));
+            EXPECT_OK(ferry_array_destroy(fresh.get(), made, nullptr));
             const bool never_called = before == context && std::string(entry) == "cuCtxPushCurrent";
             EXPECT_EQ(failures == 0, never_called) << "the fault must be met wherever the entry point is called";
         }
     }
     ASSERT_OK(raw().cuCtxSetCurrent(context));
-    EXPECT_OK(ferry_context_destroy(basic.get(), own));
+    EXPECT_OK(ferry_context_destroy(basic.get(), own, nullptr));
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
@@ -417,7 +417,7 @@ protected:
     ferry_address_info ask(std::uint64_t address) {
         ferry_address_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_OK(ferry_address_get_info(basic.get(), address, &info));
+        EXPECT_OK(ferry_address_get_info(basic.get(), address, &info, nullptr));
         return info;
     }
 
@@ -468,11 +468,11 @@ TEST_F(memory, address_info_describes_every_kind_of_memory) {
 
     EXPECT_EQ(ask(reinterpret_cast<std::uint64_t>(own.data())).memory, FERRY_MEMORY_PAGEABLE);
 
-    ASSERT_OK(ferry_host_unregister(basic.get(), pages));
+    ASSERT_OK(ferry_host_unregister(basic.get(), pages, nullptr));
     EXPECT_EQ(ask(registered).memory, FERRY_MEMORY_PAGEABLE);
     free_aligned(pages);
-    ASSERT_OK(ferry_host_free(basic.get(), pinned));
-    ASSERT_OK(ferry_device_free(basic.get(), device));
+    ASSERT_OK(ferry_host_free(basic.get(), pinned, nullptr));
+    ASSERT_OK(ferry_device_free(basic.get(), device, nullptr));
 }
 
 TEST_F(memory, pitched_rows_are_aligned_and_copied_by_their_pitch) {
@@ -492,7 +492,7 @@ TEST_F(memory, pitched_rows_are_aligned_and_copied_by_their_pitch) {
     copy = describe_copy(device, host, 1001, 33);
     ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
     EXPECT_EQ(back, image);
-    EXPECT_OK(ferry_device_free(basic.get(), address));
+    EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
     EXPECT_EQ(ferry_device_alloc_pitched(basic.get(), 0, 64, 4, 5, &address, &pitch, nullptr),
               FERRY_STATUS_DRIVER_BASE - 1);
 }
@@ -514,14 +514,14 @@ TEST_F(memory, arrays_of_every_format_and_channel_count_keep_their_bytes) {
                 ferry_array_desc told = {};
                 told.struct_size = sizeof told;
                 std::uint32_t element = 0;
-                ASSERT_OK(ferry_array_get_info(basic.get(), array, &told, &element));
+                ASSERT_OK(ferry_array_get_info(basic.get(), array, &told, &element, nullptr));
                 EXPECT_EQ(std::memcmp(&told, &desc, sizeof desc), 0);
                 ASSERT_EQ(element, sizes[f] * channels);
                 const std::uint64_t width = extent[0] * element, height = std::max<std::uint64_t>(extent[1], 1),
                                     depth = std::max<std::uint64_t>(extent[2], 1);
                 const std::vector<std::byte> bytes = random_bytes(width * height * depth, f + channels);
                 EXPECT_EQ(through_array(array, bytes, width, height, depth), bytes);
-                EXPECT_OK(ferry_array_destroy(basic.get(), array));
+                EXPECT_OK(ferry_array_destroy(basic.get(), array, nullptr));
             }
 }
 
@@ -540,7 +540,7 @@ TEST_F(memory, block_compressed_arrays_are_copied_by_blocks) {
         ferry_array_desc told = {};
         told.struct_size = sizeof told;
         std::uint32_t element = 0;
-        ASSERT_OK(ferry_array_get_info(basic.get(), array, &told, &element));
+        ASSERT_OK(ferry_array_get_info(basic.get(), array, &told, &element, nullptr));
         EXPECT_EQ(element, each.block);
         const std::uint64_t width = 16 * each.block, height = 8;
         const std::vector<std::byte> blocks = random_bytes(width * height, each.block);
@@ -553,7 +553,7 @@ TEST_F(memory, block_compressed_arrays_are_copied_by_blocks) {
         expect_refusal(ferry_copy(full.get(), &copy, &error), error, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE,
                        FERRY_FIELD_Y);
         EXPECT_EQ(error.limit, 8u);
-        EXPECT_OK(ferry_array_destroy(basic.get(), array));
+        EXPECT_OK(ferry_array_destroy(basic.get(), array, nullptr));
     }
 }
 
@@ -612,7 +612,7 @@ TEST_F(memory, arrays_of_every_named_format_keep_their_bytes) {
     const auto describe_as = [&](CUarray array, ferry_array_desc &told) {
         told.struct_size = sizeof told;
         std::uint32_t element = 0;
-        EXPECT_OK(ferry_array_get_info(basic.get(), array, &told, &element));
+        EXPECT_OK(ferry_array_get_info(basic.get(), array, &told, &element, nullptr));
         return element;
     };
     const auto expect_through = [&](CUarray array, std::uint64_t width, std::uint64_t height) {
@@ -631,14 +631,14 @@ TEST_F(memory, arrays_of_every_named_format_keep_their_bytes) {
         if (each.element) expect_through(array, (is_block ? 16 : 64) * each.element, is_block ? 8 : 32);
         CUarray plane = nullptr;
         std::uint32_t planes = 0;
-        while (ferry_array_get_plane(basic.get(), array, planes, &plane) == FERRY_SUCCESS && ++planes < 9) {
+        while (ferry_array_get_plane(basic.get(), array, planes, &plane, nullptr) == FERRY_SUCCESS && ++planes < 9) {
             const std::uint32_t element = describe_as(plane, told);
             ASSERT_GT(element, 0u);
             expect_through(plane, told.width * element, told.height);
         }
         EXPECT_EQ(planes > 0, each.element == 0) << "only planar formats have planes";
         EXPECT_EQ(plane, nullptr) << "a missing plane is returned as null";
-        EXPECT_OK(ferry_array_destroy(basic.get(), array));
+        EXPECT_OK(ferry_array_destroy(basic.get(), array, nullptr));
     }
 }
 
@@ -648,15 +648,15 @@ TEST_F(memory, missing_levels_and_impossible_mipmapped_arrays_are_refused) {
     CUarray level = nullptr;
     for (const std::uint32_t levels : {0u, 99u, 5u}) { // widths of 20, 10, 5, 2 and 1
         ASSERT_OK(ferry_mipmapped_array_create(basic.get(), 0, &desc, levels, &mipmapped, nullptr));
-        ASSERT_OK(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 4, &level));
-        EXPECT_EQ(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 5, &level),
+        ASSERT_OK(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 4, &level, nullptr));
+        EXPECT_EQ(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 5, &level, nullptr),
                   FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
         EXPECT_EQ(level, nullptr);
-        EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), mipmapped));
+        EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), mipmapped, nullptr));
     }
     ASSERT_OK(ferry_mipmapped_array_create(basic.get(), 0, &desc, 2, &mipmapped, nullptr));
-    EXPECT_NE(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 2, &level), FERRY_SUCCESS);
-    EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), mipmapped));
+    EXPECT_NE(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 2, &level, nullptr), FERRY_SUCCESS);
+    EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), mipmapped, nullptr));
     EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), device_count(), &desc, 1, &mipmapped, nullptr),
               FERRY_ERROR_DEVICE);
     EXPECT_EQ(mipmapped, nullptr);
@@ -665,8 +665,8 @@ TEST_F(memory, missing_levels_and_impossible_mipmapped_arrays_are_refused) {
     EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), 0, &bad, 1, &mipmapped, nullptr), FERRY_ERROR_FLAGS);
     EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), 0, nullptr, 1, &mipmapped, nullptr),
               FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_mipmapped_array_get_level(basic.get(), nullptr, 0, &level), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), nullptr));
+    EXPECT_EQ(ferry_mipmapped_array_get_level(basic.get(), nullptr, 0, &level, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), nullptr, nullptr));
     std::uint64_t address = 7;
     EXPECT_EQ(ferry_managed_alloc(basic.get(), 0, 0, &address, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(address, 0u);
@@ -691,10 +691,10 @@ TEST_F(memory, write_combined_memory_is_portable_and_frees_of_null_succeed) {
     ASSERT_OK(raw().cuMemHostGetFlags(&flags, combined));
     EXPECT_TRUE(flags & CU_MEMHOSTALLOC_WRITECOMBINED);
     EXPECT_TRUE(flags & CU_MEMHOSTALLOC_PORTABLE);
-    EXPECT_OK(ferry_host_free(basic.get(), combined));
-    EXPECT_OK(ferry_host_free(basic.get(), nullptr));
-    EXPECT_OK(ferry_device_free(basic.get(), 0));
-    EXPECT_OK(ferry_array_destroy(basic.get(), nullptr));
+    EXPECT_OK(ferry_host_free(basic.get(), combined, nullptr));
+    EXPECT_OK(ferry_host_free(basic.get(), nullptr, nullptr));
+    EXPECT_OK(ferry_device_free(basic.get(), 0, nullptr));
+    EXPECT_OK(ferry_array_destroy(basic.get(), nullptr, nullptr));
 }
 
 TEST_F(memory, exhausted_device_memory_returns_the_drivers_status_and_can_be_retried) {
@@ -730,9 +730,9 @@ TEST_F(memory, objects_that_the_driver_cannot_share_are_refused_by_name) {
         refuse("cuIpcGetEventHandle");
         EXPECT_EQ(ferry_ipc_export_event(counted.get(), event, &handle, &error), FERRY_ERROR_UNSUPPORTED);
         EXPECT_EQ(error.field, FERRY_FIELD_EVENT);
-        EXPECT_OK(ferry_event_destroy(counted.get(), event));
+        EXPECT_OK(ferry_event_destroy(counted.get(), event, nullptr));
     }
-    EXPECT_OK(ferry_device_free(counted.get(), address));
+    EXPECT_OK(ferry_device_free(counted.get(), address, nullptr));
 }
 
 TEST_F(memory, threads_share_one_instance) {
@@ -748,9 +748,9 @@ TEST_F(memory, threads_share_one_instance) {
                                            bytes.size(), nullptr));
                 EXPECT_OK(ferry_copy_bytes_async(basic.get(), reinterpret_cast<std::uint64_t>(back.data()), address,
                                                  back.size(), CU_STREAM_PER_THREAD, nullptr));
-                EXPECT_OK(ferry_context_synchronize(basic.get(), 0, nullptr));
+                EXPECT_OK(ferry_context_synchronize(basic.get(), 0, nullptr, nullptr));
                 EXPECT_EQ(back, bytes);
-                EXPECT_OK(ferry_device_free(basic.get(), address));
+                EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
             }
         });
     for (std::thread &thread : threads)
@@ -775,9 +775,9 @@ TEST_F(memory, threads_share_one_instance_for_streams_events_fills_peers_and_arr
                 EXPECT_OK(ferry_managed_alloc(shared, device, 4096, &managed, nullptr));
                 const ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_UINT8, 1, 0, 128, 128, 0};
                 EXPECT_OK(ferry_mipmapped_array_create(shared, device, &desc, 2, &mipmapped, nullptr));
-                EXPECT_OK(ferry_mipmapped_array_get_level(shared, mipmapped, 1, &level));
+                EXPECT_OK(ferry_mipmapped_array_get_level(shared, mipmapped, 1, &level, nullptr));
                 if (device_count() > 1) {
-                    const std::int32_t status = ferry_peer_enable(shared, device, 1 - device);
+                    const std::int32_t status = ferry_peer_enable(shared, device, 1 - device, nullptr);
                     EXPECT_TRUE(status == FERRY_SUCCESS || is_without_access(status));
                 }
                 ferry_place linear, array;
@@ -792,25 +792,25 @@ TEST_F(memory, threads_share_one_instance_for_streams_events_fills_peers_and_arr
                 told.struct_size = sizeof told;
                 EXPECT_OK(ferry_copy_explain_async(shared, &in, stream, &told, nullptr));
                 EXPECT_OK(ferry_copy_async(shared, &in, stream, nullptr, nullptr));
-                EXPECT_OK(ferry_event_record(shared, event, stream));
-                EXPECT_OK(ferry_event_synchronize(shared, event));
+                EXPECT_OK(ferry_event_record(shared, event, stream, nullptr));
+                EXPECT_OK(ferry_event_synchronize(shared, event, nullptr));
                 std::vector<unsigned char> back(4096);
                 ferry_place host;
                 ferry_place_host(&host, back.data());
                 const ferry_copy_desc out = describe_copy(array, host, 64, 64);
                 EXPECT_OK(ferry_copy(shared, &out, nullptr));
                 EXPECT_EQ(back, std::vector<unsigned char>(4096, value));
-                EXPECT_OK(ferry_mipmapped_array_destroy(shared, mipmapped));
-                EXPECT_OK(ferry_device_free(shared, managed));
-                EXPECT_OK(ferry_event_destroy(shared, event));
-                EXPECT_OK(ferry_stream_destroy(shared, stream));
+                EXPECT_OK(ferry_mipmapped_array_destroy(shared, mipmapped, nullptr));
+                EXPECT_OK(ferry_device_free(shared, managed, nullptr));
+                EXPECT_OK(ferry_event_destroy(shared, event, nullptr));
+                EXPECT_OK(ferry_stream_destroy(shared, stream, nullptr));
             }
         });
     for (std::thread &thread : threads)
         thread.join();
     if (device_count() > 1) {
-        EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
-        EXPECT_OK(ferry_peer_disable(basic.get(), 1, 0));
+        EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1, nullptr));
+        EXPECT_OK(ferry_peer_disable(basic.get(), 1, 0, nullptr));
     }
 }
 

@@ -25,7 +25,7 @@ struct ferry_memory {
     ferry_memory(ferry_instance *instance, std::uint64_t size) : instance(instance) {
         EXPECT_OK(ferry_device_alloc(instance, 0, size, &address, nullptr));
     }
-    ~ferry_memory() { EXPECT_OK(ferry_device_free(instance, address)); }
+    ~ferry_memory() { EXPECT_OK(ferry_device_free(instance, address, nullptr)); }
     ferry_memory(const ferry_memory &) = delete;
     operator std::uint64_t() const { return address; }
     ferry_instance *instance;
@@ -38,7 +38,7 @@ struct ferry_event {
         : instance(instance) {
         EXPECT_OK(ferry_event_create(instance, device, flags, &handle, nullptr));
     }
-    ~ferry_event() { EXPECT_OK(ferry_event_destroy(instance, handle)); }
+    ~ferry_event() { EXPECT_OK(ferry_event_destroy(instance, handle, nullptr)); }
     ferry_event(const ferry_event &) = delete;
     operator CUevent_st *() const { return handle; }
     ferry_instance *instance;
@@ -62,7 +62,7 @@ struct shared_pool {
         if (descriptor >= 0) {
             EXPECT_EQ(close(descriptor), 0);
         }
-        EXPECT_OK(ferry_pool_destroy(instance, pool));
+        EXPECT_OK(ferry_pool_destroy(instance, pool, nullptr));
     }
     shared_pool(const shared_pool &) = delete;
     std::uint64_t allocate(std::uint64_t size) const {
@@ -84,7 +84,7 @@ struct shared_pool {
 bool has_pools(ferry_instance *instance) {
     ferry_device_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_device_get_info(instance, 0, &info));
+    EXPECT_OK(ferry_device_get_info(instance, 0, &info, nullptr));
     return info.memory_pools && info.pool_handle_types & FERRY_HANDLE_POSIX_FD;
 }
 
@@ -150,7 +150,7 @@ void share_pool_and_wait(ferry_instance *instance, second_process &other) {
     pool.send_to(other);
     other->send(export_memory(instance, pooled));
     EXPECT_EQ(other.wait(), 0);
-    EXPECT_OK(ferry_device_free(instance, pooled));
+    EXPECT_OK(ferry_device_free(instance, pooled, nullptr));
 }
 
 bool holds(std::uint64_t address, unsigned char value, std::size_t size) {
@@ -220,10 +220,10 @@ TEST_F(ipc, a_handle_describes_what_it_names) {
     const ferry_ipc_handle handle = export_memory(basic.get(), memory + 100);
     ferry_device_info device = {};
     device.struct_size = sizeof device;
-    ASSERT_OK(ferry_device_get_info(basic.get(), 0, &device));
+    ASSERT_OK(ferry_device_get_info(basic.get(), 0, &device, nullptr));
     ferry_ipc_info info = {};
     info.struct_size = sizeof info;
-    ASSERT_OK(ferry_ipc_get_info(full.get(), &handle, &info));
+    ASSERT_OK(ferry_ipc_get_info(full.get(), &handle, &info, nullptr));
     EXPECT_EQ(info.kind, FERRY_IPC_MEMORY);
     EXPECT_EQ(info.device, 0);
     EXPECT_EQ(info.handle_types, 0u);
@@ -234,16 +234,16 @@ TEST_F(ipc, a_handle_describes_what_it_names) {
 
     ferry_event event(basic.get());
     const ferry_ipc_handle of_event = export_event(basic.get(), event);
-    ASSERT_OK(ferry_ipc_get_info(basic.get(), &of_event, &info));
+    ASSERT_OK(ferry_ipc_get_info(basic.get(), &of_event, &info, nullptr));
     EXPECT_EQ(info.kind, FERRY_IPC_EVENT);
     EXPECT_EQ(info.device, 0);
     EXPECT_EQ(info.size, 0u);
 
     info.struct_size = 4;
-    EXPECT_EQ(ferry_ipc_get_info(basic.get(), &handle, &info), FERRY_ERROR_ABI_MISMATCH);
-    EXPECT_EQ(ferry_ipc_get_info(basic.get(), &handle, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_ipc_get_info(basic.get(), nullptr, &info), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_ipc_get_info(nullptr, &handle, &info), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_get_info(basic.get(), &handle, &info, nullptr), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_ipc_get_info(basic.get(), &handle, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_get_info(basic.get(), nullptr, &info, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_get_info(nullptr, &handle, &info, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
 TEST_F(ipc, damaged_and_truncated_handles_are_refused) {
@@ -256,7 +256,7 @@ TEST_F(ipc, damaged_and_truncated_handles_are_refused) {
     for (std::size_t i = 0; i < FERRY_IPC_HANDLE_SIZE; ++i) {
         ferry_ipc_handle damaged = handle;
         damaged.bytes[i] ^= 0x10;
-        EXPECT_EQ(ferry_ipc_get_info(counted.get(), &damaged, &info), FERRY_ERROR_HANDLE) << "byte " << i;
+        EXPECT_EQ(ferry_ipc_get_info(counted.get(), &damaged, &info, nullptr), FERRY_ERROR_HANDLE) << "byte " << i;
         expect_no_import(counted.get(), damaged, FERRY_ERROR_HANDLE);
         ferry_ipc_handle cut_off = handle; // as if only the first i bytes had arrived
         std::memset(cut_off.bytes + i, 0, sizeof cut_off.bytes - i);
@@ -344,7 +344,7 @@ TEST_F(ipc, handles_that_cannot_be_valid_here_are_refused_before_the_driver_open
         std::memset(contents.key, 0, sizeof contents.key);
     });
     EXPECT_EQ(ferry_ipc_import_event(counted.get(), &nameless, &event, nullptr), FERRY_ERROR_HANDLE);
-    EXPECT_OK(ferry_event_destroy(counted.get(), made));
+    EXPECT_OK(ferry_event_destroy(counted.get(), made, nullptr));
     EXPECT_EQ(openings(driver), 0);
 }
 
@@ -367,17 +367,17 @@ TEST_F(ipc, nulls_are_refused_and_closing_nothing_succeeds) {
     EXPECT_EQ(ferry_ipc_import_pool(basic.get(), &handle, 0, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ipc_import_event(basic.get(), nullptr, &event, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ipc_import_event(basic.get(), &handle, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_ipc_close_memory(nullptr, 0, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_ipc_close_pool(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_ipc_close_event(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_OK(ferry_ipc_close_memory(basic.get(), 0, nullptr));
-    EXPECT_OK(ferry_ipc_close_pool(basic.get(), nullptr));
-    EXPECT_OK(ferry_ipc_close_event(basic.get(), nullptr));
+    EXPECT_EQ(ferry_ipc_close_memory(nullptr, 0, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_close_pool(nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_close_event(nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), 0, nullptr, nullptr));
+    EXPECT_OK(ferry_ipc_close_pool(basic.get(), nullptr, nullptr));
+    EXPECT_OK(ferry_ipc_close_event(basic.get(), nullptr, nullptr));
     ferry_memory memory(basic.get(), small);
     ferry_event event_here(basic.get());
-    EXPECT_EQ(ferry_ipc_close_memory(basic.get(), memory, nullptr), FERRY_ERROR_ADDRESS);
-    EXPECT_EQ(ferry_ipc_close_event(basic.get(), event_here), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_ipc_close_pool(basic.get(), reinterpret_cast<CUmemPoolHandle_st *>(8)), FERRY_ERROR_POOL);
+    EXPECT_EQ(ferry_ipc_close_memory(basic.get(), memory, nullptr, nullptr), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_ipc_close_event(basic.get(), event_here, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_close_pool(basic.get(), reinterpret_cast<CUmemPoolHandle_st *>(8), nullptr), FERRY_ERROR_POOL);
 }
 
 // ---- What can be shared
@@ -397,7 +397,7 @@ TEST_F(ipc, objects_that_cannot_be_shared_are_refused_by_field) {
     std::uint64_t managed = 0;
     ASSERT_OK(ferry_managed_alloc(basic.get(), 0, 4096, &managed, nullptr));
     refuses_memory(managed, FERRY_ERROR_NOT_SHAREABLE, FERRY_FIELD_ADDRESS);
-    EXPECT_OK(ferry_device_free(basic.get(), managed));
+    EXPECT_OK(ferry_device_free(basic.get(), managed, nullptr));
 
     for (const std::uint32_t flags : {0u, FERRY_EVENT_DISABLE_TIMING}) {
         ferry_event plain(basic.get(), flags);
@@ -412,17 +412,17 @@ TEST_F(ipc, objects_that_cannot_be_shared_are_refused_by_field) {
         EXPECT_EQ(os_handle, -1);
     };
     CUmemPoolHandle_st *standard = nullptr;
-    ASSERT_OK(ferry_pool_get_default(basic.get(), FERRY_LOCATION_DEVICE, 0, &standard));
+    ASSERT_OK(ferry_pool_get_default(basic.get(), FERRY_LOCATION_DEVICE, 0, &standard, nullptr));
     refuses_pool(standard);
     shared_pool for_us_alone(basic.get(), 0);
     refuses_pool(for_us_alone.pool);
     const std::uint64_t ours = for_us_alone.allocate(4096);
     refuses_memory(ours, FERRY_ERROR_NOT_SHAREABLE, FERRY_FIELD_POOL);
-    EXPECT_OK(ferry_device_free(basic.get(), ours));
+    EXPECT_OK(ferry_device_free(basic.get(), ours, nullptr));
     std::uint64_t pooled = 0;
     ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, nullptr, &pooled, nullptr));
     refuses_memory(pooled, FERRY_ERROR_NOT_SHAREABLE, FERRY_FIELD_POOL);
-    EXPECT_OK(ferry_device_free(basic.get(), pooled));
+    EXPECT_OK(ferry_device_free(basic.get(), pooled, nullptr));
     shared_pool pool(basic.get());
     for (const std::uint32_t type : {0u, 3u, 16u})
         expect_refusal(ferry_ipc_export_pool(basic.get(), pool.pool, type, &handle, &os_handle, &error), error,
@@ -453,15 +453,15 @@ TEST_F(ipc, own_memory_is_imported_as_itself_and_counted) {
     EXPECT_EQ(import_memory(basic.get(), handle), address + 4096);
     EXPECT_EQ(import_memory(basic.get(), export_memory(basic.get(), address)), address);
     EXPECT_EQ(import_memory(full.get(), handle), address + 4096) << "another instance of this process";
-    EXPECT_OK(ferry_ipc_close_memory(full.get(), address + 4096, nullptr));
-    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address + 4096, nullptr));
-    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address, nullptr));
-    EXPECT_EQ(ferry_ipc_close_memory(basic.get(), address, nullptr), FERRY_ERROR_ADDRESS);
+    EXPECT_OK(ferry_ipc_close_memory(full.get(), address + 4096, nullptr, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address + 4096, nullptr, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address, nullptr, nullptr));
+    EXPECT_EQ(ferry_ipc_close_memory(basic.get(), address, nullptr, nullptr), FERRY_ERROR_ADDRESS);
     fill(address, 1, small);
     EXPECT_TRUE(holds(address, 1, small)) << "closing must not free the memory";
     EXPECT_EQ(import_memory(basic.get(), handle), address + 4096);
     memory.reset();
-    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address + 4096, nullptr)) << "the memory was freed first";
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address + 4096, nullptr, nullptr)) << "the memory was freed first";
     std::uint64_t outdated = 7;
     EXPECT_EQ(ferry_ipc_import_memory(basic.get(), &handle, &outdated, nullptr), FERRY_ERROR_HANDLE);
     EXPECT_EQ(outdated, 0u);
@@ -475,11 +475,11 @@ TEST_F(ipc, own_events_are_imported_as_themselves_and_counted) {
     CUevent_st *const first = import_event(basic.get(), handle), *const second = import_event(basic.get(), handle);
     EXPECT_EQ(first, event->handle);
     EXPECT_EQ(second, event->handle);
-    EXPECT_OK(ferry_ipc_close_event(basic.get(), first));
-    EXPECT_OK(ferry_ipc_close_event(basic.get(), second));
-    EXPECT_EQ(ferry_ipc_close_event(basic.get(), first), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_OK(ferry_event_record(basic.get(), *event, nullptr));
-    EXPECT_OK(ferry_event_synchronize(basic.get(), *event));
+    EXPECT_OK(ferry_ipc_close_event(basic.get(), first, nullptr));
+    EXPECT_OK(ferry_ipc_close_event(basic.get(), second, nullptr));
+    EXPECT_EQ(ferry_ipc_close_event(basic.get(), first, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_event_record(basic.get(), *event, nullptr, nullptr));
+    EXPECT_OK(ferry_event_synchronize(basic.get(), *event, nullptr));
     CUevent_st *refused = first;
     EXPECT_EQ(ferry_ipc_import_event(full.get(), &handle, &refused, nullptr), FERRY_ERROR_HANDLE)
         << "another instance cannot know whether the event still exists";
@@ -495,20 +495,20 @@ TEST_F(ipc, own_pools_are_imported_as_themselves_and_counted) {
     const std::uint64_t address = pool->allocate(small);
     const ferry_ipc_handle of_memory = export_memory(basic.get(), address + 100);
     EXPECT_EQ(import_memory(basic.get(), of_memory), address + 100);
-    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address, nullptr, nullptr));
     CUmemPoolHandle_st *imported = nullptr;
     for (int i = 0; i < 2; ++i) {
         EXPECT_OK(ferry_ipc_import_pool(basic.get(), &handle, -1, &imported, nullptr));
         EXPECT_EQ(imported, pool->pool);
     }
-    EXPECT_OK(ferry_ipc_close_pool(basic.get(), imported));
-    EXPECT_OK(ferry_ipc_close_pool(basic.get(), imported));
-    EXPECT_EQ(ferry_ipc_close_pool(basic.get(), imported), FERRY_ERROR_POOL);
+    EXPECT_OK(ferry_ipc_close_pool(basic.get(), imported, nullptr));
+    EXPECT_OK(ferry_ipc_close_pool(basic.get(), imported, nullptr));
+    EXPECT_EQ(ferry_ipc_close_pool(basic.get(), imported, nullptr), FERRY_ERROR_POOL);
     EXPECT_OK(ferry_ipc_import_pool(full.get(), &handle, pool->descriptor, &imported, nullptr));
     EXPECT_NE(imported, pool->pool) << "another instance imports through the driver";
-    EXPECT_OK(ferry_ipc_close_pool(full.get(), imported));
+    EXPECT_OK(ferry_ipc_close_pool(full.get(), imported, nullptr));
     fill(address, 1, small);
-    EXPECT_OK(ferry_device_free(basic.get(), address));
+    EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
     pool.reset();
     ferry_error_info error = new_error();
     expect_refusal(ferry_ipc_import_pool(basic.get(), &handle, -1, &imported, &error), error, FERRY_ERROR_HANDLE,
@@ -523,7 +523,7 @@ FERRY_SECOND_PROCESS(imports_parts_of_one_allocation) {
     const auto whole = channel.receive<ferry_ipc_handle>(), part = channel.receive<ferry_ipc_handle>();
     ferry_ipc_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_ipc_get_info(ferry.get(), &part, &info));
+    EXPECT_OK(ferry_ipc_get_info(ferry.get(), &part, &info, nullptr));
     EXPECT_EQ(info.size, 1000u);
     EXPECT_EQ(info.is_own, 0);
     const std::uint64_t start = import_memory(ferry.get(), whole), inside = import_memory(ferry.get(), part);
@@ -537,15 +537,15 @@ FERRY_SECOND_PROCESS(imports_parts_of_one_allocation) {
     ferry_error_info error = new_error();
     expect_refusal(ferry_ipc_export_memory(ferry.get(), start, 0, &again, &error), error, FERRY_ERROR_NOT_SHAREABLE,
                    FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS);
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), inside + 999, nullptr)) << "any address inside the import";
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), inside + 999, nullptr, nullptr)) << "any address inside the import";
     EXPECT_EQ(driver.calls("cuIpcCloseMemHandle"), 0);
     EXPECT_TRUE(holds(start, 1, 5000)) << "imported twice, closed once";
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), start, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), start, nullptr, nullptr));
     EXPECT_EQ(driver.calls("cuIpcCloseMemHandle"), 1);
-    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), start, nullptr), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), start, nullptr, nullptr), FERRY_ERROR_ADDRESS);
     ferry_address_info address_info = {};
     address_info.struct_size = sizeof address_info;
-    EXPECT_OK(ferry_address_get_info(ferry.get(), start, &address_info));
+    EXPECT_OK(ferry_address_get_info(ferry.get(), start, &address_info, nullptr));
     EXPECT_EQ(address_info.memory, FERRY_MEMORY_PAGEABLE) << "the mapping is gone";
     return 0;
 }
@@ -567,12 +567,12 @@ FERRY_SECOND_PROCESS(imports_through_two_instances) {
     const auto handle = channel.receive<ferry_ipc_handle>();
     const std::uint64_t address = import_memory(first.get(), handle);
     EXPECT_EQ(import_memory(second.get(), handle), address);
-    EXPECT_OK(ferry_ipc_close_memory(first.get(), address, nullptr));
-    EXPECT_EQ(ferry_ipc_close_memory(first.get(), address, nullptr), FERRY_ERROR_ADDRESS);
+    EXPECT_OK(ferry_ipc_close_memory(first.get(), address, nullptr, nullptr));
+    EXPECT_EQ(ferry_ipc_close_memory(first.get(), address, nullptr, nullptr), FERRY_ERROR_ADDRESS);
     EXPECT_TRUE(holds(address, 1, small)) << "the other instance still has its import";
     ferry_ipc_handle again = {};
     EXPECT_EQ(ferry_ipc_export_memory(first.get(), address, 0, &again, nullptr), FERRY_ERROR_NOT_SHAREABLE);
-    EXPECT_OK(ferry_ipc_close_memory(second.get(), address, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(second.get(), address, nullptr, nullptr));
     return 0;
 }
 
@@ -595,10 +595,10 @@ FERRY_SECOND_PROCESS(imports_without_a_context) {
     unsigned char byte = 0;
     EXPECT_OK(ferry_copy_bytes(ferry.get(), reinterpret_cast<std::uintptr_t>(&byte), address, 1, nullptr));
     EXPECT_EQ(byte, 1);
-    EXPECT_OK(ferry_event_record(ferry.get(), event, nullptr));
-    EXPECT_OK(ferry_event_synchronize(ferry.get(), event));
-    EXPECT_OK(ferry_ipc_close_event(ferry.get(), event));
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    EXPECT_OK(ferry_event_record(ferry.get(), event, nullptr, nullptr));
+    EXPECT_OK(ferry_event_synchronize(ferry.get(), event, nullptr));
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), event, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr));
     EXPECT_OK(raw().cuCtxGetCurrent(&after));
     EXPECT_EQ(after, nullptr);
     EXPECT_OK(raw().cuCtxSetCurrent(before));
@@ -622,7 +622,7 @@ TEST_F(ipc_between_processes, a_thread_without_a_context_can_export_and_import) 
         other->send(of_memory);
         other->send(of_event);
         EXPECT_EQ(other.wait(), 0);
-        EXPECT_OK(ferry_device_free(basic.get(), address));
+        EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
     }
 }
 
@@ -659,7 +659,7 @@ FERRY_SECOND_PROCESS(fills_in_another_context) {
         EXPECT_OK(
             ferry_copy_bytes(ferry.get(), address, reinterpret_cast<std::uintptr_t>(ones.data()), small, nullptr));
     }
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr));
     return 0;
 }
 
@@ -677,19 +677,19 @@ FERRY_SECOND_PROCESS(imports_memory_of_the_second_device) {
     const std::uint64_t address = import_memory(ferry.get(), of_memory);
     ferry_address_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_address_get_info(ferry.get(), address, &info));
+    EXPECT_OK(ferry_address_get_info(ferry.get(), address, &info, nullptr));
     EXPECT_EQ(info.device, 1);
     CUevent_st *const event = import_event(ferry.get(), of_event);
     CUstream_st *stream = nullptr;
     EXPECT_OK(ferry_stream_create(ferry.get(), 1, FERRY_STREAM_NON_BLOCKING, 0, &stream, nullptr));
-    EXPECT_OK(ferry_event_record(ferry.get(), event, stream)) << "the event belongs to that device here, too";
-    EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream));
+    EXPECT_OK(ferry_event_record(ferry.get(), event, stream, nullptr)) << "the event belongs to that device here, too";
+    EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream, nullptr));
     bytes got(small);
     EXPECT_OK(ferry_copy_bytes(ferry.get(), reinterpret_cast<std::uintptr_t>(got.data()), address, small, nullptr));
     EXPECT_EQ(got, random_bytes(small, 5));
-    EXPECT_OK(ferry_stream_destroy(ferry.get(), stream));
-    EXPECT_OK(ferry_ipc_close_event(ferry.get(), event));
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    EXPECT_OK(ferry_stream_destroy(ferry.get(), stream, nullptr));
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), event, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr));
     return 0;
 }
 
@@ -704,7 +704,7 @@ TEST_F(ipc_between_processes, a_handle_names_its_device) {
     other->send(export_memory(basic.get(), address));
     other->send(export_event(basic.get(), event));
     EXPECT_EQ(other.wait(), 0);
-    EXPECT_OK(ferry_device_free(basic.get(), address));
+    EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
 }
 
 FERRY_SECOND_PROCESS(exports_and_lives_until_told) {
@@ -734,10 +734,10 @@ TEST_F(ipc_between_processes, imported_memory_stays_valid_if_its_exporter_dies_d
             ASSERT_OK(ferry_copy_bytes_async(basic.get(), copy, address, size, stream, nullptr));
         other.kill();
     }
-    EXPECT_OK(ferry_stream_synchronize(basic.get(), stream));
+    EXPECT_OK(ferry_stream_synchronize(basic.get(), stream, nullptr));
     EXPECT_TRUE(holds(copy, 6, size));
     EXPECT_TRUE(holds(address, 6, size));
-    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address, nullptr, nullptr));
     EXPECT_OK(raw().cuCtxSynchronize());
 }
 
@@ -778,15 +778,15 @@ FERRY_SECOND_PROCESS(imports_into_a_context_that_ends) {
     const auto of_memory = channel.receive<ferry_ipc_handle>(), of_event = channel.receive<ferry_ipc_handle>();
     CUctx_st *adopted = nullptr;
     EXPECT_OK(ferry_context_create(ferry.get(), 0, 0, &adopted, nullptr));
-    EXPECT_OK(ferry_context_adopt(ferry.get(), 0, adopted));
+    EXPECT_OK(ferry_context_adopt(ferry.get(), 0, adopted, nullptr));
     const std::uint64_t there = import_memory(ferry.get(), of_memory);
     CUevent_st *const event = import_event(ferry.get(), of_event);
-    EXPECT_OK(ferry_context_destroy(ferry.get(), adopted));
-    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), there, nullptr), FERRY_ERROR_ADDRESS);
-    EXPECT_EQ(ferry_ipc_close_event(ferry.get(), event), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_context_destroy(ferry.get(), adopted, nullptr));
+    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), there, nullptr, nullptr), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_ipc_close_event(ferry.get(), event, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     const std::uint64_t here = import_memory(ferry.get(), of_memory);
     EXPECT_TRUE(holds(here, 1, small)) << "opened again, in the primary context";
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), here, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), here, nullptr, nullptr));
     return 0;
 }
 
@@ -816,7 +816,7 @@ TEST_F(ipc_between_processes, handles_of_a_dead_exporter_are_refused) {
     expect_refusal(ferry_ipc_import_event(counted.get(), &of_event, &event, &error), error, FERRY_ERROR_HANDLE,
                    FERRY_SIDE_NONE, FERRY_FIELD_HANDLE);
     EXPECT_EQ(openings(driver), 0);
-    EXPECT_OK(ferry_ipc_close_memory(counted.get(), address, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(counted.get(), address, nullptr, nullptr));
 }
 
 FERRY_SECOND_PROCESS(exports_what_it_has_freed) {
@@ -824,7 +824,7 @@ FERRY_SECOND_PROCESS(exports_what_it_has_freed) {
     std::uint64_t address = 0;
     EXPECT_OK(ferry_device_alloc(ferry.get(), 0, small, &address, nullptr));
     const ferry_ipc_handle handle = export_memory(ferry.get(), address);
-    EXPECT_OK(ferry_device_free(ferry.get(), address));
+    EXPECT_OK(ferry_device_free(ferry.get(), address, nullptr));
     channel.send(handle);
     channel.await();
     return 0;
@@ -884,27 +884,27 @@ FERRY_SECOND_PROCESS(imports_memory_of_a_pool) {
     expect_refusal(ferry_ipc_export_pool(ferry.get(), pool, FERRY_HANDLE_POSIX_FD, &handle, &os_handle, &error), error,
                    FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
 
-    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool)) << "the first of two imports";
-    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool), FERRY_ERROR_IN_USE);
+    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool, nullptr)) << "the first of two imports";
+    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool, nullptr), FERRY_ERROR_IN_USE);
     test_stream stream;
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), part, stream));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), part, stream, nullptr));
     EXPECT_TRUE(holds(address, 1, 5000)) << "imported twice, closed once";
     EXPECT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), address, stream), FERRY_ERROR_CAPTURE)
+    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), address, stream, nullptr), FERRY_ERROR_CAPTURE)
         << "each launch of the graph would close the memory";
     CUgraph graph = nullptr;
     EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));
     EXPECT_EQ(driver.calls("cuMemFreeAsync"), 0);
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, stream));
-    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), address, stream), FERRY_ERROR_ADDRESS);
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, stream, nullptr));
+    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), address, stream, nullptr), FERRY_ERROR_ADDRESS);
     const std::uint64_t once_more = import_memory(ferry.get(), of_part);
     EXPECT_TRUE(holds(once_more, 3, 1000));
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), once_more, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), once_more, nullptr, nullptr));
     EXPECT_OK(raw().cuCtxSynchronize());
-    EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream));
-    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool));
-    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool), FERRY_ERROR_POOL);
+    EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream, nullptr));
+    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool, nullptr));
+    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool, nullptr), FERRY_ERROR_POOL);
     EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 1);
     EXPECT_EQ(ferry_ipc_import_memory(ferry.get(), &of_memory, &address, nullptr), FERRY_ERROR_POOL);
     return 0;
@@ -922,8 +922,8 @@ TEST_F(ipc_between_processes, memory_of_a_pool_is_imported_through_its_pool_and_
     other->send(export_memory(basic.get(), address + 5000, 1000));
     EXPECT_EQ(other.wait(), 0);
     EXPECT_TRUE(holds(address + 5000, 3, 1000));
-    EXPECT_OK(ferry_device_free(basic.get(), address));
-    EXPECT_OK(ferry_device_free(basic.get(), before));
+    EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
+    EXPECT_OK(ferry_device_free(basic.get(), before, nullptr));
 }
 
 FERRY_SECOND_PROCESS(imports_a_pool_under_two_names) {
@@ -932,16 +932,16 @@ FERRY_SECOND_PROCESS(imports_a_pool_under_two_names) {
     EXPECT_EQ(receive_pool(channel, ferry.get()), pool);
     const auto through_first = channel.receive<ferry_ipc_handle>(),
                through_second = channel.receive<ferry_ipc_handle>();
-    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool));
+    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool, nullptr));
     const std::uint64_t address = import_memory(ferry.get(), through_first);
     EXPECT_EQ(import_memory(ferry.get(), through_second), address);
     EXPECT_TRUE(holds(address, 1, small));
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
-    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool), FERRY_ERROR_IN_USE);
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr));
+    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool, nullptr), FERRY_ERROR_IN_USE);
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr));
     EXPECT_OK(raw().cuCtxSynchronize());
-    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool));
-    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool), FERRY_ERROR_POOL);
+    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool, nullptr));
+    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool, nullptr), FERRY_ERROR_POOL);
     return 0;
 }
 
@@ -962,43 +962,43 @@ TEST_F(ipc_between_processes, a_pool_exported_by_two_instances_is_one_pool_to_th
     other->send(export_memory(full.get(), address));
     EXPECT_EQ(other.wait(), 0);
     EXPECT_EQ(close(static_cast<int>(second_descriptor)), 0);
-    EXPECT_OK(ferry_device_free(basic.get(), address));
+    EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
 }
 
 FERRY_SECOND_PROCESS(frees_what_is_not_its_own) {
     const instance_owner ferry = open_or_fail(options_under_test());
     const std::uint64_t classic = import_memory(ferry.get(), channel.receive<ferry_ipc_handle>());
     CUevent_st *const event = import_event(ferry.get(), channel.receive<ferry_ipc_handle>());
-    EXPECT_EQ(ferry_device_free(ferry.get(), classic), FERRY_ERROR_IMPORTED);
-    EXPECT_EQ(ferry_device_free(ferry.get(), classic + 10), FERRY_ERROR_IMPORTED);
-    EXPECT_EQ(ferry_event_destroy(ferry.get(), event), FERRY_ERROR_IMPORTED);
+    EXPECT_EQ(ferry_device_free(ferry.get(), classic, nullptr), FERRY_ERROR_IMPORTED);
+    EXPECT_EQ(ferry_device_free(ferry.get(), classic + 10, nullptr), FERRY_ERROR_IMPORTED);
+    EXPECT_EQ(ferry_event_destroy(ferry.get(), event, nullptr), FERRY_ERROR_IMPORTED);
     EXPECT_TRUE(holds(classic, 1, small));
-    EXPECT_OK(ferry_ipc_close_event(ferry.get(), event));
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), event, nullptr));
     if (has_pools(ferry.get())) {
-        EXPECT_EQ(ferry_device_free_async(ferry.get(), classic, nullptr), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_device_free_async(ferry.get(), classic, nullptr, nullptr), FERRY_ERROR_IMPORTED);
         CUmemPoolHandle_st *const pool = receive_pool(channel, ferry.get());
         const std::uint64_t address = import_memory(ferry.get(), channel.receive<ferry_ipc_handle>());
-        EXPECT_EQ(ferry_device_free(ferry.get(), address), FERRY_ERROR_IMPORTED);
-        EXPECT_EQ(ferry_device_free_async(ferry.get(), address, nullptr), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_device_free(ferry.get(), address, nullptr), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_device_free_async(ferry.get(), address, nullptr, nullptr), FERRY_ERROR_IMPORTED);
         EXPECT_TRUE(holds(address, 1, small));
         std::uint64_t refused = 7;
         EXPECT_EQ(ferry_pool_alloc_async(ferry.get(), pool, 100, nullptr, &refused, nullptr), FERRY_ERROR_IMPORTED);
         EXPECT_EQ(refused, 0u);
-        EXPECT_EQ(ferry_pool_trim(ferry.get(), pool, 0), FERRY_ERROR_IMPORTED);
-        EXPECT_EQ(ferry_pool_set_current(ferry.get(), FERRY_LOCATION_DEVICE, 0, pool), FERRY_ERROR_IMPORTED);
-        EXPECT_EQ(ferry_pool_destroy(ferry.get(), pool), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_pool_trim(ferry.get(), pool, 0, nullptr), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_pool_set_current(ferry.get(), FERRY_LOCATION_DEVICE, 0, pool, nullptr), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_pool_destroy(ferry.get(), pool, nullptr), FERRY_ERROR_IMPORTED);
         ferry_pool_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_OK(ferry_pool_get_info(ferry.get(), pool, &info));
+        EXPECT_OK(ferry_pool_get_info(ferry.get(), pool, &info, nullptr));
         EXPECT_EQ(info.is_imported, 1);
         EXPECT_EQ(info.can_share, 0);
         EXPECT_EQ(info.location, FERRY_LOCATION_DEVICE);
         EXPECT_EQ(info.index, 0);
-        EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+        EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr));
         EXPECT_OK(raw().cuCtxSynchronize());
-        EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool));
+        EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool, nullptr));
     }
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), classic, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), classic, nullptr, nullptr));
     return 0;
 }
 
@@ -1024,21 +1024,21 @@ FERRY_SECOND_PROCESS(consumes_what_is_produced) {
     for (int round = 1; round <= 3; ++round) {
         channel.await(); // the exporter has recorded the event, which has not passed yet
         std::int32_t done = 1;
-        EXPECT_OK(ferry_event_query(ferry.get(), filled, &done));
+        EXPECT_OK(ferry_event_query(ferry.get(), filled, &done, nullptr));
         EXPECT_EQ(done, 0);
-        EXPECT_OK(ferry_stream_wait_event(ferry.get(), stream, filled));
+        EXPECT_OK(ferry_stream_wait_event(ferry.get(), stream, filled, nullptr));
         pinned_memory host(small);
         EXPECT_OK(ferry_copy_bytes_async(ferry.get(), reinterpret_cast<std::uintptr_t>(host.data()), address, small,
                                          stream, nullptr));
-        EXPECT_OK(ferry_event_record(ferry.get(), copied, stream));
+        EXPECT_OK(ferry_event_record(ferry.get(), copied, stream, nullptr));
         channel.arrive(); // this process has recorded the event, which has not passed yet
-        EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream));
+        EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream, nullptr));
         EXPECT_EQ(host.copy(), bytes(small, static_cast<std::byte>(round)));
     }
-    EXPECT_OK(ferry_ipc_close_event(ferry.get(), filled));
-    EXPECT_OK(ferry_ipc_close_event(ferry.get(), copied));
-    EXPECT_EQ(ferry_ipc_close_event(ferry.get(), copied), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), filled, nullptr));
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), copied, nullptr));
+    EXPECT_EQ(ferry_ipc_close_event(ferry.get(), copied, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr));
     channel.arrive();
     return 0;
 }
@@ -1055,17 +1055,17 @@ TEST_F(ipc_between_processes, events_order_both_directions) {
     for (int round = 1; round <= 3; ++round) {
         gate held(stream);
         EXPECT_OK(raw().cuMemsetD8Async(address, static_cast<unsigned char>(round), small, stream));
-        EXPECT_OK(ferry_event_record(basic.get(), filled, stream));
+        EXPECT_OK(ferry_event_record(basic.get(), filled, stream, nullptr));
         other->arrive();
         other->await();
         // The next fill comes after the importer's copy, which it must not overtake.
-        EXPECT_OK(ferry_stream_wait_event(basic.get(), stream, copied));
+        EXPECT_OK(ferry_stream_wait_event(basic.get(), stream, copied, nullptr));
         EXPECT_OK(raw().cuMemsetD8Async(address, 0xee, small, stream));
         held.open();
     }
     other->await(); // until the importer has closed its imports
-    EXPECT_OK(ferry_stream_synchronize(basic.get(), stream));
-    EXPECT_OK(ferry_device_free(basic.get(), address));
+    EXPECT_OK(ferry_stream_synchronize(basic.get(), stream, nullptr));
+    EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
     EXPECT_EQ(other.wait(), 0);
 }
 
@@ -1077,12 +1077,12 @@ FERRY_SECOND_PROCESS(shares_an_event_again) {
     ferry_ipc_handle again = {};
     EXPECT_EQ(ferry_ipc_export_event(ferry.get(), first, &again, nullptr), FERRY_ERROR_NOT_SHAREABLE);
     float milliseconds = 1;
-    EXPECT_EQ(ferry_event_elapsed_time(ferry.get(), first, second, &milliseconds),
+    EXPECT_EQ(ferry_event_elapsed_time(ferry.get(), first, second, &milliseconds, nullptr),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_HANDLE);
-    EXPECT_OK(ferry_ipc_close_event(ferry.get(), first));
-    EXPECT_EQ(ferry_ipc_close_event(ferry.get(), first), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_OK(ferry_event_synchronize(ferry.get(), second));
-    EXPECT_OK(ferry_ipc_close_event(ferry.get(), second));
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), first, nullptr));
+    EXPECT_EQ(ferry_ipc_close_event(ferry.get(), first, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_event_synchronize(ferry.get(), second, nullptr));
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), second, nullptr));
     return 0;
 }
 
@@ -1098,7 +1098,7 @@ TEST_F(ipc_between_processes, an_event_made_without_ferry_can_be_shared_too) {
     const ferry_ipc_handle handle = export_event(basic.get(), event);
     ferry_ipc_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_ipc_get_info(basic.get(), &handle, &info));
+    EXPECT_OK(ferry_ipc_get_info(basic.get(), &handle, &info, nullptr));
     EXPECT_EQ(info.device, -1) << "the driver does not report the device";
     second_process other("shares_an_event_again");
     other->send(handle);
@@ -1127,7 +1127,7 @@ FERRY_SECOND_PROCESS(exports_two_allocations) {
     }
     channel.await();
     for (const std::uint64_t address : addresses)
-        EXPECT_OK(ferry_device_free(ferry.get(), address));
+        EXPECT_OK(ferry_device_free(ferry.get(), address, nullptr));
     return 0;
 }
 
@@ -1175,7 +1175,7 @@ void expect_only_what_is_mapped(ferry_instance *instance, bool from_a_pool) {
     refuses_all();
 
     // A forged name of the first allocation, in a handle that opens the second.
-    EXPECT_OK(ferry_ipc_close_memory(instance, base, stream));
+    EXPECT_OK(ferry_ipc_close_memory(instance, base, stream, nullptr));
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     handle_contents of_second;
     ASSERT_OK(decode(second, of_second).status);
@@ -1187,7 +1187,7 @@ void expect_only_what_is_mapped(ferry_instance *instance, bool from_a_pool) {
     base = import_memory(instance, first);
     EXPECT_TRUE(holds(base, 1, small)) << "the genuine handle names the first allocation";
     EXPECT_TRUE(holds(wrong_name, 2, 100));
-    EXPECT_OK(ferry_ipc_close_memory(instance, wrong_name, stream));
+    EXPECT_OK(ferry_ipc_close_memory(instance, wrong_name, stream, nullptr));
 
     // A handle that states less than is mapped does not make a later, genuine one invalid.
     const std::uint64_t part = import_memory(
@@ -1196,13 +1196,13 @@ void expect_only_what_is_mapped(ferry_instance *instance, bool from_a_pool) {
     EXPECT_EQ(part, whole);
     EXPECT_TRUE(holds(whole, 2, small));
     for (const std::uint64_t address : {whole + small - 1, part, base})
-        EXPECT_OK(ferry_ipc_close_memory(instance, address, stream));
+        EXPECT_OK(ferry_ipc_close_memory(instance, address, stream, nullptr));
     for (const std::uint64_t address : {whole, base})
-        EXPECT_EQ(ferry_ipc_close_memory(instance, address, stream), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(ferry_ipc_close_memory(instance, address, stream, nullptr), FERRY_ERROR_ADDRESS);
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(raw().cuCtxSynchronize());
     if (pool) {
-        EXPECT_OK(ferry_ipc_close_pool(instance, pool)) << "no refused import is left in the pool";
+        EXPECT_OK(ferry_ipc_close_pool(instance, pool, nullptr)) << "no refused import is left in the pool";
     }
     other->arrive();
     EXPECT_EQ(other.wait(), 0);
@@ -1226,11 +1226,11 @@ FERRY_SECOND_PROCESS(imports_while_calls_fail) {
     std::uint64_t address = 0;
     CUevent_st *event = nullptr;
     const auto import = [&] { return ferry_ipc_import_memory(ferry.get(), &of_memory, &address, nullptr); };
-    const auto close_it = [&] { return ferry_ipc_close_memory(ferry.get(), address, nullptr); };
+    const auto close_it = [&] { return ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr); };
     const auto import_one = [&] { return ferry_ipc_import_event(ferry.get(), &of_event, &event, nullptr); };
-    const auto close_one = [&] { return ferry_ipc_close_event(ferry.get(), event); };
+    const auto close_one = [&] { return ferry_ipc_close_event(ferry.get(), event, nullptr); };
     const auto is_balanced = [&] {
-        EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), address, nullptr), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr), FERRY_ERROR_ADDRESS);
         EXPECT_OK(raw().cuCtxSynchronize());
     };
     let_each_call_fail(driver, import, [&] { EXPECT_OK(close_it()); });
@@ -1261,7 +1261,7 @@ FERRY_SECOND_PROCESS(imports_while_calls_fail) {
     const auto of_pooled = channel.receive<ferry_ipc_handle>();
     CUmemPoolHandle_st *pool = nullptr;
     const auto import_pool = [&] { return ferry_ipc_import_pool(ferry.get(), &of_pool, descriptor, &pool, nullptr); };
-    const auto close_pool = [&] { return ferry_ipc_close_pool(ferry.get(), pool); };
+    const auto close_pool = [&] { return ferry_ipc_close_pool(ferry.get(), pool, nullptr); };
     const auto import_pooled = [&] { return ferry_ipc_import_memory(ferry.get(), &of_pooled, &address, nullptr); };
     let_each_call_fail(driver, import_pool, [&] { EXPECT_OK(close_pool()); });
     EXPECT_OK(import_pool());
@@ -1304,7 +1304,7 @@ TEST_F(ipc, each_failing_driver_call_of_an_export_is_reported) {
     const ferry_ipc_handle own = export_memory(faulty.get(), memory);
     let_each_call_fail(
         driver, [&] { return ferry_ipc_import_memory(faulty.get(), &own, &address, nullptr); },
-        [&] { EXPECT_OK(ferry_ipc_close_memory(faulty.get(), address, nullptr)); });
+        [&] { EXPECT_OK(ferry_ipc_close_memory(faulty.get(), address, nullptr, nullptr)); });
     if (!has_pools(basic.get())) return;
     shared_pool pool(faulty.get());
     const std::uint64_t pooled = pool.allocate(small);
@@ -1317,7 +1317,7 @@ TEST_F(ipc, each_failing_driver_call_of_an_export_is_reported) {
             return ferry_ipc_export_pool(faulty.get(), pool.pool, FERRY_HANDLE_POSIX_FD, &handle, &os_handle, nullptr);
         },
         [&] { EXPECT_EQ(close(static_cast<int>(os_handle)), 0); });
-    EXPECT_OK(ferry_device_free(faulty.get(), pooled));
+    EXPECT_OK(ferry_device_free(faulty.get(), pooled, nullptr));
 }
 
 // An allocator of the host program that can run out of memory.
@@ -1354,7 +1354,7 @@ FERRY_SECOND_PROCESS(imports_without_memory) {
         EXPECT_EQ(driver.calls("cuIpcOpenMemHandle"), driver.calls("cuIpcCloseMemHandle"));
         EXPECT_EQ(driver.calls("cuIpcOpenEventHandle"), driver.calls("cuEventDestroy"));
         memory.is_empty = false;
-        EXPECT_OK(ferry_ipc_close_memory(ferry.get(), import_memory(ferry.get(), of_memory), nullptr));
+        EXPECT_OK(ferry_ipc_close_memory(ferry.get(), import_memory(ferry.get(), of_memory), nullptr, nullptr));
     }
     EXPECT_EQ(memory.live, 0);
     return 0;
@@ -1413,9 +1413,9 @@ FERRY_SECOND_PROCESS(imports_in_many_threads) {
         std::byte byte{};
         EXPECT_OK(raw().cuMemcpyDtoH(&byte, address, 1));
         EXPECT_EQ(byte, std::byte{1});
-        EXPECT_OK(ferry_event_synchronize(ferry.get(), event));
-        EXPECT_OK(ferry_ipc_close_event(ferry.get(), event));
-        EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+        EXPECT_OK(ferry_event_synchronize(ferry.get(), event, nullptr));
+        EXPECT_OK(ferry_ipc_close_event(ferry.get(), event, nullptr));
+        EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr));
     });
     EXPECT_EQ(driver.calls("cuIpcOpenMemHandle"), driver.calls("cuIpcCloseMemHandle"));
     EXPECT_LE(driver.calls("cuIpcOpenMemHandle"), threads * rounds);
@@ -1433,11 +1433,11 @@ FERRY_SECOND_PROCESS(imports_in_many_threads) {
         std::byte byte{};
         EXPECT_OK(raw().cuMemcpyDtoH(&byte, address, 1));
         EXPECT_EQ(byte, std::byte{1});
-        EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, stream));
-        EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool));
+        EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, stream, nullptr));
+        EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool, nullptr));
     });
-    EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream));
-    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), kept));
+    EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream, nullptr));
+    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), kept, nullptr));
     EXPECT_EQ(driver.calls("cuMemPoolImportPointer"), driver.calls("cuMemFreeAsync"));
     EXPECT_EQ(close(descriptor), 0);
     return 0;
@@ -1451,8 +1451,8 @@ TEST_F(ipc_between_processes, threads_import_and_close_one_handle) {
     in_threads([&] { // imports in the exporting process
         EXPECT_EQ(import_memory(basic.get(), of_memory), memory.address);
         EXPECT_EQ(import_event(basic.get(), of_event), event.handle);
-        EXPECT_OK(ferry_ipc_close_event(basic.get(), event));
-        EXPECT_OK(ferry_ipc_close_memory(basic.get(), memory, nullptr));
+        EXPECT_OK(ferry_ipc_close_event(basic.get(), event, nullptr));
+        EXPECT_OK(ferry_ipc_close_memory(basic.get(), memory, nullptr, nullptr));
     });
     second_process other("imports_in_many_threads");
     other->send(of_memory);
@@ -1468,8 +1468,8 @@ FERRY_SECOND_PROCESS(imports_beside_a_capture) {
     EXPECT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     EXPECT_OK(raw().cuMemsetD8Async(target, 1, small, stream));
     const std::uint64_t address = import_memory(ferry.get(), of_memory);
-    EXPECT_OK(ferry_ipc_close_event(ferry.get(), import_event(ferry.get(), of_event)));
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), import_event(ferry.get(), of_event), nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr));
     EXPECT_OK(raw().cuMemsetD8Async(target, 2, small, stream));
     CUgraph graph = nullptr;
     EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));

@@ -100,7 +100,7 @@ TEST_F(lifetimes, tables_of_a_destroyed_context_are_not_written) {
             ferry = open_or_fail(options());
             CUctx_st *own = nullptr;
             ASSERT_OK(ferry_context_create(ferry.get(), 0, 0, &own, nullptr));
-            ASSERT_OK(ferry_context_adopt(ferry.get(), 0, own));
+            ASSERT_OK(ferry_context_adopt(ferry.get(), 0, own, nullptr));
             {
                 const made_current in_own(own);
                 const test_stream stream;
@@ -110,9 +110,9 @@ TEST_F(lifetimes, tables_of_a_destroyed_context_are_not_written) {
                 EXPECT_TRUE(pieces.have_arrived());
             }
             if (is_destroyed_by_ferry) {
-                ASSERT_OK(ferry_context_destroy(ferry.get(), own));
+                ASSERT_OK(ferry_context_destroy(ferry.get(), own, nullptr));
             } else {
-                ASSERT_OK(ferry_context_adopt(ferry.get(), 0, nullptr));
+                ASSERT_OK(ferry_context_adopt(ferry.get(), 0, nullptr, nullptr));
                 ASSERT_OK(raw().cuCtxDestroy(own));
             }
             const test_stream stream;
@@ -136,7 +136,7 @@ struct own_context {
     own_context(const own_context &) = delete;
     void destroy() {
         if (handle) {
-            EXPECT_OK(ferry_context_destroy(ferry, handle));
+            EXPECT_OK(ferry_context_destroy(ferry, handle, nullptr));
         }
         handle = nullptr;
     }
@@ -182,7 +182,7 @@ TEST_F(lifetimes, the_driver_copies_a_prepared_batch_in_another_context) {
             }
             pieces.fill(4);
             launch(true);
-            EXPECT_OK(ferry_prepared_destroy(prepared));
+            EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
         }
 }
 
@@ -199,7 +199,7 @@ TEST_F(lifetimes, new_addresses_are_checked_for_the_context_that_a_batch_was_pre
     }
     ASSERT_OK(ferry_prepared_launch(prepared, nullptr, nullptr));
     EXPECT_TRUE(pieces.have_arrived());
-    EXPECT_OK(ferry_prepared_destroy(prepared));
+    EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
 }
 
 TEST_F(lifetimes, a_prepared_batch_that_outlives_its_context_frees_no_foreign_memory) {
@@ -212,7 +212,7 @@ TEST_F(lifetimes, a_prepared_batch_that_outlives_its_context_frees_no_foreign_me
     }
     own.destroy();
     driver.reset_counts();
-    EXPECT_OK(ferry_prepared_destroy(prepared));
+    EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     EXPECT_EQ(driver.calls("cuMemFree"), 0) << "the address may belong to a new allocation";
 }
 
@@ -221,7 +221,7 @@ TEST_F(lifetimes, a_prepared_batch_is_destroyed_without_a_current_context) {
     ferry_prepared *prepared = nullptr;
     ASSERT_OK(pieces.prepare(ferry.get(), nullptr, 0, &prepared));
     const made_current none(nullptr);
-    EXPECT_OK(ferry_prepared_destroy(prepared));
+    EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     CUcontext current = nullptr;
     EXPECT_OK(raw().cuCtxGetCurrent(&current));
     EXPECT_EQ(current, nullptr);
@@ -240,7 +240,7 @@ ferry_copy_desc all_of(const ferry_array &from, std::uint64_t to) {
 
 TEST_F(lifetimes, a_surface_ends_with_its_array_when_its_context_is_no_longer_adopted) {
     own_context own(ferry.get());
-    ASSERT_OK(ferry_context_adopt(ferry.get(), 0, own.handle));
+    ASSERT_OK(ferry_context_adopt(ferry.get(), 0, own.handle, nullptr));
     {
         const made_current in_own(own.handle);
         const device_memory to(1 << 20);
@@ -248,7 +248,7 @@ TEST_F(lifetimes, a_surface_ends_with_its_array_when_its_context_is_no_longer_ad
         const ferry_copy_desc copy = all_of(from, to);
         ASSERT_OK(ferry_copy(ferry.get(), &copy, nullptr));
         EXPECT_EQ(driver.calls("cuSurfObjectCreate"), 1);
-        ASSERT_OK(ferry_context_adopt(ferry.get(), 0, nullptr));
+        ASSERT_OK(ferry_context_adopt(ferry.get(), 0, nullptr, nullptr));
         from.destroy();
         EXPECT_EQ(driver.calls("cuSurfObjectDestroy"), 1);
     }
@@ -290,7 +290,7 @@ TEST_F(lifetimes, a_forked_child_can_close_an_instance_that_another_thread_was_u
     std::thread at_work([&] {
         std::uint64_t address = 0;
         EXPECT_OK(ferry_device_alloc(slow.get(), 1, 64, &address, nullptr));
-        EXPECT_OK(ferry_device_free(slow.get(), address));
+        EXPECT_OK(ferry_device_free(slow.get(), address, nullptr));
     });
     has_begun.get_future().wait();
     const int status = run_in_child([&] {
@@ -347,7 +347,7 @@ TEST_F(lifetimes, closing_in_a_forked_child_frees_nothing_that_another_thread_ma
     ferry_ticket *ticket = nullptr;
     ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, &ticket, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    ASSERT_OK(ferry_ticket_release(ticket));
+    ASSERT_OK(ferry_ticket_release(ticket, nullptr));
     const kernel_pieces pieces(5);
     ASSERT_OK(pieces.copy(instance.get(), stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -360,7 +360,7 @@ TEST_F(lifetimes, closing_in_a_forked_child_frees_nothing_that_another_thread_ma
         for (std::size_t at = 0; at < ranges; ++at)
             EXPECT_OK(ferry_host_register(instance.get(), range(at), page, 0, nullptr));
         for (std::size_t at = 0; at < ranges; ++at)
-            EXPECT_OK(ferry_host_unregister(instance.get(), range(at)));
+            EXPECT_OK(ferry_host_unregister(instance.get(), range(at), nullptr));
     });
     memory.has_stopped.get_future().wait();
     const int status = run_in_child([&] {
@@ -465,14 +465,14 @@ TEST_F(lifetimes, either_all_new_addresses_are_set_or_none_whatever_fails) {
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             EXPECT_EQ(status == FERRY_SUCCESS, moved.have_arrived());
             EXPECT_EQ(status != FERRY_SUCCESS, pieces.have_arrived());
-            EXPECT_OK(ferry_prepared_destroy(prepared));
+            EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
         }
 }
 
 TEST_F(lifetimes, closing_frees_no_table_that_ended_with_its_context) {
     driver.fail("cuMemHostRegister", CUDA_ERROR_NOT_SUPPORTED, 1, true); // tables then come from cuMemHostAlloc
     own_context own(ferry.get());
-    ASSERT_OK(ferry_context_adopt(ferry.get(), 0, own.handle));
+    ASSERT_OK(ferry_context_adopt(ferry.get(), 0, own.handle, nullptr));
     {
         const made_current in_own(own.handle);
         const test_stream stream;
@@ -511,7 +511,7 @@ struct everything {
         note(ferry_prepared_launch(prepared, stream, nullptr));
         note(ferry_prepared_set_addresses(prepared, pieces.destinations.data(), nullptr, stream, nullptr));
         note(ferry_prepared_launch(prepared, stream, nullptr));
-        note(ferry_prepared_destroy(prepared));
+        note(ferry_prepared_destroy(prepared, nullptr));
         return first;
     }
     kernel_pieces pieces{beyond_parameters};
@@ -631,9 +631,9 @@ TEST_F(lifetimes, threads_do_everything_at_the_same_time_while_the_context_chang
             --left;
         });
     while (left > 0) {
-        EXPECT_OK(ferry_context_adopt(ferry.get(), 0, own.handle));
+        EXPECT_OK(ferry_context_adopt(ferry.get(), 0, own.handle, nullptr));
         std::this_thread::yield();
-        EXPECT_OK(ferry_context_adopt(ferry.get(), 0, nullptr));
+        EXPECT_OK(ferry_context_adopt(ferry.get(), 0, nullptr, nullptr));
         std::this_thread::yield();
     }
     for (std::thread &one : threads)

@@ -63,7 +63,7 @@ protected:
     void TearDown() override {
         if (!counted) return;
         for (const std::int32_t helper : helpers)
-            EXPECT_OK(ferry_peer_disable(counted.get(), helper, 0));
+            EXPECT_OK(ferry_peer_disable(counted.get(), helper, 0, nullptr));
         counted_test::TearDown();
     }
     std::int32_t set(const std::vector<std::int32_t> &wanted, ferry_error_info *error = nullptr) const {
@@ -98,7 +98,7 @@ protected:
     owner_instance set_in_fresh_context() const {
         owner_instance fresh = {open_or_fail(options_under_test())};
         EXPECT_OK(ferry_context_create(fresh.instance.get(), 0, 0, &fresh.own, nullptr));
-        EXPECT_OK(ferry_context_adopt(fresh.instance.get(), 0, fresh.own));
+        EXPECT_OK(ferry_context_adopt(fresh.instance.get(), 0, fresh.own, nullptr));
         EXPECT_OK(fresh.set({1}));
         return fresh;
     }
@@ -203,7 +203,7 @@ TEST_F(multilink, launches_are_short_where_a_helper_has_a_watchdog) {
             };
         const instance_owner instance = open_or_fail(options);
         ASSERT_OK(set_helpers(instance.get(), {1}));
-        ASSERT_OK(ferry_staging_prepare(instance.get(), 0));
+        ASSERT_OK(ferry_staging_prepare(instance.get(), 0, nullptr));
         {
             const gate held(stream);
             driver.reset_counts();
@@ -426,7 +426,7 @@ public:
         instance = open_or_fail(launches_.options());
         for (int device = 0; device < 2; ++device) {
             EXPECT_OK(ferry_context_create(instance.get(), device, 0, &contexts[device], nullptr));
-            EXPECT_OK(ferry_context_adopt(instance.get(), device, contexts[device]));
+            EXPECT_OK(ferry_context_adopt(instance.get(), device, contexts[device], nullptr));
         }
     }
     ~launching_instance() {
@@ -505,10 +505,10 @@ TEST_F(multilink, a_copy_whose_helper_dies_with_a_chunk_fails) {
             ferry_ticket *ticket = nullptr;
             ASSERT_OK(ferry_copy_async(doomed.instance.get(), &copy, on, &ticket, nullptr));
             const CUresult passed = raw().cuStreamSynchronize(on);
-            const std::int32_t status = ferry_ticket_wait(ticket);
+            const std::int32_t status = ferry_ticket_wait(ticket, nullptr);
             EXPECT_NE(passed, CUDA_SUCCESS);
             EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << status;
-            EXPECT_OK(ferry_ticket_release(ticket));
+            EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         }
 }
 
@@ -522,8 +522,8 @@ TEST_F(multilink, a_helper_whose_context_is_dead_is_left_out) {
     CUcontext own = nullptr;
     ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own, nullptr));
     instance_owner instance = open_or_fail(dying_context::options());
-    ASSERT_OK(ferry_context_adopt(instance.get(), 0, own));
-    ASSERT_OK(ferry_context_adopt(instance.get(), 1, doomed));
+    ASSERT_OK(ferry_context_adopt(instance.get(), 0, own, nullptr));
+    ASSERT_OK(ferry_context_adopt(instance.get(), 1, doomed, nullptr));
     ASSERT_OK(set_helpers(instance.get(), {1}));
     {
         const station device(own, size);
@@ -729,7 +729,7 @@ TEST_F(multilink, the_driver_copies_host_memory_that_is_registered_in_part) {
     EXPECT_OK(copy_async(device.address(), source, size, stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(device.read() == sent);
-    ASSERT_OK(ferry_host_unregister(counted.get(), host.data()));
+    ASSERT_OK(ferry_host_unregister(counted.get(), host.data(), nullptr));
 }
 
 TEST_F(multilink, the_driver_copies_memory_of_another_context) {
@@ -742,7 +742,7 @@ TEST_F(multilink, the_driver_copies_memory_of_another_context) {
         ASSERT_OK(ferry_context_retain_primary(counted.get(), helper, &of_helper, nullptr));
         const made_current in(of_helper);
         ASSERT_OK(raw().cuCtxEnablePeerAccess(other, 0));
-        ASSERT_OK(ferry_context_release_primary(counted.get(), helper));
+        ASSERT_OK(ferry_context_release_primary(counted.get(), helper, nullptr));
     }
     const bytes sent = random_bytes(size, 15);
     std::memcpy(host.data(), sent.data(), size);
@@ -755,7 +755,7 @@ TEST_F(multilink, the_driver_copies_memory_of_another_context) {
 TEST_F(multilink, a_helper_without_access_to_the_counters_is_left_out) {
     ferry_device_info info = {};
     info.struct_size = sizeof info;
-    ASSERT_OK(ferry_device_get_info(counted.get(), 0, &info));
+    ASSERT_OK(ferry_device_get_info(counted.get(), 0, &info, nullptr));
     if (!info.memory_pools) GTEST_SKIP() << "the device has no pools";
     const std::uint64_t size = 4 * megabyte;
     const pinned_memory host(size);
@@ -768,12 +768,12 @@ TEST_F(multilink, a_helper_without_access_to_the_counters_is_left_out) {
     std::uint64_t memory = 0;
     ASSERT_OK(ferry_pool_create(counted.get(), &desc, &pool, nullptr));
     for (const std::int32_t helper : helpers)
-        ASSERT_OK(ferry_pool_set_access(counted.get(), pool, helper, FERRY_ACCESS_READ_WRITE));
+        ASSERT_OK(ferry_pool_set_access(counted.get(), pool, helper, FERRY_ACCESS_READ_WRITE, nullptr));
     ASSERT_OK(ferry_pool_alloc_async(counted.get(), pool, size, stream, &memory, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_EQ(explain(line(memory, at(host), size)).links, static_cast<std::uint32_t>(launches));
     for (const std::int32_t helper : helpers)
-        ASSERT_OK(ferry_peer_disable(counted.get(), helper, 0));
+        ASSERT_OK(ferry_peer_disable(counted.get(), helper, 0, nullptr));
     EXPECT_EQ(explain(line(memory, at(host), size)).multilink_obstacle, FERRY_OBSTACLE_NO_ACCESS);
     ASSERT_OK(copy_async(memory, at(host), size, stream));
     bytes back(size);
@@ -781,10 +781,11 @@ TEST_F(multilink, a_helper_without_access_to_the_counters_is_left_out) {
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(back == sent);
     for (const std::int32_t helper : helpers)
-        EXPECT_OK(ferry_context_synchronize(counted.get(), helper, nullptr)) << "the context of a helper is lost";
-    ASSERT_OK(ferry_device_free_async(counted.get(), memory, stream));
+        EXPECT_OK(ferry_context_synchronize(counted.get(), helper, nullptr, nullptr))
+            << "the context of a helper is lost";
+    ASSERT_OK(ferry_device_free_async(counted.get(), memory, stream, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    ASSERT_OK(ferry_pool_destroy(counted.get(), pool));
+    ASSERT_OK(ferry_pool_destroy(counted.get(), pool, nullptr));
 }
 
 TEST_F(multilink, urgent_copies_use_no_engine) {
@@ -824,7 +825,7 @@ TEST_F(multilink, prepared_copies_do_not_become_part_of_a_graph) {
         ASSERT_OK(raw().cuGraphExecDestroy(ready));
         ASSERT_OK(raw().cuGraphDestroy(graph));
     }
-    ASSERT_OK(ferry_prepared_destroy(prepared));
+    ASSERT_OK(ferry_prepared_destroy(prepared, nullptr));
 }
 
 // A kernel of a helper that comes late counts itself out in memory of the owner's context.
@@ -852,7 +853,7 @@ TEST_F(multilink, a_context_whose_helpers_start_late_may_be_destroyed) {
             is_open = true;
             shut.let_go();
         });
-        EXPECT_OK(ferry_context_destroy(fresh.instance.get(), fresh.own));
+        EXPECT_OK(ferry_context_destroy(fresh.instance.get(), fresh.own, nullptr));
         EXPECT_TRUE(is_open) << "the kernels have not run yet";
         opener.join();
     }
@@ -866,7 +867,7 @@ TEST_F(multilink, helpers_can_be_set_again_after_their_context_has_ended) {
     const owner_instance fresh = set_in_fresh_context();
     ASSERT_OK(raw().cuCtxDestroy(fresh.own));
     const test_context next; // often gets the handle
-    ASSERT_OK(ferry_context_adopt(fresh.instance.get(), 0, next));
+    ASSERT_OK(ferry_context_adopt(fresh.instance.get(), 0, next, nullptr));
     const station device(next, size);
     const ferry_copy_desc copy = line(device.address(), at(host), size);
     EXPECT_OK(ferry_copy_async(fresh.instance.get(), &copy, device.stream(), nullptr, nullptr));
@@ -874,7 +875,7 @@ TEST_F(multilink, helpers_can_be_set_again_after_their_context_has_ended) {
     EXPECT_OK(fresh.set({1}));
     EXPECT_OK(ferry_copy_async(fresh.instance.get(), &copy, device.stream(), nullptr, nullptr));
     device.wait();
-    ASSERT_OK(ferry_context_adopt(fresh.instance.get(), 0, nullptr));
+    ASSERT_OK(ferry_context_adopt(fresh.instance.get(), 0, nullptr, nullptr));
 }
 
 } // namespace

@@ -30,7 +30,7 @@ protected:
     void SetUp() override {
         counted_test::SetUp();
         if (has_kernels()) {
-            ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+            ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
         }
     }
     // Runs `call` and opens the gate as soon as the call waits in the driver, at the latest when the call has returned.
@@ -139,10 +139,10 @@ TEST_F(order, a_pageable_source_is_read_after_earlier_work_has_written_it) {
                     }
                     EXPECT_OK(raw().cuStreamSynchronize(stream));
                     if (kept.ticket) {
-                        EXPECT_OK(ferry_ticket_release(kept.ticket));
+                        EXPECT_OK(ferry_ticket_release(kept.ticket, nullptr));
                     }
                     if (kept.prepared) {
-                        EXPECT_OK(ferry_prepared_destroy(kept.prepared));
+                        EXPECT_OK(ferry_prepared_destroy(kept.prepared, nullptr));
                     }
                     const bytes found = target.read();
                     EXPECT_EQ(std::memcmp(found.data(), origin.picture().data() + large - size, size), 0);
@@ -159,7 +159,7 @@ TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) 
     ASSERT_OK(raw().cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
     bytes between(large);
     const instance_owner another = open_or_fail(driver.options());
-    ASSERT_OK(ferry_staging_prepare(another.get(), 0));
+    ASSERT_OK(ferry_staging_prepare(another.get(), 0, nullptr));
     for (CUstream on : {blocking, static_cast<CUstream>(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
         for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER})
             // 0 and 4: on the stream. 1 to 3: synchronous, as one copy, as a batch, as pieces.
@@ -260,7 +260,7 @@ TEST_F(order, a_synchronous_copy_is_complete_when_its_origin_leads_into_pageable
         ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
         expect_there(stream, device, value, size);
     }
-    EXPECT_OK(ferry_host_unregister(counted.get(), memory.data()));
+    EXPECT_OK(ferry_host_unregister(counted.get(), memory.data(), nullptr));
 }
 
 // Memory of a host pool that one device can access. Whether it counts as pageable depends on the context of the copy.
@@ -273,7 +273,7 @@ struct host_pool_memory {
         desc.struct_size = sizeof desc;
         desc.location = location;
         if (ferry_pool_create(instance, &desc, &pool, nullptr)) return;
-        EXPECT_OK(ferry_pool_set_access(instance, pool, device, FERRY_ACCESS_READ_WRITE));
+        EXPECT_OK(ferry_pool_set_access(instance, pool, device, FERRY_ACCESS_READ_WRITE, nullptr));
         const test_stream stream;
         EXPECT_OK(ferry_pool_alloc_async(instance, pool, size, stream, &address, nullptr));
         EXPECT_OK(raw().cuStreamSynchronize(stream));
@@ -281,9 +281,9 @@ struct host_pool_memory {
     ~host_pool_memory() {
         if (!pool) return;
         const test_stream stream;
-        EXPECT_OK(ferry_device_free_async(instance, address, stream));
+        EXPECT_OK(ferry_device_free_async(instance, address, stream, nullptr));
         EXPECT_OK(raw().cuStreamSynchronize(stream));
-        EXPECT_OK(ferry_pool_destroy(instance, pool));
+        EXPECT_OK(ferry_pool_destroy(instance, pool, nullptr));
     }
     host_pool_memory(const host_pool_memory &) = delete;
     void fill(int value) const { std::memset(reinterpret_cast<void *>(address), value, size); }
@@ -419,10 +419,10 @@ TEST_F(order, a_copy_waits_as_its_flags_and_explain_state_when_only_one_of_two_d
                                 EXPECT_TRUE(host.holds(1));
                             }
                             if (kept.ticket) {
-                                EXPECT_OK(ferry_ticket_release(kept.ticket));
+                                EXPECT_OK(ferry_ticket_release(kept.ticket, nullptr));
                             }
                             if (kept.prepared) {
-                                EXPECT_OK(ferry_prepared_destroy(kept.prepared));
+                                EXPECT_OK(ferry_prepared_destroy(kept.prepared, nullptr));
                             }
                         }
                     }
@@ -457,13 +457,13 @@ TEST_F(order, copies_are_right_when_only_another_device_reaches_the_host_pool) {
             ASSERT_OK(raw().cuStreamSynchronize(of_far));
             host.fill(2);
             if (kept.ticket) {
-                EXPECT_OK(ferry_ticket_release(kept.ticket));
+                EXPECT_OK(ferry_ticket_release(kept.ticket, nullptr));
             }
             enqueue(counted.get(), how, down, of_far, kept);
             ASSERT_OK(raw().cuStreamSynchronize(of_far));
             EXPECT_TRUE(host.holds(1));
             if (kept.ticket) {
-                EXPECT_OK(ferry_ticket_release(kept.ticket));
+                EXPECT_OK(ferry_ticket_release(kept.ticket, nullptr));
             }
         }
 }
@@ -672,7 +672,8 @@ TEST_F(order, a_captured_copy_is_right_or_refused_however_its_host_memory_is_reg
                         ASSERT_OK(raw().cuCtxSynchronize()) << "the context still works";
                         for (const registration &part : parts)
                             if (part.pages) {
-                                EXPECT_OK(ferry_host_unregister(counted.get(), host.data() + part.first * page));
+                                EXPECT_OK(
+                                    ferry_host_unregister(counted.get(), host.data() + part.first * page, nullptr));
                             }
                     }
 }
@@ -729,13 +730,13 @@ TEST_F(order, a_ticket_names_the_route_that_explain_names_for_memory_registered_
             ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
             ferry_ticket_info info = {};
             info.struct_size = sizeof info;
-            EXPECT_OK(ferry_ticket_wait(ticket));
-            EXPECT_OK(ferry_ticket_get_info(ticket, &info));
+            EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+            EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
             EXPECT_EQ(info.route, told.route);
-            EXPECT_OK(ferry_ticket_release(ticket));
+            EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    EXPECT_OK(ferry_host_unregister(counted.get(), host.data()));
+    EXPECT_OK(ferry_host_unregister(counted.get(), host.data(), nullptr));
 }
 
 // A box of a batch keeps its own flags. A piece has the flags of the instance.

@@ -31,13 +31,13 @@ protected:
     void SetUp() override {
         counted_test::SetUp();
         if (!has_kernels()) GTEST_SKIP() << "without kernels nothing is staged";
-        ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+        ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
     }
     void reopen(const auto &change) {
         ferry_options options = driver.options();
         change(options);
         counted = open_or_fail(options);
-        ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+        ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
     }
     void wait() { ASSERT_OK(raw().cuStreamSynchronize(stream)); }
     // A batch behind other work, which is always staged.
@@ -213,7 +213,7 @@ TEST_F(pageable_batch, the_explanation_counts_a_caller_that_helps_with_its_direc
         reopen([&](ferry_options &options) { options.copy_flags = flags; });
         ferry_report report = {};
         report.struct_size = sizeof report;
-        ASSERT_OK(ferry_instance_get_report(counted.get(), &report));
+        ASSERT_OK(ferry_instance_get_report(counted.get(), &report, nullptr));
         for (const way &one : both_ways) {
             SCOPED_TRACE(testing::Message() << flags << (one.from == place_kind::pageable ? " up" : " down"));
             const scattered pieces(one.from, one.to, 400, 9000, 5);
@@ -299,7 +299,7 @@ TEST_F(pageable_batch, a_prepared_batch_copies_the_bytes_of_each_launch) {
             expect_one_launch();
             pieces.expect_copied();
         }
-        EXPECT_OK(ferry_prepared_destroy(prepared));
+        EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     }
 }
 
@@ -325,7 +325,7 @@ TEST_F(pageable_batch, new_addresses_of_a_prepared_batch_apply_to_later_launches
             wait();
             second.expect_copied();
         }
-        EXPECT_OK(ferry_prepared_destroy(prepared));
+        EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     }
 }
 
@@ -482,7 +482,7 @@ TEST_F(pageable_batch, registered_parts_of_a_mapping_are_found) {
         ASSERT_OK(raw().cuMemcpyDtoH(there.data(), device, there.size()));
         for (std::size_t i = 0; i < count; ++i)
             ASSERT_EQ(std::memcmp(&there[i * size], memory.data() + i * step, size), 0) << i;
-        ASSERT_OK(by_ferry ? ferry_host_unregister(counted.get(), part) : raw().cuMemHostUnregister(part));
+        ASSERT_OK(by_ferry ? ferry_host_unregister(counted.get(), part, nullptr) : raw().cuMemHostUnregister(part));
     }
 }
 

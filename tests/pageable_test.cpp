@@ -549,7 +549,7 @@ TEST_F(pageable, the_registered_part_of_a_range_is_not_staged) {
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             EXPECT_TRUE(std::equal(data.begin(), data.end(), memory));
         }
-        ASSERT_OK(ferry_host_unregister(counted.get(), memory + first));
+        ASSERT_OK(ferry_host_unregister(counted.get(), memory + first, nullptr));
     }
     free_aligned(memory);
 }
@@ -637,7 +637,7 @@ TEST_F(pageable, staging_buffers_of_every_size_serve_copies_without_a_kernel) {
         open(options);
         ferry_report report = {};
         report.struct_size = sizeof report;
-        ASSERT_OK(ferry_instance_get_report(counted.get(), &report));
+        ASSERT_OK(ferry_instance_get_report(counted.get(), &report, nullptr));
         EXPECT_GE(report.staging_bytes, 8192u) << "half of the slots stay for other copies";
         for (const std::uint64_t length : {std::uint64_t{64}, std::uint64_t{10'000}, from.size()})
             for (int round = 0; round < 4; ++round) {
@@ -723,7 +723,7 @@ TEST_F(pageable, every_kind_of_copy_arrives_although_submit_runs_work_itself) {
             ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             expect_copied();
-            ASSERT_OK(ferry_prepared_destroy(prepared));
+            ASSERT_OK(ferry_prepared_destroy(prepared, nullptr));
             ferry_ticket *ticket = nullptr;
             ferry_copy_desc copy = line(at(to), device, to.size());
             for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING | 0u, FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS,
@@ -731,8 +731,8 @@ TEST_F(pageable, every_kind_of_copy_arrives_although_submit_runs_work_itself) {
                 copy.flags = flags;
                 ASSERT_OK(up.copy_async(counted.get(), stream));
                 ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
-                ASSERT_OK(ferry_ticket_wait(ticket));
-                ASSERT_OK(ferry_ticket_release(ticket));
+                ASSERT_OK(ferry_ticket_wait(ticket, nullptr));
+                ASSERT_OK(ferry_ticket_release(ticket, nullptr));
                 EXPECT_TRUE(to == on_device);
             }
             ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -803,8 +803,8 @@ TEST_F(pageable, pieces_and_boxes_of_a_batch_do_not_block_and_arrive) {
     }
     ASSERT_OK(ferry_prepared_launch(prepared_boxes, stream, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    EXPECT_OK(ferry_prepared_destroy(prepared));
-    EXPECT_OK(ferry_prepared_destroy(prepared_boxes));
+    EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
+    EXPECT_OK(ferry_prepared_destroy(prepared_boxes, nullptr));
 }
 
 // ---- Tickets -----------------------------------------------------------------------------------------------------
@@ -812,7 +812,7 @@ TEST_F(pageable, pieces_and_boxes_of_a_batch_do_not_block_and_arrive) {
 ferry_ticket_info look_at(ferry_ticket *ticket) {
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_ticket_get_info(ticket, &info));
+    EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
     return info;
 }
 
@@ -844,14 +844,14 @@ TEST_F(pageable, tickets_report_the_progress_of_a_copy_on_every_route) {
             EXPECT_EQ(info.bytes_done, 0u);
             EXPECT_EQ(info.bytes_total, size);
             EXPECT_EQ(info.route, row.route);
-            EXPECT_OK(ferry_ticket_release(early)); // the copy continues
+            EXPECT_OK(ferry_ticket_release(early, nullptr)); // the copy continues
         }
-        EXPECT_OK(ferry_ticket_wait(ticket));
+        EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
         const ferry_ticket_info info = look_at(ticket);
         EXPECT_EQ(info.done, 1);
         EXPECT_OK(info.status);
         EXPECT_EQ(info.bytes_done, size);
-        EXPECT_OK(ferry_ticket_release(ticket));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
     }
 }
@@ -864,9 +864,9 @@ TEST_F(pageable, tickets_of_empty_copies_are_done_and_impossible_tickets_are_ref
     ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
     EXPECT_EQ(look_at(ticket).done, 1);
     EXPECT_EQ(look_at(ticket).bytes_total, 0u);
-    EXPECT_OK(ferry_ticket_wait(ticket));
-    EXPECT_OK(ferry_ticket_release(ticket));
-    EXPECT_OK(ferry_ticket_release(nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_release(nullptr, nullptr));
     copy.width = 4096;
     {
         captured_graph graph(stream);
@@ -880,15 +880,15 @@ TEST_F(pageable, tickets_of_empty_copies_are_done_and_impossible_tickets_are_ref
     ferry_error_info error = new_error();
     expect_refusal(ferry_copy_async(counted.get(), &copy, stream, &ticket, &error), error, FERRY_ERROR_KIND,
                    FERRY_SIDE_SOURCE, FERRY_FIELD_KIND);
-    EXPECT_EQ(ferry_ticket_get_info(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_ticket_wait(nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ticket_get_info(nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ticket_wait(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     ferry_ticket_info cut = {};
     cut.struct_size = 4;
     copy.source.kind = 0;
     ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
-    EXPECT_EQ(ferry_ticket_get_info(ticket, &cut), FERRY_ERROR_ABI_MISMATCH);
-    EXPECT_OK(ferry_ticket_wait(ticket));
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_EQ(ferry_ticket_get_info(ticket, &cut, nullptr), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
 }
 
 TEST_F(pageable, a_ticket_can_be_queried_while_a_free_in_another_thread_waits_for_its_copy) {
@@ -916,8 +916,8 @@ TEST_F(pageable, a_ticket_can_be_queried_while_a_free_in_another_thread_waits_fo
         }));
         own.hold(false);
     }
-    EXPECT_OK(ferry_ticket_wait(ticket));
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     counted.reset();
 }
 
@@ -942,7 +942,7 @@ TEST_F(pageable, while_bytes_arrive_querying_a_ticket_does_not_call_the_driver) 
         }
         // A query that sees progress saves one driver call: its own or the call of the next query.
         EXPECT_LE(driver.calls("cuEventQuery"), queries - advances + 2);
-        EXPECT_OK(ferry_ticket_release(ticket));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         return advances > 0;
     }));
 }
@@ -952,7 +952,7 @@ TEST_F(pageable, while_bytes_arrive_querying_a_ticket_does_not_call_the_driver) 
 ferry_staging_info staging_of(const instance_owner &instance) {
     ferry_staging_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_staging_get_info(instance.get(), &info));
+    EXPECT_OK(ferry_staging_get_info(instance.get(), &info, nullptr));
     return info;
 }
 
@@ -971,7 +971,7 @@ TEST_F(pageable, the_staging_buffer_is_allocated_on_first_need_and_released_on_r
         // The kernel of the last copy may not have ended yet, and slots may still be added.
         const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
         while (staging_of(counted).staging_bytes && std::chrono::steady_clock::now() < patience) {
-            EXPECT_OK(ferry_staging_trim(counted.get()));
+            EXPECT_OK(ferry_staging_trim(counted.get(), nullptr));
             std::this_thread::yield();
         }
         EXPECT_EQ(staging_of(counted).staging_bytes, 0u);
@@ -981,8 +981,8 @@ TEST_F(pageable, the_staging_buffer_is_allocated_on_first_need_and_released_on_r
     open(options);
     EXPECT_EQ(staging_of(counted).threads, 3u);
     EXPECT_GT(staging_of(counted).staging_bytes, 0u);
-    EXPECT_EQ(ferry_staging_trim(nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_staging_get_info(counted.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_staging_trim(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_staging_get_info(counted.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
 // Otherwise the rest would be allocated beside the first copies, which wait for the driver meanwhile.
@@ -994,7 +994,7 @@ TEST_F(pageable, prepared_staging_has_all_of_its_memory) {
             if (at_open) options.staging = FERRY_STAGING_AT_OPEN;
             open(options);
             if (!at_open) {
-                ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+                ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
             }
             ASSERT_GE(staging_of(counted).staging_bytes, options.staging_bytes);
         }
@@ -1004,7 +1004,7 @@ TEST_F(pageable, the_first_copy_after_preparation_creates_nothing) {
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());
     open(small());
-    ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
     driver.reset_counts();
     ASSERT_OK(copy_async(device, at(host), host.size())); // on an idle stream
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -1029,7 +1029,7 @@ TEST_F(pageable, pinned_memory_that_the_driver_fails_to_free_stays_in_use) {
             const auto trim_all = [&] { // slots may still be added, and the last kernel may not have ended
                 const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
                 while (staging_of(counted).staging_bytes && std::chrono::steady_clock::now() < patience) {
-                    const std::int32_t status = ferry_staging_trim(counted.get());
+                    const std::int32_t status = ferry_staging_trim(counted.get(), nullptr);
                     if (status) return status;
                     std::this_thread::yield();
                 }
@@ -1061,27 +1061,27 @@ TEST_F(pageable, pinned_memory_that_the_driver_fails_to_free_stays_in_use) {
 TEST_F(pageable, everything_the_first_copy_needs_can_be_made_in_advance) {
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());
-    ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
     EXPECT_EQ(staging_of(counted).threads, 3u);
     EXPECT_GT(staging_of(counted).staging_bytes, 0u);
     {
         const test_stream other;
         gate held(other); // loading kernels would wait for it
         ASSERT_OK(copy_async(device, at(host), host.size()));
-        ASSERT_OK(ferry_staging_prepare(counted.get(), 0)) << "everything is made already";
+        ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr)) << "everything is made already";
     }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(read_back(device, host.size()) == host);
-    EXPECT_EQ(ferry_staging_prepare(counted.get(), device_count()), FERRY_ERROR_DEVICE);
-    EXPECT_EQ(ferry_staging_prepare(counted.get(), -1), FERRY_ERROR_DEVICE);
-    EXPECT_EQ(ferry_staging_prepare(nullptr, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_staging_prepare(counted.get(), device_count(), nullptr), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_staging_prepare(counted.get(), -1, nullptr), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_staging_prepare(nullptr, 0, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 
     FERRY_NEEDS_REFUSED_THREADS();
     gives_threads = false;
     open(small());
-    EXPECT_EQ(ferry_staging_prepare(counted.get(), 0), FERRY_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(ferry_staging_prepare(counted.get(), 0, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
     gives_threads = true;
-    EXPECT_OK(ferry_staging_prepare(counted.get(), 0));
+    EXPECT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
     for (const bool leaves_out_kernels : {true, false}) {
         ferry_options options = small();
         if (leaves_out_kernels)
@@ -1089,7 +1089,7 @@ TEST_F(pageable, everything_the_first_copy_needs_can_be_made_in_advance) {
         else
             options.staging = FERRY_STAGING_NONE;
         open(options);
-        EXPECT_EQ(ferry_staging_prepare(counted.get(), 0), FERRY_ERROR_UNSUPPORTED);
+        EXPECT_EQ(ferry_staging_prepare(counted.get(), 0, nullptr), FERRY_ERROR_UNSUPPORTED);
         EXPECT_EQ(staging_of(counted).threads, 0u);
     }
 }
@@ -1120,7 +1120,7 @@ TEST_F(pageable, copies_in_flight_are_counted_until_they_have_ended) {
         ferry_ticket *ticket = nullptr;
         const ferry_copy_desc back = line(at(host), device, 70'000);
         ASSERT_OK(ferry_copy_async(counted.get(), &back, stream, &ticket, nullptr));
-        EXPECT_OK(ferry_ticket_release(ticket));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         expect_in_flight(3, size + rows * row + 70'000);
     }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -1280,7 +1280,7 @@ std::vector<pid_t> threads_named(const std::string &name) {
 }
 
 TEST_F(pageable, signals_for_the_program_do_not_reach_staging_threads) {
-    ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
     const auto blocked_by = [](pid_t thread) {
         std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
         std::uint64_t blocked = 0;
@@ -1325,7 +1325,7 @@ TEST_F(pageable, staging_threads_run_with_the_settings_of_the_process_whichever_
     open(options);
     ferry_report report = {};
     report.struct_size = sizeof report;
-    ASSERT_OK(ferry_instance_get_report(counted.get(), &report));
+    ASSERT_OK(ferry_instance_get_report(counted.get(), &report, nullptr));
 
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());
@@ -1346,7 +1346,7 @@ TEST_F(pageable, staging_threads_run_with_the_settings_of_the_process_whichever_
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         ferry_instance *const second = open_or_fail(options).release();
         ferry_report of_second = report;
-        EXPECT_OK(ferry_instance_get_report(second, &of_second));
+        EXPECT_OK(ferry_instance_get_report(second, &of_second, nullptr));
         EXPECT_EQ(of_second.staging_threads, report.staging_threads);
         ferry_close(second);
         ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
@@ -1455,10 +1455,10 @@ protected:
             ferry_ticket *ticket = nullptr;
             ASSERT_OK(ferry_copy_async(counted.get(), &copy, *small_stream, &ticket, nullptr));
             if (caller_waits) {
-                EXPECT_TRUE(returns([&] { EXPECT_OK(ferry_ticket_wait(ticket)); }));
+                EXPECT_TRUE(returns([&] { EXPECT_OK(ferry_ticket_wait(ticket, nullptr)); }));
             }
             ASSERT_TRUE(within_ten_seconds([&] { return ::ferry::test::look_at(ticket).done != 0; }));
-            EXPECT_OK(ferry_ticket_release(ticket));
+            EXPECT_OK(ferry_ticket_release(ticket, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(*small_stream));
             bytes back(4096);
             ASSERT_OK(raw().cuMemcpyDtoHAsync(back.data(), *small_device, 4096, *small_stream));
@@ -1499,7 +1499,7 @@ TEST_F(beside_stuck_copies, other_copies_complete_whether_the_caller_waits_or_no
                 options.staging_threads = 4;
                 options.staging_bytes = staging_bytes;
                 open(options);
-                ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+                ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
                 start(5, to_device, staging_bytes == 16384 ? 1 : 4);
                 expect_small_copies_to_pass(caller_waits);
                 finish();
@@ -1547,7 +1547,7 @@ TEST_F(beside_stuck_copies, a_synchronous_copy_returns) {
             scope.emplace(context_of_calls);
             EXPECT_TRUE(read_back(there, 4096) == host);
         }
-        EXPECT_OK(ferry_context_destroy(counted.get(), context_of_calls));
+        EXPECT_OK(ferry_context_destroy(counted.get(), context_of_calls, nullptr));
         if (HasFailure()) return;
     }
 }
@@ -1620,7 +1620,7 @@ TEST_F(ending_graphs, captured_copies_keep_no_memory_once_their_graphs_are_gone)
         free_aligned(memory);
     };
     open(options);
-    ASSERT_OK(ferry_staging_prepare(counted.get(), 0)); // with the slots that another thread adds
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr)); // with the slots that another thread adds
     const device_memory there(host.size());
     const ferry_copy_desc one = line(there, at(host), host.size());
     std::int64_t before = 0;
@@ -1783,7 +1783,7 @@ struct expendable_context {
     }
     ~expendable_context() {
         EXPECT_OK(raw().cuCtxPopCurrent(nullptr));
-        EXPECT_OK(ferry_context_destroy(ferry, handle));
+        EXPECT_OK(ferry_context_destroy(ferry, handle, nullptr));
     }
     expendable_context(const expendable_context &) = delete;
     ferry_instance *ferry;
@@ -1807,14 +1807,14 @@ TEST_F(pageable, an_error_of_other_work_fails_no_copy_in_a_context_that_is_alive
             const ferry_copy_desc back = line(at(down), device, down.size());
             ASSERT_OK(ferry_copy_async(counted.get(), &back, stream, &ticket, nullptr));
             driver.fail("cuEventRecord", injected);
-            EXPECT_EQ(ferry_event_record(counted.get(), event, other), -1000 - injected);
+            EXPECT_EQ(ferry_event_record(counted.get(), event, other, nullptr), -1000 - injected);
             driver.fail("cuEventQuery", injected); // the answer about the context itself, once
             EXPECT_EQ(look_at(ticket).done, 0);
             driver.heal();
             EXPECT_EQ(staging_of(counted).copies_in_flight, 2u);
         }
-        EXPECT_OK(ferry_ticket_wait(ticket));
-        EXPECT_OK(ferry_ticket_release(ticket));
+        EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(down == up);
     }
@@ -1835,7 +1835,7 @@ TEST_F(pageable, the_death_of_one_context_ends_no_copy_in_another) {
     {
         gate held(stream);
         ASSERT_OK(copy_async(device, at(host), host.size()));
-        EXPECT_EQ(ferry_stream_wait_event(counted.get(), other, event), -1000 - fatal_kernel::killed);
+        EXPECT_EQ(ferry_stream_wait_event(counted.get(), other, event, nullptr), -1000 - fatal_kernel::killed);
     }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(read_back(device, host.size()) == host);
@@ -1878,7 +1878,7 @@ TEST_F(pageable, a_stream_whose_copy_was_abandoned_fails) {
         }
         driver.fail("cuEventQuery", told, 1, true);
         EXPECT_EQ(look_at(ticket).status, -1000 - told);
-        EXPECT_EQ(ferry_ticket_wait(ticket), -1000 - told);
+        EXPECT_EQ(ferry_ticket_wait(ticket, nullptr), -1000 - told);
         driver.heal();
         EXPECT_EQ(staging_of(counted).copies_in_flight, 0u);
         held.reset();
@@ -1889,7 +1889,7 @@ TEST_F(pageable, a_stream_whose_copy_was_abandoned_fails) {
             EXPECT_NE(raw().cuStreamSynchronize(other), CUDA_SUCCESS);
         }
         EXPECT_NE(raw().cuStreamSynchronize(there), CUDA_SUCCESS);
-        EXPECT_OK(ferry_ticket_release(ticket));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         const made_current as(context);
         const device_memory alive(host.size());
         ASSERT_OK(copy_async(alive, at(host), host.size())); // other contexts still work
@@ -1919,14 +1919,14 @@ TEST_F(pageable, a_context_that_dies_leaves_no_copy_waiting) {
             ASSERT_OK(ferry_copy_async(counted.get(), &copy, held_stream, &waited_for, nullptr));
             ASSERT_OK(ferry_copy_async(counted.get(), &copy, held_stream, &asked, nullptr));
             fatal.run();
-            EXPECT_EQ(ferry_ticket_wait(waited_for), -1000 - fatal.killed);
+            EXPECT_EQ(ferry_ticket_wait(waited_for, nullptr), -1000 - fatal.killed);
             const ferry_ticket_info info = look_at(asked);
             EXPECT_EQ(info.done, 1);
             EXPECT_EQ(info.status, -1000 - fatal.killed);
             EXPECT_EQ(staging_of(counted).copies_in_flight, 0u);
         }
-        EXPECT_OK(ferry_ticket_release(asked));
-        EXPECT_OK(ferry_ticket_release(waited_for));
+        EXPECT_OK(ferry_ticket_release(asked, nullptr));
+        EXPECT_OK(ferry_ticket_release(waited_for, nullptr));
     }
     const device_memory device(host.size());
     ASSERT_OK(copy_async(device, at(host), host.size()));
@@ -1962,11 +1962,11 @@ TEST_F(beside_stuck_copies, a_ticket_of_a_dead_context_is_done_only_when_no_thre
             EXPECT_EQ(look_at(ticket).done, 0) << "a thread still waits for a page of the copy";
         EXPECT_GT(staging_of(counted).busy_threads, 0u) << "how a copy without a ticket learns of that thread";
         slow.release();
-        EXPECT_EQ(ferry_ticket_wait(ticket), -1000 - fatal.killed);
+        EXPECT_EQ(ferry_ticket_wait(ticket, nullptr), -1000 - fatal.killed);
         EXPECT_EQ(staging_of(counted).busy_threads, 0u);
         EXPECT_EQ(look_at(ticket).done, 1);
         EXPECT_EQ(stuck_pages::waiting(), 0);
-        EXPECT_OK(ferry_ticket_release(ticket));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     }
 }
 
@@ -2053,7 +2053,7 @@ TEST_F(pageable, a_free_does_not_block_a_worker_that_waits_for_its_ticket) {
         program_threads::submit(
             &own,
             [](void *) {
-                EXPECT_OK(ferry_ticket_wait(ticket));
+                EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
                 is_done = true;
             },
             nullptr);
@@ -2071,7 +2071,7 @@ TEST_F(pageable, a_free_does_not_block_a_worker_that_waits_for_its_ticket) {
     }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(read_back(device, host.size()) == host);
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     counted.reset();
 }
 
@@ -2079,7 +2079,7 @@ TEST_F(pageable, the_staging_buffer_outlives_an_adopted_context) {
     const bytes host = random_bytes(300'000, 1);
     CUcontext adopted = nullptr;
     ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &adopted, nullptr));
-    ASSERT_OK(ferry_context_adopt(counted.get(), 0, adopted));
+    ASSERT_OK(ferry_context_adopt(counted.get(), 0, adopted, nullptr));
     {
         const made_current scope(adopted);
         const test_stream there;
@@ -2087,7 +2087,7 @@ TEST_F(pageable, the_staging_buffer_outlives_an_adopted_context) {
         ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), there, nullptr));
         ASSERT_OK(raw().cuStreamSynchronize(there));
     }
-    ASSERT_OK(ferry_context_destroy(counted.get(), adopted));
+    ASSERT_OK(ferry_context_destroy(counted.get(), adopted, nullptr));
     const device_memory device(host.size());
     ASSERT_OK(copy_async(device, at(host), host.size()));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -2107,16 +2107,16 @@ TEST_F(pageable, the_first_call_that_finds_a_dead_context_ends_the_copies_there)
     CUcontext doomed = nullptr;
     const late_call calls[] = {
         {"cuStreamSynchronize",
-         [](auto *ferry, auto stream, auto, auto) { return ferry_stream_synchronize(ferry, stream); }},
+         [](auto *ferry, auto stream, auto, auto) { return ferry_stream_synchronize(ferry, stream, nullptr); }},
         {"cuStreamQuery",
          [](auto *ferry, auto stream, auto, auto) {
              std::int32_t done = 0;
-             return ferry_stream_query(ferry, stream, &done);
+             return ferry_stream_query(ferry, stream, &done, nullptr);
          }},
         {"cuEventRecord",
-         [](auto *ferry, auto stream, auto event, auto) { return ferry_event_record(ferry, event, stream); }},
+         [](auto *ferry, auto stream, auto event, auto) { return ferry_event_record(ferry, event, stream, nullptr); }},
         {"cuCtxSynchronize",
-         [&](auto *ferry, auto, auto, auto) { return ferry_context_synchronize(ferry, 0, doomed); }},
+         [&](auto *ferry, auto, auto, auto) { return ferry_context_synchronize(ferry, 0, doomed, nullptr); }},
         {"cuMemsetD8Async",
          [](auto *ferry, auto stream, auto, auto address) {
              ferry_fill_desc fill = {};
@@ -2128,23 +2128,23 @@ TEST_F(pageable, the_first_call_that_finds_a_dead_context_ends_the_copies_there)
         {"cuLaunchKernel",
          [&](auto *, auto stream, auto, auto) { return ferry_prepared_launch(prepared, stream, nullptr); }},
         {"cuEventSynchronize",
-         [](auto *ferry, auto, auto event, auto) { return ferry_event_synchronize(ferry, event); }},
+         [](auto *ferry, auto, auto event, auto) { return ferry_event_synchronize(ferry, event, nullptr); }},
         {"cuEventQuery",
          [](auto *ferry, auto, auto event, auto) {
              std::int32_t done = 0;
-             return ferry_event_query(ferry, event, &done);
+             return ferry_event_query(ferry, event, &done, nullptr);
          }},
         {"cuMemAlloc",
          [](auto *ferry, auto, auto, auto) {
              std::uint64_t none = 0;
              return ferry_device_alloc(ferry, 0, 4096, &none, nullptr);
          }},
-        {"cuMemFree", [](auto *ferry, auto, auto, auto address) { return ferry_device_free(ferry, address); }},
+        {"cuMemFree", [](auto *ferry, auto, auto, auto address) { return ferry_device_free(ferry, address, nullptr); }},
         {"cuMemAllocFromPoolAsync",
          [](auto *ferry, auto stream, auto, auto) {
              std::uint64_t none = 0;
              CUmemPoolHandle_st *pool = nullptr;
-             const std::int32_t status = ferry_pool_get_default(ferry, FERRY_LOCATION_DEVICE, 0, &pool);
+             const std::int32_t status = ferry_pool_get_default(ferry, FERRY_LOCATION_DEVICE, 0, &pool, nullptr);
              return status ? status : ferry_pool_alloc_async(ferry, pool, 4096, stream, &none, nullptr);
          }},
     };
@@ -2186,8 +2186,8 @@ TEST_F(pageable, the_first_call_that_finds_a_dead_context_ends_the_copies_there)
                 EXPECT_EQ(staging_of(counted).copies_in_flight, 0u);
                 EXPECT_EQ(look_at(ticket).status, -1000 - fatal.killed);
             }
-            EXPECT_OK(ferry_ticket_release(ticket));
-            static_cast<void>(ferry_prepared_destroy(prepared)); // its table ended with the context
+            EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+            static_cast<void>(ferry_prepared_destroy(prepared, nullptr)); // its table ended with the context
         }
         if (HasFailure()) return;
     }
@@ -2206,16 +2206,18 @@ TEST_F(pageable, a_forked_child_is_refused_and_closes_without_harm) {
         constexpr std::int32_t none = -1000 - CUDA_ERROR_NOT_INITIALIZED;
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
-        bool is_refused = ferry_ticket_wait(ticket) == none && ferry_ticket_get_info(ticket, &info) == none;
-        is_refused = is_refused && ferry_staging_trim(counted.get()) == none &&
-                     ferry_staging_prepare(counted.get(), 0) == none && ferry_ticket_release(ticket) == none &&
+        bool is_refused =
+            ferry_ticket_wait(ticket, nullptr) == none && ferry_ticket_get_info(ticket, &info, nullptr) == none;
+        is_refused = is_refused && ferry_staging_trim(counted.get(), nullptr) == none &&
+                     ferry_staging_prepare(counted.get(), 0, nullptr) == none &&
+                     ferry_ticket_release(ticket, nullptr) == none &&
                      ferry_ticket_create(counted.get(), stream, &ticket, nullptr) == none &&
-                     ferry_context_adopt(counted.get(), 0, nullptr) == none;
+                     ferry_context_adopt(counted.get(), 0, nullptr, nullptr) == none;
         ferry_close(counted.release());
         return is_refused ? 0 : 1;
     });
     EXPECT_EQ(status, 0);
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     ASSERT_OK(copy_async(at(host), device, host.size()));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
 }
@@ -2248,8 +2250,8 @@ TEST_F(pageable, no_failing_driver_call_causes_a_hang_and_the_next_copy_works) {
                 EXPECT_EQ(ticket != nullptr, status == FERRY_SUCCESS && !is_synchronous);
                 EXPECT_OK(raw().cuStreamSynchronize(stream));
                 if (ticket) {
-                    EXPECT_OK(ferry_ticket_wait(ticket));
-                    EXPECT_OK(ferry_ticket_release(ticket));
+                    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+                    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
                 }
                 if (status == FERRY_SUCCESS) {
                     EXPECT_TRUE(read_back(device, host.size()) == host);

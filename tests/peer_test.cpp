@@ -14,14 +14,14 @@ namespace {
 ferry_peer_info ask(ferry_instance *instance, int device, int peer) {
     ferry_peer_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_peer_get_info(instance, device, peer, &info));
+    EXPECT_OK(ferry_peer_get_info(instance, device, peer, &info, nullptr));
     return info;
 }
 
 std::uint32_t failed_peers(const ferry_instance *instance) {
     ferry_report report = {};
     report.struct_size = sizeof report;
-    EXPECT_OK(ferry_instance_get_report(instance, &report));
+    EXPECT_OK(ferry_instance_get_report(instance, &report, nullptr));
     return report.failed_peers;
 }
 
@@ -70,32 +70,32 @@ TEST_F(peers, facts_of_a_pair_equal_the_facts_that_the_driver_reports) {
 TEST_F(peers, enabling_and_disabling_can_be_repeated_and_have_a_direction) {
     EXPECT_FALSE(reaches());
     for (int round = 0; round < 2; ++round)
-        EXPECT_OK(ferry_peer_enable(basic.get(), 0, 1));
+        EXPECT_OK(ferry_peer_enable(basic.get(), 0, 1, nullptr));
     EXPECT_TRUE(reaches());
     EXPECT_EQ(ask(basic.get(), 0, 1).probe, FERRY_PROBE_PASSED);
     EXPECT_EQ(ask(basic.get(), 1, 0).probe, FERRY_PROBE_NOT_RUN) << "each direction has its own probe";
-    EXPECT_OK(ferry_peer_disable(basic.get(), 1, 0)) << "never enabled";
+    EXPECT_OK(ferry_peer_disable(basic.get(), 1, 0, nullptr)) << "never enabled";
     EXPECT_TRUE(reaches());
     for (int round = 0; round < 2; ++round)
-        EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
+        EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1, nullptr));
     EXPECT_FALSE(reaches());
 }
 
 TEST_F(peers, a_probe_runs_once_and_leaves_access_as_it_was) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
-    EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1));
+    EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1, nullptr));
     EXPECT_FALSE(reaches());
     const int copies = driver.calls("cuMemcpy3DPeerAsync");
     EXPECT_GT(copies, 0);
     EXPECT_EQ(driver.calls("cuMemAlloc"), driver.calls("cuMemFree"));
     EXPECT_EQ(driver.calls("cuStreamCreateWithPriority"), driver.calls("cuStreamDestroy"));
-    EXPECT_OK(ferry_peer_enable(instance.get(), 0, 1));
-    EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1));
+    EXPECT_OK(ferry_peer_enable(instance.get(), 0, 1, nullptr));
+    EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1, nullptr));
     EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), copies) << "the result was remembered";
-    EXPECT_OK(ferry_peer_probe(basic.get(), 0, 1));
+    EXPECT_OK(ferry_peer_probe(basic.get(), 0, 1, nullptr));
     EXPECT_TRUE(reaches()) << "access enabled elsewhere stays";
-    EXPECT_OK(ferry_peer_disable(instance.get(), 0, 1));
+    EXPECT_OK(ferry_peer_disable(instance.get(), 0, 1, nullptr));
 }
 
 // The driver's own call waits for nothing, and a copy in flight that still uses the access kills its context.
@@ -103,7 +103,7 @@ TEST_F(peers, disabling_waits_for_the_copies_in_flight) {
     test_place far(place_kind::device, {.width = 1 << 20}, 1), near(place_kind::device, {.width = 1 << 20}, 0);
     far.fill(1);
     for (const bool is_written : {false, true}) {
-        ASSERT_OK(ferry_peer_enable(basic.get(), 0, 1));
+        ASSERT_OK(ferry_peer_enable(basic.get(), 0, 1, nullptr));
         test_place &source = is_written ? near : far, &destination = is_written ? far : near;
         const test_stream stream;
         gate held(stream);
@@ -115,7 +115,7 @@ TEST_F(peers, disabling_waits_for_the_copies_in_flight) {
             is_open = true;
             held.let_go();
         });
-        EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
+        EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1, nullptr));
         EXPECT_TRUE(is_open) << "the copy has not run yet";
         opens.join();
         ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -126,7 +126,7 @@ TEST_F(peers, disabling_waits_for_the_copies_in_flight) {
 TEST_F(peers, no_copy_in_flight_depends_on_the_access_of_a_probe) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
-    EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1));
+    EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1, nullptr));
     EXPECT_EQ(driver.calls("cuCtxDisablePeerAccess"), 0);
     EXPECT_EQ(driver.calls("cuCtxCreate"), 1) << "the probe uses a context of its own, with which access ends";
     EXPECT_EQ(driver.calls("cuCtxDestroy"), 1);
@@ -139,7 +139,7 @@ TEST_F(peers, trap_9_a_pair_whose_bytes_do_not_arrive_counts_as_having_no_access
         fault_driver driver(raw_entry_points());
         const instance_owner instance = open_or_fail(driver.options());
         driver.fail("cuMemcpy3DPeerAsync", CUDA_SUCCESS, lost_copy);
-        EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_ERROR_DATA_LOST);
+        EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1, nullptr), FERRY_ERROR_DATA_LOST);
         EXPECT_FALSE(reaches());
         const ferry_peer_info info = ask(instance.get(), 0, 1);
         EXPECT_EQ(info.driver_can_access, 1);
@@ -147,10 +147,11 @@ TEST_F(peers, trap_9_a_pair_whose_bytes_do_not_arrive_counts_as_having_no_access
         EXPECT_EQ(info.probe, FERRY_PROBE_FAILED);
         EXPECT_EQ(failed_peers(instance.get()), 1u);
         const int copies = driver.calls("cuMemcpy3DPeerAsync");
-        EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_ERROR_DATA_LOST) << "even if it would work now";
+        EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1, nullptr), FERRY_ERROR_DATA_LOST)
+            << "even if it would work now";
         EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), copies);
-        EXPECT_OK(ferry_peer_enable(instance.get(), 1, 0)) << "the other direction is another pair";
-        EXPECT_OK(ferry_peer_disable(instance.get(), 1, 0));
+        EXPECT_OK(ferry_peer_enable(instance.get(), 1, 0, nullptr)) << "the other direction is another pair";
+        EXPECT_OK(ferry_peer_disable(instance.get(), 1, 0, nullptr));
         test_place source(place_kind::device, {.width = 4096}, 1), destination(place_kind::device, {.width = 4096}, 0);
         source.fill(1);
         EXPECT_OK(ferry_copy_bytes(instance.get(), destination.address(), source.address(), 4096, nullptr));
@@ -168,10 +169,10 @@ TEST_F(peers, if_any_call_of_a_probe_fails_nothing_is_leaked_or_recorded) {
             SCOPED_TRACE(testing::Message() << entry << " " << nth);
             fault_driver driver(raw_entry_points());
             const instance_owner instance = open_or_fail(driver.options());
-            EXPECT_OK(ferry_context_synchronize(instance.get(), 1, nullptr)); // makes the contexts
+            EXPECT_OK(ferry_context_synchronize(instance.get(), 1, nullptr, nullptr)); // makes the contexts
             driver.reset_counts();
             driver.fail(entry, CUDA_ERROR_OPERATING_SYSTEM, nth);
-            const std::int32_t status = ferry_peer_probe(instance.get(), 0, 1);
+            const std::int32_t status = ferry_peer_probe(instance.get(), 0, 1, nullptr);
             const bool was_met = driver.calls(entry) >= nth;
             EXPECT_EQ(status, was_met ? FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OPERATING_SYSTEM : FERRY_SUCCESS);
             driver.heal();
@@ -181,7 +182,7 @@ TEST_F(peers, if_any_call_of_a_probe_fails_nothing_is_leaked_or_recorded) {
             const int failed_allocations = was_met && std::string(entry) == "cuMemAlloc";
             EXPECT_EQ(driver.calls("cuMemFree"), driver.calls("cuMemAlloc") - failed_allocations);
             EXPECT_FALSE(reaches());
-            EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1)) << "a transient fault is not remembered";
+            EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1, nullptr)) << "a transient fault is not remembered";
         }
 }
 
@@ -189,7 +190,7 @@ TEST_F(peers, probing_leaves_captures_on_other_streams_alone) {
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    EXPECT_OK(ferry_peer_probe(basic.get(), 0, 1));
+    EXPECT_OK(ferry_peer_probe(basic.get(), 0, 1, nullptr));
     CUgraph graph = nullptr;
     EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));
@@ -199,12 +200,12 @@ TEST_F(peers, probing_leaves_captures_on_other_streams_alone) {
 TEST_F(peers, threads_that_enable_at_the_same_time_all_succeed) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i)
-        threads.emplace_back([this, i] { EXPECT_OK(ferry_peer_enable(full.get(), i % 2, 1 - i % 2)); });
+        threads.emplace_back([this, i] { EXPECT_OK(ferry_peer_enable(full.get(), i % 2, 1 - i % 2, nullptr)); });
     for (std::thread &thread : threads)
         thread.join();
     EXPECT_TRUE(reaches());
-    EXPECT_OK(ferry_peer_disable(full.get(), 0, 1));
-    EXPECT_OK(ferry_peer_disable(full.get(), 1, 0));
+    EXPECT_OK(ferry_peer_disable(full.get(), 0, 1, nullptr));
+    EXPECT_OK(ferry_peer_disable(full.get(), 1, 0, nullptr));
 }
 
 // A probe that ended by disabling access would remove it from an instance that has just reported that access is enabled.
@@ -213,11 +214,11 @@ TEST_F(peers, instances_that_enable_at_the_same_time_do_not_take_access_from_one
         const instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());
         std::vector<std::thread> threads;
         for (ferry_instance *const instance : {first.get(), second.get()})
-            threads.emplace_back([instance] { EXPECT_OK(ferry_peer_enable(instance, 0, 1)); });
+            threads.emplace_back([instance] { EXPECT_OK(ferry_peer_enable(instance, 0, 1, nullptr)); });
         for (std::thread &thread : threads)
             thread.join();
         ASSERT_TRUE(reaches()) << "round " << round;
-        ASSERT_OK(ferry_peer_disable(first.get(), 0, 1));
+        ASSERT_OK(ferry_peer_disable(first.get(), 0, 1, nullptr));
     }
 }
 
@@ -225,8 +226,8 @@ TEST_F(peers, driver_results_other_than_yes_or_no_are_returned) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     driver.fail("cuDeviceCanAccessPeer", CUDA_ERROR_LAUNCH_FAILED, 1, true);
-    EXPECT_EQ(ferry_peer_probe(instance.get(), 0, 1), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);
-    EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);
+    EXPECT_EQ(ferry_peer_probe(instance.get(), 0, 1, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);
+    EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);
     EXPECT_EQ(ask(instance.get(), 0, 1).can_access, 0);
 }
 
@@ -241,12 +242,12 @@ TEST_F(peers, a_driver_without_peer_entry_points_is_reported) {
     }
     driver.hide("cuCtxEnablePeerAccess");
     const instance_owner instance = open_or_fail(driver.options());
-    EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_ERROR_UNSUPPORTED);
-    EXPECT_EQ(ferry_peer_disable(instance.get(), 0, 1), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1, nullptr), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ferry_peer_disable(instance.get(), 0, 1, nullptr), FERRY_ERROR_UNSUPPORTED);
     driver.heal();
     driver.hide("cuDeviceCanAccessPeer");
     const instance_owner other = open_or_fail(driver.options());
-    EXPECT_EQ(ferry_peer_probe(other.get(), 0, 1), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ferry_peer_probe(other.get(), 0, 1, nullptr), FERRY_ERROR_UNSUPPORTED);
     EXPECT_EQ(ask(other.get(), 0, 1).can_access, 0);
 }
 
@@ -320,7 +321,7 @@ TEST_F(calibrated_pairs, a_caller_whose_struct_has_no_rates_gets_the_fields_that
     ASSERT_OK(ferry_peer_calibrate(basic.get(), 0, 1, nullptr));
     ferry_peer_info info = {};
     info.struct_size = offsetof(ferry_peer_info, direct_rate);
-    ASSERT_OK(ferry_peer_get_info(basic.get(), 0, 1, &info));
+    ASSERT_OK(ferry_peer_get_info(basic.get(), 0, 1, &info, nullptr));
     EXPECT_EQ(info.peer, 1);
     expect_no_rates(info);
 }
@@ -330,12 +331,12 @@ TEST_F(calibrated_pairs, access_and_the_current_context_are_unchanged_and_nothin
     ferry_options options = driver.options();
     options.kernels = FERRY_KERNELS_AT_OPEN; // they stay
     const instance_owner instance = open_or_fail(options);
-    ASSERT_OK(ferry_context_synchronize(instance.get(), 0, nullptr)); // makes the contexts
-    ASSERT_OK(ferry_context_synchronize(instance.get(), 1, nullptr));
+    ASSERT_OK(ferry_context_synchronize(instance.get(), 0, nullptr, nullptr)); // makes the contexts
+    ASSERT_OK(ferry_context_synchronize(instance.get(), 1, nullptr, nullptr));
     const std::size_t objects = driver.live_objects().size();
     for (const bool is_enabled : {false, true}) {
         SCOPED_TRACE(is_enabled);
-        if (is_enabled && ferry_peer_enable(instance.get(), 0, 1)) break; // not offered
+        if (is_enabled && ferry_peer_enable(instance.get(), 0, 1, nullptr)) break; // not offered
         driver.reset_counts();
         EXPECT_OK(ferry_peer_calibrate(instance.get(), 0, 1, nullptr));
         EXPECT_OK(ferry_peer_calibrate(instance.get(), 1, 0, nullptr));
@@ -346,7 +347,7 @@ TEST_F(calibrated_pairs, access_and_the_current_context_are_unchanged_and_nothin
         EXPECT_OK(raw().cuCtxGetCurrent(&current));
         EXPECT_EQ(current, context);
         if (is_enabled) {
-            EXPECT_OK(ferry_peer_disable(instance.get(), 0, 1));
+            EXPECT_OK(ferry_peer_disable(instance.get(), 0, 1, nullptr));
         }
     }
 }
@@ -394,7 +395,7 @@ TEST_F(calibrated_pairs, a_pair_that_loses_data_is_measured_without_access) {
 TEST_F(calibrated_pairs, a_calibration_works_with_less_memory) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
-    ferry_peer_probe(instance.get(), 0, 1); // so that its allocations do not count
+    ferry_peer_probe(instance.get(), 0, 1, nullptr); // so that its allocations do not count
     driver.reset_counts();
     driver.fail("cuMemAlloc", CUDA_ERROR_OUT_OF_MEMORY, 2);
     EXPECT_OK(ferry_peer_calibrate(instance.get(), 0, 1, nullptr));
@@ -415,17 +416,17 @@ TEST_F(peer_arguments, devices_that_do_not_form_a_pair_are_refused) {
     info.struct_size = sizeof info;
     const int count = device_count();
     for (const auto &[device, peer] : {std::pair{0, 0}, std::pair{0, count}, std::pair{-1, 0}, std::pair{count, 0}}) {
-        EXPECT_EQ(ferry_peer_get_info(basic.get(), device, peer, &info), FERRY_ERROR_DEVICE);
-        EXPECT_EQ(ferry_peer_probe(basic.get(), device, peer), FERRY_ERROR_DEVICE);
-        EXPECT_EQ(ferry_peer_enable(basic.get(), device, peer), FERRY_ERROR_DEVICE);
-        EXPECT_EQ(ferry_peer_disable(basic.get(), device, peer), FERRY_ERROR_DEVICE);
+        EXPECT_EQ(ferry_peer_get_info(basic.get(), device, peer, &info, nullptr), FERRY_ERROR_DEVICE);
+        EXPECT_EQ(ferry_peer_probe(basic.get(), device, peer, nullptr), FERRY_ERROR_DEVICE);
+        EXPECT_EQ(ferry_peer_enable(basic.get(), device, peer, nullptr), FERRY_ERROR_DEVICE);
+        EXPECT_EQ(ferry_peer_disable(basic.get(), device, peer, nullptr), FERRY_ERROR_DEVICE);
         ferry_error_info error = new_error();
         EXPECT_EQ(ferry_peer_calibrate(basic.get(), device, peer, &error), FERRY_ERROR_DEVICE);
         EXPECT_EQ(error.status, FERRY_ERROR_DEVICE);
     }
     EXPECT_EQ(ferry_peer_calibrate(nullptr, 0, 1, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_peer_get_info(basic.get(), 0, 0, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_peer_enable(nullptr, 0, 1), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_peer_get_info(basic.get(), 0, 0, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_peer_enable(nullptr, 0, 1, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
 } // namespace

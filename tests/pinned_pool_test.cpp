@@ -18,7 +18,7 @@ constexpr std::uint64_t large = 4 << 20; // each such block has a slab of its ow
 constexpr std::int32_t out_of_device_memory = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY;
 
 struct destroy_pool {
-    void operator()(ferry_pinned_pool *pool) const { EXPECT_OK(ferry_pinned_pool_destroy(pool)); }
+    void operator()(ferry_pinned_pool *pool) const { EXPECT_OK(ferry_pinned_pool_destroy(pool, nullptr)); }
 };
 using pool_owner = std::unique_ptr<ferry_pinned_pool, destroy_pool>;
 
@@ -35,7 +35,7 @@ pool_owner new_pool(ferry_instance *instance, std::uint64_t limit = 0) {
 ferry_pool_stats stats_of(const pool_owner &pool) {
     ferry_pool_stats stats = {};
     stats.struct_size = sizeof stats;
-    EXPECT_OK(ferry_pinned_pool_get_stats(pool.get(), &stats));
+    EXPECT_OK(ferry_pinned_pool_get_stats(pool.get(), &stats, nullptr));
     return stats;
 }
 
@@ -71,8 +71,10 @@ protected:
             EXPECT_OK(raw().cuStreamDestroy(stream));
         ferry_test::TearDown();
     }
-    void free(void *address) { EXPECT_OK(ferry_pinned_pool_free(pool.get(), address)); }
-    void free(void *address, CUstream stream) { EXPECT_OK(ferry_pinned_pool_free_async(pool.get(), address, stream)); }
+    void free(void *address) { EXPECT_OK(ferry_pinned_pool_free(pool.get(), address, nullptr)); }
+    void free(void *address, CUstream stream) {
+        EXPECT_OK(ferry_pinned_pool_free_async(pool.get(), address, stream, nullptr));
+    }
 
     pool_owner pool;
     CUstream first = nullptr, second = nullptr;
@@ -98,7 +100,8 @@ TEST_F(pinned_pools, waste_an_eighth_of_a_block_at_most) {
         ASSERT_EQ(place % (size % 4096 == 0 || size > 30 << 10 ? 4096 : 256), 0u) << size;
         free(address);
         ASSERT_EQ(stats_of(pool).used_current, 0u);
-        ASSERT_OK(ferry_pinned_pool_trim(pool.get(), size % 3 ? 16 << 20 : 0)); // or slabs would add up to gigabytes
+        ASSERT_OK(
+            ferry_pinned_pool_trim(pool.get(), size % 3 ? 16 << 20 : 0, nullptr)); // or slabs would add up to gigabytes
     }
 }
 
@@ -116,7 +119,7 @@ TEST_F(pinned_pools, give_blocks_that_are_pinned_and_do_not_overlap) {
             ASSERT_EQ(bytes[at], i % 251);
         ferry_address_info info = {};
         info.struct_size = sizeof info;
-        ASSERT_OK(ferry_address_get_info(basic.get(), reinterpret_cast<std::uintptr_t>(bytes), &info));
+        ASSERT_OK(ferry_address_get_info(basic.get(), reinterpret_cast<std::uintptr_t>(bytes), &info, nullptr));
         ASSERT_EQ(info.memory, FERRY_MEMORY_PINNED);
     }
     for (const auto &block : blocks)
@@ -161,19 +164,20 @@ TEST_F(pinned_pools, refuse_addresses_that_are_not_blocks_or_already_freed) {
     std::byte local = {};
     for (void *const wrong : {static_cast<void *>(block + 256), static_cast<void *>(block + 1),
                               static_cast<void *>(block + 1024), foreign, static_cast<void *>(&local)}) {
-        EXPECT_EQ(ferry_pinned_pool_free(pool.get(), wrong), FERRY_ERROR_ADDRESS);
-        EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), wrong, first), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(ferry_pinned_pool_free(pool.get(), wrong, nullptr), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), wrong, first, nullptr), FERRY_ERROR_ADDRESS);
     }
     gate held(first);
     free(block, first);
-    EXPECT_EQ(ferry_pinned_pool_free(pool.get(), block), FERRY_ERROR_ADDRESS) << "while it waits for its stream";
-    EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), block, second), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_pinned_pool_free(pool.get(), block, nullptr), FERRY_ERROR_ADDRESS)
+        << "while it waits for its stream";
+    EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), block, second, nullptr), FERRY_ERROR_ADDRESS);
     held.open();
     EXPECT_EQ(stats_of(pool).used_current, 0u);
-    EXPECT_EQ(ferry_pinned_pool_free(pool.get(), block), FERRY_ERROR_ADDRESS) << "when it is free";
-    EXPECT_OK(ferry_pinned_pool_free(other.get(), foreign));
-    EXPECT_OK(ferry_pinned_pool_free(pool.get(), nullptr));
-    EXPECT_OK(ferry_pinned_pool_free_async(pool.get(), nullptr, first));
+    EXPECT_EQ(ferry_pinned_pool_free(pool.get(), block, nullptr), FERRY_ERROR_ADDRESS) << "when it is free";
+    EXPECT_OK(ferry_pinned_pool_free(other.get(), foreign, nullptr));
+    EXPECT_OK(ferry_pinned_pool_free(pool.get(), nullptr, nullptr));
+    EXPECT_OK(ferry_pinned_pool_free_async(pool.get(), nullptr, first, nullptr));
 }
 
 TEST_F(pinned_pools, keep_a_block_from_the_host_until_its_free_has_completed) {
@@ -236,20 +240,20 @@ TEST_F(pinned_pools, at_the_limit_make_a_stream_wait_for_the_oldest_block) {
         ASSERT_OK(raw().cuEventRecord(passed, first));
         ASSERT_OK(raw().cuStreamWaitEvent(third, passed, 0));
         ASSERT_OK(raw().cuEventDestroy(passed));
-        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[1], first));
-        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[0], third));
+        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[1], first, nullptr));
+        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[0], third, nullptr));
         EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &none, nullptr), FERRY_ERROR_LIMIT)
             << "the host does not wait";
         EXPECT_EQ(allocate(small, large, second), blocks[1]);
         EXPECT_EQ(raw().cuStreamQuery(second), CUDA_ERROR_NOT_READY) << "it waits for the first";
         EXPECT_EQ(raw().cuStreamQuery(idle), CUDA_SUCCESS);
-        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[1], second));
+        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[1], second, nullptr));
     }
     EXPECT_OK(raw().cuStreamSynchronize(third));
     EXPECT_OK(raw().cuStreamSynchronize(second));
     void *const again[] = {allocate(small, large), allocate(small, large)};
     for (void *const address : again)
-        EXPECT_OK(ferry_pinned_pool_free(small.get(), address));
+        EXPECT_OK(ferry_pinned_pool_free(small.get(), address, nullptr));
     for (const CUstream stream : {third, idle})
         EXPECT_OK(raw().cuStreamDestroy(stream));
 }
@@ -284,7 +288,7 @@ TEST_F(pinned_pools, keep_bytes_intact_that_streams_still_read) {
         ASSERT_OK(raw().cuStreamSynchronize(streams[(round + 1) % 2])); // the copies take turns at the target
         ASSERT_OK(ferry_copy_bytes_async(basic.get(), device.address(), reinterpret_cast<std::uintptr_t>(address),
                                          large, stream, nullptr));
-        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), address, stream));
+        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), address, stream, nullptr));
     }
     EXPECT_OK(raw().cuStreamSynchronize(first));
     EXPECT_OK(raw().cuStreamSynchronize(second));
@@ -322,7 +326,7 @@ TEST_F(pinned_pools, release_blocks_that_waited_for_a_destroyed_context) {
     ASSERT_OK(raw().cuCtxDestroy(passing));
     ASSERT_OK(raw().cuStreamSynchronize(first));
     EXPECT_EQ(stats_of(pool).used_current, 0u);
-    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0));
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0, nullptr));
     EXPECT_EQ(stats_of(pool).reserved_current, 0u);
 }
 
@@ -333,7 +337,7 @@ TEST_F(pinned_pools, are_independent_of_each_other) {
     EXPECT_EQ(stats_of(pool).used_current, 5120u);
     free(mine, first);
     EXPECT_EQ(stats_of(other).used_current, 5120u);
-    EXPECT_OK(ferry_pinned_pool_free_async(other.get(), theirs, first));
+    EXPECT_OK(ferry_pinned_pool_free_async(other.get(), theirs, first, nullptr));
 }
 
 TEST_F(pinned_pools, count_what_is_reserved_and_what_is_used) {
@@ -344,25 +348,25 @@ TEST_F(pinned_pools, count_what_is_reserved_and_what_is_used) {
     EXPECT_EQ(stats.used_current, 2 * large);
     EXPECT_EQ(stats.reserved_current, 2 * large);
     free(blocks[0]);
-    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), large + 1));
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), large + 1, nullptr));
     stats = stats_of(pool);
     EXPECT_EQ(stats.used_current, large);
     EXPECT_EQ(stats.used_high, 2 * large);
     EXPECT_EQ(stats.reserved_current, large);
     EXPECT_EQ(stats.reserved_high, 2 * large);
-    EXPECT_OK(ferry_pinned_pool_reset_stats(pool.get()));
+    EXPECT_OK(ferry_pinned_pool_reset_stats(pool.get(), nullptr));
     stats = stats_of(pool);
     EXPECT_EQ(stats.used_high, large);
     EXPECT_EQ(stats.reserved_high, large);
-    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0));
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0, nullptr));
     EXPECT_EQ(stats_of(pool).reserved_current, large) << "a block in it is allocated";
     free(blocks[1]);
-    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), large));
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), large, nullptr));
     EXPECT_EQ(stats_of(pool).reserved_current, large) << "the trim was to keep that much";
-    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0));
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0, nullptr));
     EXPECT_EQ(stats_of(pool).reserved_current, 0u);
     stats.struct_size = 7;
-    EXPECT_EQ(ferry_pinned_pool_get_stats(pool.get(), &stats), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_pinned_pool_get_stats(pool.get(), &stats, nullptr), FERRY_ERROR_ABI_MISMATCH);
 }
 
 TEST_F(pinned_pools, at_the_limit_release_free_slabs_of_other_sizes) {
@@ -374,7 +378,7 @@ TEST_F(pinned_pools, at_the_limit_release_free_slabs_of_other_sizes) {
     void *address = nullptr;
     EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &address, nullptr), FERRY_ERROR_LIMIT);
     for (void *const block : blocks)
-        EXPECT_OK(ferry_pinned_pool_free_async(small.get(), block, first));
+        EXPECT_OK(ferry_pinned_pool_free_async(small.get(), block, first, nullptr));
     EXPECT_OK(raw().cuStreamSynchronize(first));
     EXPECT_OK(ferry_pinned_pool_alloc(small.get(), large, &address, nullptr));
     EXPECT_LE(stats_of(small).reserved_current, large + 100000);
@@ -382,8 +386,8 @@ TEST_F(pinned_pools, at_the_limit_release_free_slabs_of_other_sizes) {
     EXPECT_OK(ferry_pinned_pool_alloc(small.get(), 100, &beside, nullptr)) << "a slab no larger than needed";
     EXPECT_LE(stats_of(small).reserved_high, large + 100000);
     const std::uint64_t before = stats_of(small).reserved_current;
-    EXPECT_OK(ferry_pinned_pool_free(small.get(), beside));
-    EXPECT_OK(ferry_pinned_pool_free(small.get(), address));
+    EXPECT_OK(ferry_pinned_pool_free(small.get(), beside, nullptr));
+    EXPECT_OK(ferry_pinned_pool_free(small.get(), address, nullptr));
     EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), 2 * large, &address, nullptr), FERRY_ERROR_LIMIT);
     EXPECT_EQ(stats_of(small).reserved_current, before) << "nothing is released in vain";
     EXPECT_EQ(ferry_status_traits(FERRY_ERROR_LIMIT), FERRY_STATUS_RETRY);
@@ -396,16 +400,16 @@ TEST_F(pinned_pools, are_destroyed_only_without_allocated_blocks_and_wait_for_th
     void *blocks[3] = {};
     for (void *&block : blocks)
         ASSERT_OK(ferry_pinned_pool_alloc(other, large, &block, nullptr));
-    EXPECT_OK(ferry_pinned_pool_free_async(other, blocks[0], first));
-    EXPECT_OK(ferry_pinned_pool_free_async(other, blocks[1], second));
-    EXPECT_EQ(ferry_pinned_pool_destroy(other), FERRY_ERROR_IN_USE);
+    EXPECT_OK(ferry_pinned_pool_free_async(other, blocks[0], first, nullptr));
+    EXPECT_OK(ferry_pinned_pool_free_async(other, blocks[1], second, nullptr));
+    EXPECT_EQ(ferry_pinned_pool_destroy(other, nullptr), FERRY_ERROR_IN_USE);
     std::memset(blocks[2], 1, large);
     EXPECT_EQ(driver.calls("cuMemFreeHost") + driver.calls("cuMemHostUnregister"), 0);
-    EXPECT_OK(ferry_pinned_pool_free(other, blocks[2]));
-    EXPECT_OK(ferry_pinned_pool_destroy(other));
+    EXPECT_OK(ferry_pinned_pool_free(other, blocks[2], nullptr));
+    EXPECT_OK(ferry_pinned_pool_destroy(other, nullptr));
     EXPECT_EQ(driver.calls("cuEventSynchronize"), 2);
     EXPECT_EQ(driver.calls("cuEventDestroy"), 2);
-    EXPECT_OK(ferry_pinned_pool_destroy(nullptr));
+    EXPECT_OK(ferry_pinned_pool_destroy(nullptr, nullptr));
 }
 
 TEST_F(pinned_pools, serve_threads_without_a_context_and_leave_them_so) {
@@ -415,8 +419,8 @@ TEST_F(pinned_pools, serve_threads_without_a_context_and_leave_them_so) {
         free(block, stream);
         stats_of(pool);
     }
-    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr));
-    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0));
+    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr, nullptr));
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0, nullptr));
     EXPECT_EQ(stats_of(pool).reserved_current, 0u);
     CUcontext after = context;
     EXPECT_OK(raw().cuCtxGetCurrent(&after));
@@ -430,7 +434,7 @@ TEST_F(pinned_pools, leave_captures_alone) {
     void *address = &address;
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamBeginCapture(first, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), block, first), FERRY_ERROR_CAPTURE);
+    EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), block, first, nullptr), FERRY_ERROR_CAPTURE);
     EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), large, first, &address, nullptr), FERRY_ERROR_CAPTURE);
     EXPECT_EQ(address, nullptr);
     std::vector<void *> taken; // queries the driver, and grows
@@ -439,7 +443,7 @@ TEST_F(pinned_pools, leave_captures_alone) {
     taken.push_back(allocate(pool, large, second));
     for (void *const one : taken)
         free(one, second);
-    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0));
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0, nullptr));
     free(block);
     ASSERT_OK(raw().cuStreamEndCapture(first, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));
@@ -451,7 +455,7 @@ TEST_F(pinned_pools, refuse_the_legacy_stream_while_a_stream_that_synchronises_w
     void *const block = allocate(pool, large);
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamBeginCapture(joined, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), block, nullptr), FERRY_ERROR_CAPTURE);
+    EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), block, nullptr, nullptr), FERRY_ERROR_CAPTURE);
     ASSERT_OK(raw().cuStreamEndCapture(joined, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));
     free(block, nullptr);
@@ -466,7 +470,7 @@ TEST_F(pinned_pools, accept_frees_from_host_functions) {
     } use = {pool.get(), allocate(pool, large), -1};
     const CUhostFn function = [](void *user) {
         auto *const last = static_cast<last_use *>(user);
-        last->status = ferry_pinned_pool_free(last->pool, last->block);
+        last->status = ferry_pinned_pool_free(last->pool, last->block, nullptr);
     };
     ASSERT_OK(raw().cuLaunchHostFunc(first, function, &use));
     ASSERT_OK(raw().cuStreamSynchronize(first));
@@ -487,7 +491,8 @@ struct slow_driver {
         if (blocks.empty()) return;
         const auto freed = std::make_shared<std::promise<std::int32_t>>();
         std::future<std::int32_t> status = freed->get_future();
-        threads.emplace_back([freed, block = blocks.back()] { freed->set_value(ferry_pinned_pool_free(pool, block)); });
+        threads.emplace_back(
+            [freed, block = blocks.back()] { freed->set_value(ferry_pinned_pool_free(pool, block, nullptr)); });
         blocks.pop_back();
         ++calls;
         if (status.wait_for(std::chrono::seconds(10)) == std::future_status::ready)
@@ -536,16 +541,16 @@ TEST_F(pinned_pools, accept_frees_while_other_threads_are_in_the_driver) {
     }
     void *const block = allocate(slow, large);
     gate held(first);
-    EXPECT_OK(ferry_pinned_pool_free_async(slow.get(), block, first));
+    EXPECT_OK(ferry_pinned_pool_free_async(slow.get(), block, first, nullptr));
     EXPECT_EQ(allocate(slow, large, second), block);
     held.open();
-    EXPECT_OK(ferry_pinned_pool_free_async(slow.get(), block, second));
+    EXPECT_OK(ferry_pinned_pool_free_async(slow.get(), block, second, nullptr));
     EXPECT_OK(raw().cuStreamSynchronize(second));
-    EXPECT_OK(ferry_pinned_pool_free(slow.get(), allocate(slow, large)));
-    EXPECT_OK(ferry_pinned_pool_trim(slow.get(), 0));
+    EXPECT_OK(ferry_pinned_pool_free(slow.get(), allocate(slow, large), nullptr));
+    EXPECT_OK(ferry_pinned_pool_trim(slow.get(), 0, nullptr));
     EXPECT_GT(slow_driver::calls, 20);
     for (void *const left : std::exchange(slow_driver::blocks, {}))
-        EXPECT_OK(ferry_pinned_pool_free(slow.get(), left));
+        EXPECT_OK(ferry_pinned_pool_free(slow.get(), left, nullptr));
     for (std::thread &thread : std::exchange(slow_driver::threads, {}))
         thread.join();
 }
@@ -589,11 +594,11 @@ TEST_F(pinned_pools, refuse_bad_options_and_arguments) {
     EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), 1, first, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     expect_refusal(ferry_pinned_pool_alloc_async(pool.get(), 0, first, &address, &error), error,
                    FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE);
-    EXPECT_EQ(ferry_pinned_pool_free(nullptr, &address), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_pinned_pool_free_async(nullptr, &address, first), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_pinned_pool_trim(nullptr, 0), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_pinned_pool_get_stats(pool.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_pinned_pool_reset_stats(nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_free(nullptr, &address, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_free_async(nullptr, &address, first, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_trim(nullptr, 0, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_get_stats(pool.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_reset_stats(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_pinned_pool_create(basic.get(), nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
@@ -619,7 +624,7 @@ TEST_F(pinned_pools, of_every_kind_allocate_usable_memory) {
         void *const block = allocate(kind, 4096, first);
         EXPECT_OK(ferry_copy_bytes_async(basic.get(), device.address(), reinterpret_cast<std::uintptr_t>(block), 4096,
                                          first, nullptr));
-        EXPECT_OK(ferry_pinned_pool_free_async(made, block, first));
+        EXPECT_OK(ferry_pinned_pool_free_async(made, block, first, nullptr));
     }
 }
 
@@ -654,7 +659,7 @@ struct typical_use {
         status = use();
         // A block is still in the list if its free failed. Freeing it again must work.
         for (void *const block : blocks)
-            EXPECT_OK(ferry_pinned_pool_free(pool, block));
+            EXPECT_OK(ferry_pinned_pool_free(pool, block, nullptr));
         return status;
     }
     std::int32_t create(ferry_instance *instance) {
@@ -664,7 +669,7 @@ struct typical_use {
         return ferry_pinned_pool_create(instance, &options, &pool, nullptr);
     }
     std::int32_t free_on(void *&block, CUstream stream) {
-        const std::int32_t failed = ferry_pinned_pool_free_async(pool, block, stream);
+        const std::int32_t failed = ferry_pinned_pool_free_async(pool, block, stream, nullptr);
         if (!failed) block = nullptr;
         return failed;
     }
@@ -678,8 +683,8 @@ struct typical_use {
         if (std::int32_t failed = ferry_pinned_pool_alloc_async(pool, large, second_stream, &blocks[0], nullptr))
             return failed;
         if (std::int32_t failed = free_on(blocks[0], second_stream)) return failed;
-        if (std::int32_t failed = ferry_pinned_pool_trim(pool, 0)) return failed;
-        return ferry_pinned_pool_reset_stats(pool);
+        if (std::int32_t failed = ferry_pinned_pool_trim(pool, 0, nullptr)) return failed;
+        return ferry_pinned_pool_reset_stats(pool, nullptr);
     }
 
     CUstream first_stream, second_stream;
@@ -710,13 +715,13 @@ TEST_F(pinned_pools, survive_any_failing_call_of_the_driver) {
             CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
             EXPECT_OK(raw().cuThreadExchangeStreamCaptureMode(&mode));
             EXPECT_OK(raw().cuCtxSynchronize());
-            EXPECT_OK(ferry_pinned_pool_trim(use.pool, 0));
+            EXPECT_OK(ferry_pinned_pool_trim(use.pool, 0, nullptr));
             ferry_pool_stats stats = {};
             stats.struct_size = sizeof stats;
-            EXPECT_OK(ferry_pinned_pool_get_stats(use.pool, &stats));
+            EXPECT_OK(ferry_pinned_pool_get_stats(use.pool, &stats, nullptr));
             EXPECT_EQ(stats.used_current, 0u) << entry << " " << nth;
             EXPECT_EQ(stats.reserved_current, 0u) << entry << " " << nth;
-            EXPECT_OK(ferry_pinned_pool_destroy(use.pool));
+            EXPECT_OK(ferry_pinned_pool_destroy(use.pool, nullptr));
             EXPECT_EQ(driver.calls("cuEventCreate") - (std::strcmp(entry, "cuEventCreate") == 0 && was_reached),
                       driver.calls("cuEventDestroy"))
                 << entry << " " << nth;
@@ -753,30 +758,30 @@ TEST_F(pinned_pools, that_cannot_grow_report_it_or_make_a_stream_wait) {
     EXPECT_EQ(ferry_pinned_pool_alloc_async(faulty.get(), large, second, &none, nullptr), out_of_device_memory);
     EXPECT_EQ(stats_of(faulty).reserved_high, large);
     gate held(first);
-    EXPECT_OK(ferry_pinned_pool_free_async(faulty.get(), block, first));
+    EXPECT_OK(ferry_pinned_pool_free_async(faulty.get(), block, first, nullptr));
     EXPECT_EQ(allocate(faulty, large, second), block);
     EXPECT_EQ(raw().cuStreamQuery(second), CUDA_ERROR_NOT_READY);
     held.open();
-    EXPECT_OK(ferry_pinned_pool_free(faulty.get(), block));
+    EXPECT_OK(ferry_pinned_pool_free(faulty.get(), block, nullptr));
 }
 
 TEST_F(pinned_pools, forget_memory_that_ended_with_its_context) {
     CUctx_st *passing = nullptr;
     ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &passing, nullptr));
-    ASSERT_OK(ferry_context_adopt(basic.get(), 0, passing));
+    ASSERT_OK(ferry_context_adopt(basic.get(), 0, passing, nullptr));
     for (const std::uint32_t flags : {0u, FERRY_HOST_BY_DRIVER}) {
         const ferry_pinned_pool_options options = {sizeof options, flags, 0, 0, 0, 0, 0};
         ferry_pinned_pool *made = nullptr;
         ASSERT_OK(ferry_pinned_pool_create(basic.get(), &options, &made, nullptr));
         const pool_owner other(made);
-        EXPECT_OK(ferry_pinned_pool_free(made, allocate(other, large)));
-        ASSERT_OK(ferry_context_destroy(basic.get(), passing));
-        EXPECT_OK(ferry_pinned_pool_trim(made, 0));
+        EXPECT_OK(ferry_pinned_pool_free(made, allocate(other, large), nullptr));
+        ASSERT_OK(ferry_context_destroy(basic.get(), passing, nullptr));
+        EXPECT_OK(ferry_pinned_pool_trim(made, 0, nullptr));
         EXPECT_EQ(stats_of(other).reserved_current, 0u);
         ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &passing, nullptr));
-        ASSERT_OK(ferry_context_adopt(basic.get(), 0, passing));
+        ASSERT_OK(ferry_context_adopt(basic.get(), 0, passing, nullptr));
     }
-    ASSERT_OK(ferry_context_destroy(basic.get(), passing));
+    ASSERT_OK(ferry_context_destroy(basic.get(), passing, nullptr));
 }
 
 TEST_F(pinned_pools, keep_their_memory_from_being_freed_as_other_host_memory) {
@@ -787,9 +792,9 @@ TEST_F(pinned_pools, keep_their_memory_from_being_freed_as_other_host_memory) {
         const pool_owner other(made);
         for (const std::uint64_t size : {std::uint64_t{256}, large}) {
             void *const block = allocate(other, size);
-            EXPECT_EQ(ferry_host_free(basic.get(), block), FERRY_ERROR_ADDRESS);
+            EXPECT_EQ(ferry_host_free(basic.get(), block, nullptr), FERRY_ERROR_ADDRESS);
             std::memset(block, 1, size);
-            EXPECT_OK(ferry_pinned_pool_free(made, block));
+            EXPECT_OK(ferry_pinned_pool_free(made, block, nullptr));
         }
     }
 }
@@ -808,7 +813,7 @@ TEST_F(pinned_pools, survive_a_lack_of_host_memory) {
         is_through = memory.until_refusal > 0;
         memory.until_refusal = 0;
         EXPECT_EQ(status, is_through ? FERRY_SUCCESS : FERRY_ERROR_OUT_OF_MEMORY) << nth;
-        EXPECT_OK(ferry_pinned_pool_destroy(use.pool));
+        EXPECT_OK(ferry_pinned_pool_destroy(use.pool, nullptr));
         instance.reset();
         EXPECT_EQ(memory.bytes, 0u) << nth;
         ASSERT_LT(nth, 100);
@@ -820,7 +825,7 @@ TEST_F(pinned_pools, leak_no_block_after_a_permanent_error) {
     const instance_owner instance = open_or_fail(driver.options());
     const pool_owner faulty = new_pool(instance.get(), large);
     void *const block = allocate(faulty, large);
-    ASSERT_OK(ferry_pinned_pool_free_async(faulty.get(), block, first));
+    ASSERT_OK(ferry_pinned_pool_free_async(faulty.get(), block, first, nullptr));
     EXPECT_OK(raw().cuStreamSynchronize(first));
     driver.fail("cuEventQuery", CUDA_ERROR_INVALID_VALUE, 1, true); // this says nothing about the stream
     void *address = nullptr;
@@ -829,25 +834,27 @@ TEST_F(pinned_pools, leak_no_block_after_a_permanent_error) {
     EXPECT_EQ(ferry_pinned_pool_alloc(faulty.get(), large, &address, nullptr), FERRY_ERROR_LIMIT);
     driver.fail("cuEventCreate", CUDA_ERROR_LAUNCH_FAILED, 1, true); // now this context is dead too: nothing runs there
     EXPECT_EQ(allocate(faulty, large), block);
-    EXPECT_OK(ferry_pinned_pool_free(faulty.get(), block));
+    EXPECT_OK(ferry_pinned_pool_free(faulty.get(), block, nullptr));
 }
 
 TEST_F(pinned_pools, destroy_all_events_whatever_a_query_of_one_returns) {
     fault_driver driver(raw_entry_points());
-    const auto trim = [](ferry_pinned_pool *of) { return ferry_pinned_pool_trim(of, 0); };
-    const auto get_stats = [](ferry_pinned_pool *of) {
+    const auto trim = [](ferry_pinned_pool *of, ferry_error_info *error) {
+        return ferry_pinned_pool_trim(of, 0, error);
+    };
+    const auto get_stats = [](ferry_pinned_pool *of, ferry_error_info *error) {
         ferry_pool_stats stats = {};
         stats.struct_size = sizeof stats;
-        return ferry_pinned_pool_get_stats(of, &stats);
+        return ferry_pinned_pool_get_stats(of, &stats, error);
     };
-    const auto allocate_once = [](ferry_pinned_pool *of) {
+    const auto allocate_once = [](ferry_pinned_pool *of, ferry_error_info *error) {
         void *block = nullptr;
-        const std::int32_t status = ferry_pinned_pool_alloc(of, large, &block, nullptr);
-        EXPECT_OK(ferry_pinned_pool_free(of, block));
+        const std::int32_t status = ferry_pinned_pool_alloc(of, large, &block, error);
+        EXPECT_OK(ferry_pinned_pool_free(of, block, nullptr));
         return status;
     };
-    std::int32_t (*const calls[])(ferry_pinned_pool *) = {trim, get_stats, ferry_pinned_pool_reset_stats, allocate_once,
-                                                          ferry_pinned_pool_destroy};
+    std::int32_t (*const calls[])(ferry_pinned_pool *, ferry_error_info *) = {
+        trim, get_stats, ferry_pinned_pool_reset_stats, allocate_once, ferry_pinned_pool_destroy};
     for (const CUresult answer : {CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_UNKNOWN,
                                   CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_READY})
         for (const char *const entry : {"cuEventQuery", "cuEventSynchronize"})
@@ -861,13 +868,14 @@ TEST_F(pinned_pools, destroy_all_events_whatever_a_query_of_one_returns) {
                 pool_owner asked = new_pool(instance.get());
                 void *const blocks[] = {allocate(asked, large), allocate(asked, large), allocate(asked, large)};
                 for (void *const block : blocks)
-                    EXPECT_OK(ferry_pinned_pool_free_async(asked.get(), block, block == blocks[2] ? second : first));
+                    EXPECT_OK(
+                        ferry_pinned_pool_free_async(asked.get(), block, block == blocks[2] ? second : first, nullptr));
                 for (CUstream const stream : {first, second})
                     EXPECT_OK(raw().cuStreamSynchronize(stream));
                 EXPECT_EQ(driver.calls("cuEventCreate"), 3);
                 driver.fail(entry, answer);
                 const bool destroys = call == ferry_pinned_pool_destroy;
-                const std::int32_t status = call(destroys ? asked.release() : asked.get());
+                const std::int32_t status = call(destroys ? asked.release() : asked.get(), nullptr);
                 EXPECT_TRUE(destroys || status == FERRY_SUCCESS) << ferry_status_name(status);
                 driver.heal();
                 asked.reset();
@@ -883,9 +891,9 @@ TEST_F(pinned_pools, replace_events_that_ended_with_a_context) {
     const pool_owner faulty = new_pool(instance.get(), large);
     const auto pass = [&](std::int32_t expected) {
         void *const block = allocate(faulty, large, first);
-        const std::int32_t status = ferry_pinned_pool_free_async(faulty.get(), block, first);
+        const std::int32_t status = ferry_pinned_pool_free_async(faulty.get(), block, first, nullptr);
         EXPECT_STREQ(ferry_status_name(status), ferry_status_name(expected));
-        EXPECT_EQ(ferry_pinned_pool_free(faulty.get(), block), status ? FERRY_SUCCESS : FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(ferry_pinned_pool_free(faulty.get(), block, nullptr), status ? FERRY_SUCCESS : FERRY_ERROR_ADDRESS);
         EXPECT_OK(raw().cuStreamSynchronize(first));
         stats_of(faulty); // makes passed blocks free and keeps their events
     };
@@ -908,16 +916,16 @@ TEST_F(pinned_pools, do_not_touch_the_events_of_a_destroyed_context) {
     const auto use_in_new_context = [&](int blocks_left_waiting) {
         CUcontext context = nullptr;
         ASSERT_OK(ferry_context_create(instance.get(), 0, 0, &context, nullptr));
-        ASSERT_OK(ferry_context_push(instance.get(), 0, context));
+        ASSERT_OK(ferry_context_push(instance.get(), 0, context, nullptr));
         CUstream stream = nullptr;
         ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         for (int i = 0; i < 2; ++i)
-            EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), allocate(counted, large, stream), stream));
-        EXPECT_OK(ferry_stream_synchronize(instance.get(), stream));
+            EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), allocate(counted, large, stream), stream, nullptr));
+        EXPECT_OK(ferry_stream_synchronize(instance.get(), stream, nullptr));
         if (!blocks_left_waiting) stats_of(counted);
-        EXPECT_OK(ferry_stream_destroy(instance.get(), stream));
-        EXPECT_OK(ferry_context_pop(instance.get(), &context));
-        EXPECT_OK(ferry_context_destroy(instance.get(), context));
+        EXPECT_OK(ferry_stream_destroy(instance.get(), stream, nullptr));
+        EXPECT_OK(ferry_context_pop(instance.get(), &context, nullptr));
+        EXPECT_OK(ferry_context_destroy(instance.get(), context, nullptr));
     };
     use_in_new_context(0);
     use_in_new_context(1);
@@ -933,10 +941,10 @@ TEST_F(pinned_pools, do_not_call_the_driver_without_a_stream) {
     const pool_owner counted = new_pool(instance.get());
     for (const std::uint64_t size : {100, 5000, 1 << 20, 5 << 20}) {
         void *const block = allocate(counted, size);
-        EXPECT_OK(ferry_pinned_pool_free(counted.get(), block));
+        EXPECT_OK(ferry_pinned_pool_free(counted.get(), block, nullptr));
         driver.reset_counts();
         for (int i = 0; i < 10; ++i)
-            EXPECT_OK(ferry_pinned_pool_free(counted.get(), allocate(counted, size)));
+            EXPECT_OK(ferry_pinned_pool_free(counted.get(), allocate(counted, size), nullptr));
         EXPECT_EQ(driver.calls_beginning("cu"), 0);
     }
 }
@@ -949,22 +957,22 @@ TEST_F(pinned_pools, do_not_treat_a_failed_record_as_proof_that_earlier_frees_ha
     void *taken = nullptr;
     {
         gate held(first);
-        EXPECT_OK(ferry_pinned_pool_free_async(small.get(), old, first));
+        EXPECT_OK(ferry_pinned_pool_free_async(small.get(), old, first, nullptr));
         EXPECT_EQ(taken = allocate(small, large, second), old) << "it waits for the event of the free";
     }
     ASSERT_OK(raw().cuStreamSynchronize(second));
     {
         gate held(first);
-        EXPECT_OK(ferry_pinned_pool_free_async(small.get(), late, first));
+        EXPECT_OK(ferry_pinned_pool_free_async(small.get(), late, first, nullptr));
         driver.fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
-        EXPECT_EQ(ferry_pinned_pool_free_async(small.get(), taken, second), out_of_device_memory);
-        EXPECT_OK(ferry_pinned_pool_free(small.get(), taken)); // its event was passed long ago
+        EXPECT_EQ(ferry_pinned_pool_free_async(small.get(), taken, second, nullptr), out_of_device_memory);
+        EXPECT_OK(ferry_pinned_pool_free(small.get(), taken, nullptr)); // its event was passed long ago
         EXPECT_EQ(taken = allocate(small, large), old);
         void *more = nullptr;
         EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &more, nullptr), FERRY_ERROR_LIMIT)
             << "its stream is blocked";
     }
-    EXPECT_OK(ferry_pinned_pool_free(small.get(), taken));
+    EXPECT_OK(ferry_pinned_pool_free(small.get(), taken, nullptr));
 }
 
 TEST_F(pinned_pools, query_one_event_for_all_the_blocks_before_it) {
@@ -979,7 +987,7 @@ TEST_F(pinned_pools, query_one_event_for_all_the_blocks_before_it) {
     };
     const auto free_all = [&] {
         for (void *const block : blocks)
-            EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), block, first));
+            EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), block, first, nullptr));
     };
     allocate_all();
     free_all();
@@ -992,19 +1000,19 @@ TEST_F(pinned_pools, query_one_event_for_all_the_blocks_before_it) {
     // not.
     std::set<void *> passed(blocks, blocks + count / 2);
     for (int i = 0; i < count / 2; ++i)
-        EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), blocks[i], first));
+        EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), blocks[i], first, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(first));
     {
         gate held(first);
         for (int i = count / 2; i < count; ++i)
-            EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), blocks[i], first));
+            EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), blocks[i], first, nullptr));
         driver.reset_counts();
         for (int i = 0; i < count / 2; ++i)
             EXPECT_EQ(passed.erase(blocks[i] = allocate(counted, 2 << 20)), 1u);
         EXPECT_EQ(driver.calls("cuEventQuery"), 2);
     }
     for (int i = 0; i < count / 2; ++i)
-        EXPECT_OK(ferry_pinned_pool_free(counted.get(), blocks[i]));
+        EXPECT_OK(ferry_pinned_pool_free(counted.get(), blocks[i], nullptr));
 }
 
 TEST_F(pinned_pools, do_not_grow_for_a_stream_that_is_blocked) {
@@ -1048,24 +1056,26 @@ TEST_F(pinned_pools, serve_many_threads_and_streams_at_the_same_time) {
                 continue;
             }
             if (status) ++wrong;
-            if (is_async && ferry_stream_synchronize(basic.get(), stream)) ++wrong;
+            if (is_async && ferry_stream_synchronize(basic.get(), stream, nullptr)) ++wrong;
             const auto mark = static_cast<unsigned char>(random() % 256);
             std::memset(block, mark, size);
             const auto address = reinterpret_cast<std::uintptr_t>(block);
             if (ferry_copy_bytes_async(basic.get(), memory, address, size, stream, nullptr)) ++wrong;
             if (frees_async) {
-                if (ferry_pinned_pool_free_async(shared.get(), block, stream)) ++wrong;
+                if (ferry_pinned_pool_free_async(shared.get(), block, stream, nullptr)) ++wrong;
                 continue;
             }
-            if (ferry_stream_synchronize(basic.get(), stream)) ++wrong;
+            if (ferry_stream_synchronize(basic.get(), stream, nullptr)) ++wrong;
             const auto *const bytes = static_cast<unsigned char *>(block);
             if (bytes[0] != mark || bytes[size / 2] != mark || bytes[size - 1] != mark) ++wrong;
-            if (ferry_pinned_pool_free(shared.get(), block)) ++wrong;
-            if (round % 50 == 49 && ferry_pinned_pool_trim(shared.get(), 1 << 20)) ++wrong;
+            if (ferry_pinned_pool_free(shared.get(), block, nullptr)) ++wrong;
+            if (round % 50 == 49 && ferry_pinned_pool_trim(shared.get(), 1 << 20, nullptr)) ++wrong;
         }
-        if (ferry_device_free(basic.get(), memory)) ++wrong;
+        if (ferry_device_free(basic.get(), memory, nullptr)) ++wrong;
         for (CUstream_st *const stream : streams)
-            if (ferry_stream_synchronize(basic.get(), stream) || ferry_stream_destroy(basic.get(), stream)) ++wrong;
+            if (ferry_stream_synchronize(basic.get(), stream, nullptr) ||
+                ferry_stream_destroy(basic.get(), stream, nullptr))
+                ++wrong;
     };
     std::vector<std::thread> threads;
     for (int number = 0; number < thread_count; ++number)
@@ -1087,16 +1097,16 @@ TEST_F(pinned_pools, serve_streams_of_several_devices) {
     void *const block = allocate(small, large, first);
     for (int round = 0; round < 10; ++round) {
         gate held(first);
-        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), block, first));
+        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), block, first, nullptr));
         ASSERT_EQ(allocate(small, large, far), block);
         EXPECT_EQ(raw().cuStreamQuery(far), CUDA_ERROR_NOT_READY);
         held.open();
-        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), block, far));
+        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), block, far, nullptr));
         ASSERT_EQ(allocate(small, large, first), block);
     }
-    EXPECT_OK(ferry_pinned_pool_free(small.get(), block));
-    EXPECT_OK(ferry_stream_synchronize(basic.get(), far));
-    EXPECT_OK(ferry_stream_destroy(basic.get(), far));
+    EXPECT_OK(ferry_pinned_pool_free(small.get(), block, nullptr));
+    EXPECT_OK(ferry_stream_synchronize(basic.get(), far, nullptr));
+    EXPECT_OK(ferry_stream_destroy(basic.get(), far, nullptr));
 }
 
 } // namespace

@@ -39,7 +39,7 @@ ferry_host_block new_block() {
 ferry_address_info ask(ferry_instance *instance, const void *address) {
     ferry_address_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_address_get_info(instance, number(address), &info));
+    EXPECT_OK(ferry_address_get_info(instance, number(address), &info, nullptr));
     return info;
 }
 
@@ -77,7 +77,7 @@ protected:
         for (int device = 0; device < device_count(); ++device) {
             ferry_device_info info = {};
             info.struct_size = sizeof info;
-            EXPECT_OK(ferry_device_get_info(basic.get(), device, &info));
+            EXPECT_OK(ferry_device_get_info(basic.get(), device, &info, nullptr));
             is_mapped_by_ferry &= info.host_register && info.registered_address_is_device_address;
         }
     }
@@ -130,7 +130,7 @@ TEST_F(pinned, blocks_of_every_size_are_aligned_usable_and_end_at_the_requested_
         EXPECT_EQ(info.range_size, size);
         EXPECT_EQ(info.device_address, number(address));
         expect_usable(counted.get(), address, size);
-        ASSERT_OK(ferry_host_free(counted.get(), address));
+        ASSERT_OK(ferry_host_free(counted.get(), address, nullptr));
         EXPECT_EQ(ask(counted.get(), address).memory, FERRY_MEMORY_PAGEABLE) << "no part of it is left pinned";
     }
 }
@@ -168,7 +168,7 @@ TEST_F(pinned, flags_choose_who_allocates) {
         if (is_drivers) {
             EXPECT_OK(raw().cuMemFreeHost(block.address));
         } else {
-            EXPECT_OK(ferry_host_free(counted.get(), block.address));
+            EXPECT_OK(ferry_host_free(counted.get(), block.address, nullptr));
         }
     }
 }
@@ -191,7 +191,7 @@ TEST_F(pinned, the_child_of_a_fork_shares_shared_blocks) {
         });
         EXPECT_EQ(read, 0x12);
         EXPECT_EQ(bytes[0], 3);
-        EXPECT_OK(ferry_host_free(counted.get(), block.address));
+        EXPECT_OK(ferry_host_free(counted.get(), block.address, nullptr));
     }
 }
 
@@ -207,7 +207,7 @@ TEST_F(pinned, shared_blocks_are_in_huge_pages_if_the_system_can_collapse_shared
         const auto *const bytes = static_cast<const unsigned char *>(block.address);
         EXPECT_TRUE(std::all_of(bytes, bytes + block.size, [](unsigned char byte) { return byte == 0; }));
         expect_usable(counted.get(), block.address, block.size);
-        EXPECT_OK(ferry_host_free(counted.get(), block.address));
+        EXPECT_OK(ferry_host_free(counted.get(), block.address, nullptr));
     }
 }
 
@@ -222,7 +222,7 @@ TEST_F(pinned, a_freed_block_leaves_no_pages_behind) {
             ASSERT_OK(allocate(size, options, block));
             const std::uint64_t first = number(block.address), last = first + size - 1;
             EXPECT_TRUE(host_range_is_readable(first, last));
-            EXPECT_OK(ferry_host_free(counted.get(), block.address));
+            EXPECT_OK(ferry_host_free(counted.get(), block.address, nullptr));
             for (std::uint64_t at = first; at <= last; at += page)
                 ASSERT_FALSE(host_range_is_readable(at, at)) << at - first;
         }
@@ -283,7 +283,7 @@ TEST_F(pinned, the_block_struct_is_filled_up_to_the_callers_size_and_options_are
     ASSERT_OK(ferry_host_alloc(counted.get(), page, nullptr, &block, nullptr));
     EXPECT_EQ(block.size, page);
     EXPECT_EQ(block.origin, 77);
-    EXPECT_OK(ferry_host_free(counted.get(), block.address));
+    EXPECT_OK(ferry_host_free(counted.get(), block.address, nullptr));
 }
 
 TEST_F(pinned, any_number_of_threads_can_touch_the_pages) {
@@ -301,14 +301,14 @@ TEST_F(pinned, any_number_of_threads_can_touch_the_pages) {
                 EXPECT_EQ(all, bytes(size));
             }
             expect_usable(counted.get(), block.address, size);
-            ASSERT_OK(ferry_host_free(counted.get(), block.address));
+            ASSERT_OK(ferry_host_free(counted.get(), block.address, nullptr));
         }
 }
 
 TEST_F(pinned, a_block_is_on_the_requested_node_if_the_system_reports_nodes) {
     ferry_device_info info = {};
     info.struct_size = sizeof info;
-    ASSERT_OK(ferry_device_get_info(counted.get(), 0, &info));
+    ASSERT_OK(ferry_device_get_info(counted.get(), 0, &info, nullptr));
     for (const std::int32_t numa : {FERRY_NUMA_ANY, FERRY_NUMA_DEVICE, FERRY_NUMA_NODE}) {
         ferry_host_options options = new_options();
         options.numa = numa;
@@ -319,7 +319,7 @@ TEST_F(pinned, a_block_is_on_the_requested_node_if_the_system_reports_nodes) {
         EXPECT_TRUE(!has_known_node || numa != FERRY_NUMA_DEVICE || info.numa_node < 0 ||
                     block.numa_node == info.numa_node)
             << block.numa_node << " instead of " << info.numa_node;
-        EXPECT_OK(ferry_host_free(counted.get(), block.address));
+        EXPECT_OK(ferry_host_free(counted.get(), block.address, nullptr));
     }
 }
 
@@ -333,7 +333,7 @@ TEST_F(pinned, where_registering_fails_the_driver_allocates) {
     EXPECT_EQ(block.origin, FERRY_HOST_FROM_DRIVER);
     EXPECT_EQ(block.size, 10 * page);
     expect_usable(counted.get(), block.address, block.size);
-    EXPECT_OK(ferry_host_free(counted.get(), block.address));
+    EXPECT_OK(ferry_host_free(counted.get(), block.address, nullptr));
 }
 
 TEST_F(pinned, a_smaller_block_is_taken_only_if_allowed_and_within_the_allowed_size) {
@@ -374,7 +374,7 @@ TEST_F(pinned, a_smaller_block_is_taken_only_if_allowed_and_within_the_allowed_s
         EXPECT_EQ(block.size, expected);
         EXPECT_EQ(block.memory, FERRY_MEMORY_PINNED);
         expect_usable(counted.get(), block.address, block.size);
-        EXPECT_OK(ferry_host_free(counted.get(), block.address));
+        EXPECT_OK(ferry_host_free(counted.get(), block.address, nullptr));
     }
 }
 
@@ -397,9 +397,9 @@ TEST_F(pinned, pageable_memory_is_the_last_resort_and_freed_like_the_rest) {
         expect_usable(counted.get(), block.address, block.size);
         // The program may register it like other memory of the process.
         EXPECT_OK(ferry_host_register(counted.get(), block.address, block.size, 0, nullptr));
-        EXPECT_EQ(ferry_host_free(counted.get(), block.address), FERRY_ERROR_ADDRESS);
-        EXPECT_OK(ferry_host_unregister(counted.get(), block.address));
-        EXPECT_OK(ferry_host_free(counted.get(), block.address));
+        EXPECT_EQ(ferry_host_free(counted.get(), block.address, nullptr), FERRY_ERROR_ADDRESS);
+        EXPECT_OK(ferry_host_unregister(counted.get(), block.address, nullptr));
+        EXPECT_OK(ferry_host_free(counted.get(), block.address, nullptr));
         EXPECT_EQ(driver.calls("cuMemFreeHost"), 0);
     }
 }
@@ -455,16 +455,17 @@ TEST_F(pinned, whichever_driver_call_fails_its_status_is_returned_and_nothing_le
                 };
                 void *address = nullptr;
                 if (expect_fault_or_success(allocate_pinned(counted.get(), 2 * page, flags, &address))) {
-                    if (!expect_fault_or_success(ferry_host_free(counted.get(), address))) { // the caller still owns it
-                        EXPECT_OK(ferry_host_free(counted.get(), address));
+                    if (!expect_fault_or_success(
+                            ferry_host_free(counted.get(), address, nullptr))) { // the caller still owns it
+                        EXPECT_OK(ferry_host_free(counted.get(), address, nullptr));
                     }
                 } else {
                     EXPECT_EQ(address, nullptr);
                 }
                 if (expect_fault_or_success(ferry_host_register(counted.get(), own.data(), own.size(), 0, nullptr)) &&
-                    !expect_fault_or_success(ferry_host_unregister(counted.get(), own.data())) &&
+                    !expect_fault_or_success(ferry_host_unregister(counted.get(), own.data(), nullptr)) &&
                     ask(basic.get(), own.data()).memory == FERRY_MEMORY_PINNED) { // the call did not reach the driver
-                    EXPECT_OK(ferry_host_unregister(counted.get(), own.data()));
+                    EXPECT_OK(ferry_host_unregister(counted.get(), own.data(), nullptr));
                 }
                 driver.heal();
                 EXPECT_EQ(ask(basic.get(), own.data()).memory, FERRY_MEMORY_PAGEABLE);
@@ -476,44 +477,45 @@ TEST_F(pinned, whichever_driver_call_fails_its_status_is_returned_and_nothing_le
                           driver.calls("cuMemHostUnregister") - faults("cuMemHostUnregister"));
                 EXPECT_EQ(ask(basic.get(), kept).memory, FERRY_MEMORY_PINNED);
             }
-    EXPECT_OK(ferry_host_free(counted.get(), kept));
+    EXPECT_OK(ferry_host_free(counted.get(), kept, nullptr));
 }
 
 // ---- Freeing ---------------------------------------------------------------------------------------------------
 
 TEST_F(pinned, invalid_frees_are_refused_without_side_effects) {
-    EXPECT_OK(ferry_host_free(counted.get(), nullptr));
-    EXPECT_EQ(ferry_host_free(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_host_free(counted.get(), nullptr, nullptr));
+    EXPECT_EQ(ferry_host_free(nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     void *block = nullptr;
     ASSERT_OK(allocate_pinned(counted.get(), 2 * page, 0, &block));
     mapped_memory own(2 * page);
     ASSERT_OK(ferry_host_register(counted.get(), own.data(), own.size(), 0, nullptr));
-    EXPECT_EQ(ferry_host_free(counted.get(), own.data()), FERRY_ERROR_ADDRESS) << "it is registered, not allocated";
-    EXPECT_EQ(ferry_host_free(counted.get(), own.data() + page), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_host_free(counted.get(), own.data(), nullptr), FERRY_ERROR_ADDRESS)
+        << "it is registered, not allocated";
+    EXPECT_EQ(ferry_host_free(counted.get(), own.data() + page, nullptr), FERRY_ERROR_ADDRESS);
     if (is_mapped_by_ferry) { // then it is ferry's registration
-        EXPECT_EQ(ferry_host_unregister(counted.get(), block), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(ferry_host_unregister(counted.get(), block, nullptr), FERRY_ERROR_ADDRESS);
     }
     int unknown = 0;
-    EXPECT_NE(ferry_host_free(counted.get(), static_cast<std::byte *>(block) + page), FERRY_SUCCESS);
-    EXPECT_NE(ferry_host_free(counted.get(), &unknown), FERRY_SUCCESS);
-    EXPECT_NE(ferry_host_unregister(counted.get(), &unknown), FERRY_SUCCESS);
-    EXPECT_NE(ferry_host_unregister(counted.get(), own.data() + page), FERRY_SUCCESS) << "not where it begins";
+    EXPECT_NE(ferry_host_free(counted.get(), static_cast<std::byte *>(block) + page, nullptr), FERRY_SUCCESS);
+    EXPECT_NE(ferry_host_free(counted.get(), &unknown, nullptr), FERRY_SUCCESS);
+    EXPECT_NE(ferry_host_unregister(counted.get(), &unknown, nullptr), FERRY_SUCCESS);
+    EXPECT_NE(ferry_host_unregister(counted.get(), own.data() + page, nullptr), FERRY_SUCCESS) << "not where it begins";
     expect_usable(counted.get(), block, 2 * page);
     expect_usable(counted.get(), own.data(), own.size());
-    EXPECT_OK(ferry_host_unregister(counted.get(), own.data()));
-    EXPECT_EQ(ferry_host_unregister(counted.get(), own.data()),
+    EXPECT_OK(ferry_host_unregister(counted.get(), own.data(), nullptr));
+    EXPECT_EQ(ferry_host_unregister(counted.get(), own.data(), nullptr),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-    EXPECT_OK(ferry_host_free(counted.get(), block));
-    EXPECT_EQ(ferry_host_free(counted.get(), block), invalid_value) << "already freed";
+    EXPECT_OK(ferry_host_free(counted.get(), block, nullptr));
+    EXPECT_EQ(ferry_host_free(counted.get(), block, nullptr), invalid_value) << "already freed";
 }
 
 TEST_F(pinned, memory_of_the_drivers_own_calls_can_be_freed_and_unregistered_too) {
     void *allocated = nullptr;
     ASSERT_OK(raw().cuMemHostAlloc(&allocated, page, 0));
-    EXPECT_OK(ferry_host_free(counted.get(), allocated));
+    EXPECT_OK(ferry_host_free(counted.get(), allocated, nullptr));
     mapped_memory own(page);
     ASSERT_OK(raw().cuMemHostRegister(own.data(), own.size(), 0));
-    EXPECT_OK(ferry_host_unregister(counted.get(), own.data()));
+    EXPECT_OK(ferry_host_unregister(counted.get(), own.data(), nullptr));
     EXPECT_EQ(ask(basic.get(), own.data()).memory, FERRY_MEMORY_PAGEABLE);
 }
 
@@ -526,16 +528,16 @@ TEST_F(pinned, a_block_outlives_the_context_it_was_pinned_in_and_can_still_be_fr
     mapped_memory pages(2 * page);
     ASSERT_OK(ferry_host_register(counted.get(), pages.data(), pages.size(), 0, nullptr));
     ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
-    ASSERT_OK(ferry_context_destroy(counted.get(), own));
+    ASSERT_OK(ferry_context_destroy(counted.get(), own, nullptr));
     if (block.origin == FERRY_HOST_FROM_MAPPING) {
         EXPECT_EQ(ask(counted.get(), block.address).memory, FERRY_MEMORY_PAGEABLE);
-        EXPECT_OK(ferry_host_free(counted.get(), block.address));
+        EXPECT_OK(ferry_host_free(counted.get(), block.address, nullptr));
     }
     // A range whose registration ended with its context can be registered again and is then reported as it is now.
     ASSERT_OK(ferry_host_register(counted.get(), pages.data() + page, page, 0, nullptr));
     EXPECT_EQ(ask(counted.get(), pages.data() + page).range_size, page);
     EXPECT_EQ(ask(counted.get(), pages.data()).memory, FERRY_MEMORY_PAGEABLE);
-    EXPECT_OK(ferry_host_unregister(counted.get(), pages.data() + page));
+    EXPECT_OK(ferry_host_unregister(counted.get(), pages.data() + page, nullptr));
 }
 
 TEST_F(pinned, many_threads_allocate_and_free_blocks) {
@@ -549,7 +551,7 @@ TEST_F(pinned, many_threads_allocate_and_free_blocks) {
                                               &block));
                 for (void *const block : blocks) {
                     std::memset(block, static_cast<int>(thread), page * (1 + thread));
-                    ASSERT_OK(ferry_host_free(basic.get(), block));
+                    ASSERT_OK(ferry_host_free(basic.get(), block, nullptr));
                 }
             }
         });
@@ -564,10 +566,10 @@ TEST_F(pinned, captures_on_other_streams_are_left_alone) {
     for (const std::uint32_t flags : {0u, FERRY_HOST_BY_DRIVER}) {
         void *block = nullptr;
         EXPECT_OK(allocate_pinned(counted.get(), page, flags, &block));
-        EXPECT_OK(ferry_host_free(counted.get(), block));
+        EXPECT_OK(ferry_host_free(counted.get(), block, nullptr));
     }
     EXPECT_OK(ferry_host_register(counted.get(), own.data(), own.size(), 0, nullptr));
-    EXPECT_OK(ferry_host_unregister(counted.get(), own.data()));
+    EXPECT_OK(ferry_host_unregister(counted.get(), own.data(), nullptr));
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));
@@ -630,7 +632,7 @@ TEST_F(pieces, a_registration_in_pieces_looks_like_one_to_the_caller) {
         EXPECT_EQ(ask(one_page.get(), own.data() + lead + size).memory, FERRY_MEMORY_PAGEABLE);
         EXPECT_EQ(ferry_host_register(one_page.get(), own.data() + 2 * page, page, 0, nullptr),
                   FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-        ASSERT_OK(ferry_host_unregister(one_page.get(), own.data() + lead));
+        ASSERT_OK(ferry_host_unregister(one_page.get(), own.data() + lead, nullptr));
         EXPECT_EQ(driver.calls("cuMemHostUnregister"), count);
         for (std::uint64_t offset = 0; offset < own.size(); offset += page / 2)
             EXPECT_EQ(ask(basic.get(), own.data() + offset).memory, FERRY_MEMORY_PAGEABLE);
@@ -677,10 +679,10 @@ TEST_F(pieces, all_pieces_are_registered_or_none) {
     expect_nothing_registered();
     counts.left = -1;
     for (const std::uint64_t at : held)
-        EXPECT_OK(ferry_host_unregister(one_page.get(), others.data() + at));
+        EXPECT_OK(ferry_host_unregister(one_page.get(), others.data() + at, nullptr));
     ASSERT_OK(ferry_host_register(one_page.get(), own.data() + 2 * page, 6 * page, 0, nullptr));
-    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data() + 2 * page));
-    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data()));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data() + 2 * page, nullptr));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data(), nullptr));
 }
 
 TEST_F(pieces, unregistering_releases_all_pieces_and_returns_the_first_error) {
@@ -688,18 +690,18 @@ TEST_F(pieces, unregistering_releases_all_pieces_and_returns_the_first_error) {
     ASSERT_OK(ferry_host_register(one_page.get(), own.data(), own.size(), 0, nullptr));
     driver.reset_counts();
     driver.fail("cuMemHostUnregister", CUDA_ERROR_OPERATING_SYSTEM, 2);
-    EXPECT_EQ(ferry_host_unregister(one_page.get(), own.data()),
+    EXPECT_EQ(ferry_host_unregister(one_page.get(), own.data(), nullptr),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OPERATING_SYSTEM);
     EXPECT_EQ(driver.calls("cuMemHostUnregister"), 3);
     EXPECT_EQ(ask(one_page.get(), own.data() + 2 * page).memory, FERRY_MEMORY_PAGEABLE);
     EXPECT_EQ(ask(one_page.get(), own.data() + page).range_size, page) << "only the driver still has it registered";
-    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data() + page));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data() + page, nullptr));
 }
 
 TEST_F(pieces, read_only_memory_is_registered_for_reading) {
     ferry_device_info info = {};
     info.struct_size = sizeof info;
-    ASSERT_OK(ferry_device_get_info(basic.get(), 0, &info));
+    ASSERT_OK(ferry_device_get_info(basic.get(), 0, &info, nullptr));
     if (!info.host_register_read_only) GTEST_SKIP() << "not on this machine";
     mapped_memory own(3 * page, page_access::read);
     ASSERT_OK(ferry_host_register(one_page.get(), own.data(), own.size(), FERRY_REGISTER_READ_ONLY, nullptr));
@@ -707,7 +709,7 @@ TEST_F(pieces, read_only_memory_is_registered_for_reading) {
     ASSERT_OK(raw().cuMemsetD8(there, 7, own.size()));
     EXPECT_OK(ferry_copy_bytes(one_page.get(), there, number(own.data()), own.size(), nullptr));
     EXPECT_EQ(read_back(there, own.size()), bytes(own.size()));
-    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data()));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data(), nullptr));
 }
 
 // ---- Copies and fills across pieces ----------------------------------------------------------------------------
@@ -729,7 +731,7 @@ public:
     }
     ~patchwork() {
         for (std::byte *const address : registered_)
-            EXPECT_OK(ferry_host_unregister(instance_, address));
+            EXPECT_OK(ferry_host_unregister(instance_, address, nullptr));
     }
     patchwork(const patchwork &) = delete;
 
@@ -989,7 +991,7 @@ TEST_F(pieces, a_copy_past_an_allocation_is_refused_by_full_checks_and_by_the_dr
         EXPECT_EQ(ferry_copy_bytes(basic.get(), there, number(address) + 10, page, nullptr), invalid_value);
     }
     EXPECT_OK(raw().cuMemFreeHost(drivers));
-    EXPECT_OK(ferry_host_free(full.get(), block));
+    EXPECT_OK(ferry_host_free(full.get(), block, nullptr));
 }
 
 TEST_F(pieces, full_checks_refuse_a_copy_that_runs_into_unmapped_memory) {
@@ -1008,7 +1010,7 @@ TEST_F(pieces, full_checks_refuse_a_copy_that_runs_into_unmapped_memory) {
     expect_refusal(copy(3 * page, error), error, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
     EXPECT_EQ(error.limit, number(own.data()) + 2 * page);
     ASSERT_OK(raw().cuMemHostUnregister(own.data() + 2 * page));
-    EXPECT_OK(ferry_host_unregister(one_page_full.get(), own.data()));
+    EXPECT_OK(ferry_host_unregister(one_page_full.get(), own.data(), nullptr));
 }
 
 TEST_F(pieces, fills_cross_pieces_and_do_not_run_into_pageable_memory) {
@@ -1061,7 +1063,7 @@ TEST_F(pieces, a_fill_whose_pattern_a_border_cuts_is_refused_whole) {
     mapped_memory own(2 * page);
     ASSERT_OK(ferry_host_register(one_page.get(), own.data(), page + 2, 0, nullptr));
     if (ferry_host_register(one_page.get(), own.data() + page + 2, 100, 0, nullptr)) {
-        EXPECT_OK(ferry_host_unregister(one_page.get(), own.data()));
+        EXPECT_OK(ferry_host_unregister(one_page.get(), own.data(), nullptr));
         GTEST_SKIP() << "this driver does not register a page twice";
     }
     ferry_place place = {};
@@ -1073,8 +1075,8 @@ TEST_F(pieces, a_fill_whose_pattern_a_border_cuts_is_refused_whole) {
     ferry_fill_desc_init(&fill, &place, page + 8, 1, 1, "ab", 2);
     EXPECT_OK(ferry_fill(one_page.get(), &fill, nullptr));
     EXPECT_EQ(std::memcmp(own.data() + page - 2, "abababababab", 10), 0);
-    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data()));
-    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data() + page + 2));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data(), nullptr));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data() + page + 2, nullptr));
 }
 
 } // namespace

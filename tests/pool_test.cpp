@@ -45,38 +45,38 @@ protected:
 
     ferry_device_info device_info(int device = 0) const {
         auto info = sized<ferry_device_info>();
-        EXPECT_OK(ferry_device_get_info(basic.get(), device, &info));
+        EXPECT_OK(ferry_device_get_info(basic.get(), device, &info, nullptr));
         return info;
     }
     ferry_pool_info info_of(CUmemoryPool pool) const { return info_of(basic.get(), pool); }
     static ferry_pool_info info_of(ferry_instance *instance, CUmemoryPool pool) {
         auto info = sized<ferry_pool_info>();
-        EXPECT_OK(ferry_pool_get_info(instance, pool, &info));
+        EXPECT_OK(ferry_pool_get_info(instance, pool, &info, nullptr));
         return info;
     }
     ferry_pool_stats stats_of(CUmemoryPool pool) const {
         auto stats = sized<ferry_pool_stats>();
-        EXPECT_OK(ferry_pool_get_stats(basic.get(), pool, &stats));
+        EXPECT_OK(ferry_pool_get_stats(basic.get(), pool, &stats, nullptr));
         return stats;
     }
     ferry_pool_attributes attributes_of(CUmemoryPool pool) const {
         auto attributes = sized<ferry_pool_attributes>();
-        EXPECT_OK(ferry_pool_get_attributes(basic.get(), pool, &attributes));
+        EXPECT_OK(ferry_pool_get_attributes(basic.get(), pool, &attributes, nullptr));
         return attributes;
     }
     ferry_address_info about(std::uint64_t address) const {
         auto info = sized<ferry_address_info>();
-        EXPECT_OK(ferry_address_get_info(basic.get(), address, &info));
+        EXPECT_OK(ferry_address_get_info(basic.get(), address, &info, nullptr));
         return info;
     }
     CUmemoryPool default_pool(int device = 0) const {
         CUmemoryPool pool = nullptr;
-        EXPECT_OK(ferry_pool_get_default(basic.get(), FERRY_LOCATION_DEVICE, device, &pool));
+        EXPECT_OK(ferry_pool_get_default(basic.get(), FERRY_LOCATION_DEVICE, device, &pool, nullptr));
         return pool;
     }
     std::int32_t access_of(CUmemoryPool pool, int device) const {
         std::int32_t access = -1;
-        EXPECT_OK(ferry_pool_get_access(basic.get(), pool, device, &access));
+        EXPECT_OK(ferry_pool_get_access(basic.get(), pool, device, &access, nullptr));
         return access;
     }
     bool has_peers() const {
@@ -96,9 +96,11 @@ protected:
         EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, size, *stream, &address, nullptr));
         return address;
     }
-    void free(std::uint64_t address) const { EXPECT_OK(ferry_device_free_async(basic.get(), address, *stream)); }
+    void free(std::uint64_t address) const {
+        EXPECT_OK(ferry_device_free_async(basic.get(), address, *stream, nullptr));
+    }
     void synchronize() const { EXPECT_OK(raw().cuStreamSynchronize(*stream)); }
-    void destroy(CUmemoryPool pool) const { EXPECT_OK(ferry_pool_destroy(basic.get(), pool)); }
+    void destroy(CUmemoryPool pool) const { EXPECT_OK(ferry_pool_destroy(basic.get(), pool, nullptr)); }
     void expect_context_kept() const {
         CUcontext current = nullptr;
         EXPECT_OK(raw().cuCtxGetCurrent(&current));
@@ -118,7 +120,7 @@ TEST_F(pools, memory_is_usable_for_work_enqueued_after_its_allocation) {
     EXPECT_EQ(address % 256, 0u);
     EXPECT_OK(ferry_copy_bytes_async(basic.get(), address, host.address(), 100'000, *stream, nullptr));
     EXPECT_OK(ferry_copy_bytes_async(full.get(), back.address(), address, 100'000, *stream, nullptr));
-    EXPECT_OK(ferry_device_free_async(basic.get(), address, *stream));
+    EXPECT_OK(ferry_device_free_async(basic.get(), address, *stream, nullptr));
     synchronize();
     EXPECT_EQ(back.read(), host.picture());
 }
@@ -149,23 +151,23 @@ TEST_F(pools, allocating_and_freeing_on_a_named_stream_is_one_driver_call_each) 
     ASSERT_OK(ferry_device_alloc_async(counted.get(), FERRY_DEVICE_UNKNOWN, 4096, *stream, &first, nullptr));
     ASSERT_OK(ferry_pool_alloc_async(counted.get(), pool, 4096, *stream, &second, nullptr));
     EXPECT_EQ(driver.calls_beginning("cu"), 2);
-    ASSERT_OK(ferry_device_free_async(counted.get(), first, *stream));
-    ASSERT_OK(ferry_device_free_async(counted.get(), second, *stream));
+    ASSERT_OK(ferry_device_free_async(counted.get(), first, *stream, nullptr));
+    ASSERT_OK(ferry_device_free_async(counted.get(), second, *stream, nullptr));
     EXPECT_EQ(driver.calls_beginning("cu"), 4);
-    EXPECT_OK(ferry_context_synchronize(counted.get(), 0, nullptr));
+    EXPECT_OK(ferry_context_synchronize(counted.get(), 0, nullptr, nullptr));
     driver.reset_counts();
     ASSERT_OK(ferry_device_alloc_async(counted.get(), 0, 4096, *stream, &first, nullptr));
     EXPECT_EQ(driver.calls_beginning("cu"), device_count() > 1 ? 2 : 1) << "queries the device if there are several";
-    EXPECT_OK(ferry_device_free_async(counted.get(), first, *stream));
-    EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
+    EXPECT_OK(ferry_device_free_async(counted.get(), first, *stream, nullptr));
+    EXPECT_OK(ferry_pool_destroy(counted.get(), pool, nullptr));
 }
 
 TEST_F(pools, allocating_no_bytes_succeeds) {
     std::uint64_t address = 1;
     ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 0, *stream, &address, nullptr));
-    EXPECT_OK(ferry_device_free_async(basic.get(), address, *stream));
-    EXPECT_OK(ferry_device_free_async(basic.get(), 0, *stream));
-    EXPECT_OK(ferry_device_free_async(basic.get(), 0, nullptr));
+    EXPECT_OK(ferry_device_free_async(basic.get(), address, *stream, nullptr));
+    EXPECT_OK(ferry_device_free_async(basic.get(), 0, *stream, nullptr));
+    EXPECT_OK(ferry_device_free_async(basic.get(), 0, nullptr, nullptr));
     synchronize();
 }
 
@@ -173,14 +175,14 @@ TEST_F(pools, either_free_takes_memory_of_either_kind) {
     std::uint64_t pooled = 0, plain = 0, on_host = 0;
     ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, *stream, &pooled, nullptr));
     ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &plain, nullptr));
-    EXPECT_OK(ferry_device_free(basic.get(), pooled));
-    EXPECT_OK(ferry_device_free_async(basic.get(), plain, *stream));
-    EXPECT_EQ(ferry_device_free(basic.get(), pooled), FERRY_ERROR_ADDRESS);
+    EXPECT_OK(ferry_device_free(basic.get(), pooled, nullptr));
+    EXPECT_OK(ferry_device_free_async(basic.get(), plain, *stream, nullptr));
+    EXPECT_EQ(ferry_device_free(basic.get(), pooled, nullptr), FERRY_ERROR_ADDRESS);
     if (device_info().host_memory_pools) {
         const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_HOST));
         on_host = take(pool, 4096);
         synchronize();
-        EXPECT_OK(ferry_device_free(basic.get(), on_host));
+        EXPECT_OK(ferry_device_free(basic.get(), on_host, nullptr));
         destroy(pool);
     }
     synchronize();
@@ -190,21 +192,22 @@ TEST_F(pools, memory_that_cannot_be_freed_is_distinguished_from_a_failed_free) {
     const std::uint64_t address = take(default_pool(), 4096);
     test_place pageable(place_kind::pageable, {.width = 64});
     for (const CUstream on : {CUstream{*stream}, CUstream{nullptr}}) {
-        EXPECT_EQ(ferry_device_free_async(basic.get(), address + 256, on), FERRY_ERROR_ADDRESS) << "not its beginning";
-        EXPECT_EQ(ferry_device_free_async(basic.get(), pageable.address(), on), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(ferry_device_free_async(basic.get(), address + 256, on, nullptr), FERRY_ERROR_ADDRESS)
+            << "not its beginning";
+        EXPECT_EQ(ferry_device_free_async(basic.get(), pageable.address(), on, nullptr), FERRY_ERROR_ADDRESS);
     }
-    EXPECT_OK(ferry_device_free_async(basic.get(), address, nullptr));
-    EXPECT_EQ(ferry_device_free_async(basic.get(), address, nullptr), FERRY_ERROR_ADDRESS) << "already freed";
-    EXPECT_EQ(ferry_device_free_async(basic.get(), address, *stream), FERRY_ERROR_ADDRESS);
+    EXPECT_OK(ferry_device_free_async(basic.get(), address, nullptr, nullptr));
+    EXPECT_EQ(ferry_device_free_async(basic.get(), address, nullptr, nullptr), FERRY_ERROR_ADDRESS) << "already freed";
+    EXPECT_EQ(ferry_device_free_async(basic.get(), address, *stream, nullptr), FERRY_ERROR_ADDRESS);
 
     fault_driver driver(raw_entry_points());
     const instance_owner faulty = open_or_fail(driver.options());
     std::uint64_t other = take(default_pool(), 4096);
     driver.fail("cuMemFreeAsync", CUDA_ERROR_ILLEGAL_ADDRESS);
-    EXPECT_EQ(ferry_device_free_async(faulty.get(), other, *stream),
+    EXPECT_EQ(ferry_device_free_async(faulty.get(), other, *stream, nullptr),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
     driver.fail("cuMemFreeAsync", CUDA_ERROR_INVALID_VALUE);
-    EXPECT_EQ(ferry_device_free_async(faulty.get(), other, *stream),
+    EXPECT_EQ(ferry_device_free_async(faulty.get(), other, *stream, nullptr),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE)
         << "nothing is wrong with the memory: the driver knows why";
     free(other);
@@ -216,10 +219,10 @@ TEST_F(pools, a_thread_without_a_context_allocates_and_frees) {
         std::uint64_t address = 0;
         ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, on, &address, nullptr));
         EXPECT_EQ(about(address).device, 0);
-        EXPECT_OK(ferry_device_free_async(basic.get(), address, on));
+        EXPECT_OK(ferry_device_free_async(basic.get(), address, on, nullptr));
         CUmemoryPool pool = default_pool();
         ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, on, &address, nullptr));
-        EXPECT_OK(ferry_device_free_async(basic.get(), address, on));
+        EXPECT_OK(ferry_device_free_async(basic.get(), address, on, nullptr));
         CUcontext current = context;
         EXPECT_OK(raw().cuCtxGetCurrent(&current));
         EXPECT_EQ(current, nullptr);
@@ -253,10 +256,10 @@ TEST_F(pools, memory_is_on_the_named_device_whatever_context_is_current) {
                 const ferry_address_info info = about(address);
                 EXPECT_EQ(info.device, device);
                 EXPECT_EQ(info.pool, default_pool(device));
-                EXPECT_OK(ferry_device_free_async(basic.get(), address, on));
+                EXPECT_OK(ferry_device_free_async(basic.get(), address, on, nullptr));
                 ASSERT_OK(ferry_pool_alloc_async(basic.get(), default_pool(device), 4096, on, &address, nullptr));
                 EXPECT_EQ(about(address).device, device);
-                EXPECT_OK(ferry_device_free_async(basic.get(), address, on));
+                EXPECT_OK(ferry_device_free_async(basic.get(), address, on, nullptr));
                 CUcontext after = nullptr;
                 EXPECT_OK(raw().cuCtxGetCurrent(&after));
                 EXPECT_EQ(after, current);
@@ -336,7 +339,7 @@ TEST_F(pools, a_fill_on_another_devices_stream_needs_access) {
     ferry_error_info error = new_error();
     const std::int32_t status = ferry_fill_async(basic.get(), &fill, far, &error);
     expect_refusal(status, error, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE);
-    ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
+    ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 1, FERRY_ACCESS_READ_WRITE, nullptr));
     EXPECT_OK(ferry_fill_async(basic.get(), &fill, far, &error)) << describe(error);
     EXPECT_OK(raw().cuStreamSynchronize(far));
     EXPECT_EQ(read_back(address, 4096), bytes(4096, std::byte{5}));
@@ -382,7 +385,7 @@ TEST_F(pools, allocation_fill_copy_and_free_are_captured_together) {
         EXPECT_OK(ferry_copy_async(instance, &copy, *stream, nullptr, &error)) << describe(error);
         copy = describe_copy(place, back.describe(statement::any), 8192);
         EXPECT_OK(ferry_copy_async(instance, &copy, *stream, nullptr, &error)) << describe(error);
-        EXPECT_OK(ferry_device_free_async(instance, address, *stream));
+        EXPECT_OK(ferry_device_free_async(instance, address, *stream, nullptr));
         const captured graph(*stream);
         ASSERT_TRUE(graph.runs);
         for (std::uint64_t seed = 1; seed < 3; ++seed) {
@@ -421,15 +424,15 @@ TEST_F(pools, pool_management_leaves_a_capture_on_the_same_thread_alone) {
     info_of(default_pool());
     stats_of(pool);
     const ferry_pool_attributes attributes = attributes_of(pool);
-    EXPECT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes));
-    EXPECT_OK(ferry_pool_reset_stats(basic.get(), pool));
-    EXPECT_OK(ferry_pool_trim(basic.get(), pool, 0));
-    EXPECT_OK(ferry_pool_set_current(basic.get(), FERRY_LOCATION_DEVICE, 0, pool));
-    EXPECT_OK(ferry_pool_set_current(basic.get(), FERRY_LOCATION_DEVICE, 0, default_pool()));
+    EXPECT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes, nullptr));
+    EXPECT_OK(ferry_pool_reset_stats(basic.get(), pool, nullptr));
+    EXPECT_OK(ferry_pool_trim(basic.get(), pool, 0, nullptr));
+    EXPECT_OK(ferry_pool_set_current(basic.get(), FERRY_LOCATION_DEVICE, 0, pool, nullptr));
+    EXPECT_OK(ferry_pool_set_current(basic.get(), FERRY_LOCATION_DEVICE, 0, default_pool(), nullptr));
     access_of(pool, 0);
     if (has_peers()) {
-        EXPECT_OK(ferry_pool_set_access(basic.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
-        EXPECT_OK(ferry_pool_set_access(basic.get(), pool, 1, FERRY_ACCESS_NONE));
+        EXPECT_OK(ferry_pool_set_access(basic.get(), pool, 1, FERRY_ACCESS_READ_WRITE, nullptr));
+        EXPECT_OK(ferry_pool_set_access(basic.get(), pool, 1, FERRY_ACCESS_NONE, nullptr));
     }
     destroy(pool);
     destroy(old);
@@ -480,7 +483,7 @@ TEST_F(pools, copies_between_devices_are_captured_if_one_context_reaches_both) {
 TEST_F(pools, copies_between_pools_of_two_devices_are_captured_once_one_has_access_to_the_other) {
     if (!has_peers()) GTEST_SKIP() << "needs two devices with peer access";
     const CUmemoryPool near = make(desc_of(FERRY_LOCATION_DEVICE, 0)), far = make(desc_of(FERRY_LOCATION_DEVICE, 1));
-    ASSERT_OK(ferry_pool_set_access(basic.get(), near, 1, FERRY_ACCESS_READ_WRITE));
+    ASSERT_OK(ferry_pool_set_access(basic.get(), near, 1, FERRY_ACCESS_READ_WRITE, nullptr));
     const std::uint64_t source = take(near, 4096), destination = take(far, 4096);
     synchronize();
     ASSERT_OK(raw().cuMemsetD8Async(source, 3, 4096, *stream));
@@ -516,9 +519,9 @@ TEST_F(pools, the_default_pool_belongs_to_the_driver_and_cannot_be_destroyed) {
     EXPECT_EQ(attributes.reuse_opportunistic, 1);
     EXPECT_EQ(attributes.reuse_internal_dependencies, 1);
     EXPECT_EQ(attributes.release_threshold, 0u);
-    EXPECT_EQ(ferry_pool_destroy(basic.get(), pool), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pool_destroy(basic.get(), pool, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(default_pool(), pool);
-    EXPECT_OK(ferry_pool_destroy(basic.get(), nullptr));
+    EXPECT_OK(ferry_pool_destroy(basic.get(), nullptr, nullptr));
 }
 
 TEST_F(pools, a_pool_has_the_requested_properties) {
@@ -599,52 +602,52 @@ TEST_F(pools, nulls_are_refused) {
     const std::int32_t statuses[] = {
         ferry_device_alloc_async(nullptr, 0, 64, *stream, &address, nullptr),
         ferry_device_alloc_async(it, 0, 64, *stream, nullptr, nullptr),
-        ferry_device_free_async(nullptr, 64, *stream),
+        ferry_device_free_async(nullptr, 64, *stream, nullptr),
         ferry_pool_create(nullptr, &desc, &made, nullptr),
         ferry_pool_create(it, nullptr, &made, nullptr),
         ferry_pool_create(it, &desc, nullptr, nullptr),
-        ferry_pool_destroy(nullptr, pool),
-        ferry_pool_get_default(nullptr, 0, 0, &made),
-        ferry_pool_get_default(it, 0, 0, nullptr),
-        ferry_pool_get_default(it, 3, 0, &made),
-        ferry_pool_get_current(it, 0, 0, nullptr),
-        ferry_pool_get_current(nullptr, 0, 0, &made),
-        ferry_pool_get_current(it, FERRY_LOCATION_HOST, 1, &made),
-        ferry_pool_set_current(it, 0, 0, nullptr),
-        ferry_pool_set_current(nullptr, 0, 0, pool),
+        ferry_pool_destroy(nullptr, pool, nullptr),
+        ferry_pool_get_default(nullptr, 0, 0, &made, nullptr),
+        ferry_pool_get_default(it, 0, 0, nullptr, nullptr),
+        ferry_pool_get_default(it, 3, 0, &made, nullptr),
+        ferry_pool_get_current(it, 0, 0, nullptr, nullptr),
+        ferry_pool_get_current(nullptr, 0, 0, &made, nullptr),
+        ferry_pool_get_current(it, FERRY_LOCATION_HOST, 1, &made, nullptr),
+        ferry_pool_set_current(it, 0, 0, nullptr, nullptr),
+        ferry_pool_set_current(nullptr, 0, 0, pool, nullptr),
         ferry_pool_alloc_async(it, nullptr, 64, *stream, &address, nullptr),
         ferry_pool_alloc_async(it, pool, 64, *stream, nullptr, nullptr),
         ferry_pool_alloc_async(nullptr, pool, 64, *stream, &address, nullptr),
-        ferry_pool_get_info(it, nullptr, &info),
-        ferry_pool_get_info(it, pool, nullptr),
-        ferry_pool_get_attributes(it, nullptr, &attributes),
-        ferry_pool_get_attributes(it, pool, nullptr),
-        ferry_pool_set_attributes(it, nullptr, &attributes),
-        ferry_pool_set_attributes(it, pool, nullptr),
-        ferry_pool_get_stats(it, nullptr, &stats),
-        ferry_pool_get_stats(it, pool, nullptr),
-        ferry_pool_reset_stats(it, nullptr),
-        ferry_pool_reset_stats(nullptr, pool),
-        ferry_pool_trim(it, nullptr, 0),
-        ferry_pool_trim(nullptr, pool, 0),
-        ferry_pool_set_access(it, nullptr, 0, FERRY_ACCESS_READ_WRITE),
-        ferry_pool_set_access(it, pool, 0, 1),
-        ferry_pool_set_access(it, pool, 0, 2),
-        ferry_pool_get_access(it, nullptr, 0, &access),
-        ferry_pool_get_access(it, pool, 0, nullptr),
+        ferry_pool_get_info(it, nullptr, &info, nullptr),
+        ferry_pool_get_info(it, pool, nullptr, nullptr),
+        ferry_pool_get_attributes(it, nullptr, &attributes, nullptr),
+        ferry_pool_get_attributes(it, pool, nullptr, nullptr),
+        ferry_pool_set_attributes(it, nullptr, &attributes, nullptr),
+        ferry_pool_set_attributes(it, pool, nullptr, nullptr),
+        ferry_pool_get_stats(it, nullptr, &stats, nullptr),
+        ferry_pool_get_stats(it, pool, nullptr, nullptr),
+        ferry_pool_reset_stats(it, nullptr, nullptr),
+        ferry_pool_reset_stats(nullptr, pool, nullptr),
+        ferry_pool_trim(it, nullptr, 0, nullptr),
+        ferry_pool_trim(nullptr, pool, 0, nullptr),
+        ferry_pool_set_access(it, nullptr, 0, FERRY_ACCESS_READ_WRITE, nullptr),
+        ferry_pool_set_access(it, pool, 0, 1, nullptr),
+        ferry_pool_set_access(it, pool, 0, 2, nullptr),
+        ferry_pool_get_access(it, nullptr, 0, &access, nullptr),
+        ferry_pool_get_access(it, pool, 0, nullptr, nullptr),
     };
     for (const std::int32_t &status : statuses)
         EXPECT_EQ(status, FERRY_ERROR_INVALID_ARGUMENT) << &status - statuses;
     EXPECT_EQ(address, 0u);
     EXPECT_EQ(access, 0);
-    EXPECT_EQ(ferry_pool_get_default(it, FERRY_LOCATION_DEVICE, device_count(), &made), FERRY_ERROR_DEVICE);
-    EXPECT_EQ(ferry_pool_set_access(it, pool, device_count(), 0), FERRY_ERROR_DEVICE);
-    EXPECT_EQ(ferry_pool_get_access(it, pool, -1, &access), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_pool_get_default(it, FERRY_LOCATION_DEVICE, device_count(), &made, nullptr), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_pool_set_access(it, pool, device_count(), 0, nullptr), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_pool_get_access(it, pool, -1, &access, nullptr), FERRY_ERROR_DEVICE);
     info.struct_size = stats.struct_size = attributes.struct_size = 4;
-    EXPECT_EQ(ferry_pool_get_info(it, pool, &info), FERRY_ERROR_ABI_MISMATCH);
-    EXPECT_EQ(ferry_pool_get_stats(it, pool, &stats), FERRY_ERROR_ABI_MISMATCH);
-    EXPECT_EQ(ferry_pool_get_attributes(it, pool, &attributes), FERRY_ERROR_ABI_MISMATCH);
-    EXPECT_EQ(ferry_pool_set_attributes(it, pool, &attributes), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_pool_get_info(it, pool, &info, nullptr), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_pool_get_stats(it, pool, &stats, nullptr), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_pool_get_attributes(it, pool, &attributes, nullptr), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_pool_set_attributes(it, pool, &attributes, nullptr), FERRY_ERROR_ABI_MISMATCH);
 }
 
 // ferry did not make this pool, and the pool is not current anywhere. So ferry finds its location by allocating one
@@ -680,31 +683,32 @@ TEST_F(pools, pools_of_the_program_work_everywhere) {
         std::uint64_t address = 0;
         EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, 64, nullptr, &address, nullptr));
         EXPECT_EQ(about(address).pool, pool);
-        EXPECT_OK(ferry_device_free_async(basic.get(), address, nullptr));
-        EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
+        EXPECT_OK(ferry_device_free_async(basic.get(), address, nullptr, nullptr));
+        EXPECT_OK(ferry_pool_destroy(counted.get(), pool, nullptr));
     }
 }
 
 TEST_F(pools, allocations_that_name_no_pool_come_from_the_current_pool) {
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
     CUmemoryPool current = nullptr;
-    EXPECT_OK(ferry_pool_get_current(basic.get(), FERRY_LOCATION_DEVICE, 0, &current));
+    EXPECT_OK(ferry_pool_get_current(basic.get(), FERRY_LOCATION_DEVICE, 0, &current, nullptr));
     EXPECT_EQ(current, default_pool());
-    ASSERT_OK(ferry_pool_set_current(basic.get(), FERRY_LOCATION_DEVICE, 0, pool));
-    EXPECT_OK(ferry_pool_get_current(full.get(), FERRY_LOCATION_DEVICE, 0, &current));
+    ASSERT_OK(ferry_pool_set_current(basic.get(), FERRY_LOCATION_DEVICE, 0, pool, nullptr));
+    EXPECT_OK(ferry_pool_get_current(full.get(), FERRY_LOCATION_DEVICE, 0, &current, nullptr));
     EXPECT_EQ(current, pool);
     std::uint64_t address = 0, other = 0;
     ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, *stream, &address, nullptr));
     ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, nullptr, &other, nullptr));
     EXPECT_EQ(about(address).pool, pool);
     EXPECT_EQ(about(other).pool, pool);
-    EXPECT_OK(ferry_device_free_async(basic.get(), other, nullptr));
+    EXPECT_OK(ferry_device_free_async(basic.get(), other, nullptr, nullptr));
     if (device_count() > 1) {
-        EXPECT_EQ(ferry_pool_set_current(basic.get(), FERRY_LOCATION_DEVICE, 1, pool), FERRY_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(ferry_pool_set_current(basic.get(), FERRY_LOCATION_DEVICE, 1, pool, nullptr),
+                  FERRY_ERROR_INVALID_ARGUMENT);
     }
     free(address);
     destroy(pool);
-    EXPECT_OK(ferry_pool_get_current(basic.get(), FERRY_LOCATION_DEVICE, 0, &current));
+    EXPECT_OK(ferry_pool_get_current(basic.get(), FERRY_LOCATION_DEVICE, 0, &current, nullptr));
     EXPECT_EQ(current, default_pool());
 }
 
@@ -713,7 +717,7 @@ TEST_F(pools, a_pool_in_use_cannot_be_destroyed_and_keeps_working) {
     const std::uint64_t address = take(pool, 4096);
     test_place host(place_kind::pinned, {.width = 4096});
     host.fill(1);
-    EXPECT_EQ(ferry_pool_destroy(basic.get(), pool), FERRY_ERROR_IN_USE);
+    EXPECT_EQ(ferry_pool_destroy(basic.get(), pool, nullptr), FERRY_ERROR_IN_USE);
     EXPECT_OK(ferry_copy_bytes_async(full.get(), address, host.address(), 4096, *stream, nullptr));
     synchronize();
     EXPECT_EQ(read_back(address, 4096), host.picture());
@@ -737,14 +741,14 @@ TEST_F(pools, attributes_are_set_as_far_as_the_size_of_the_struct_reaches) {
     attributes.reuse_opportunistic = 0;
     attributes.reuse_internal_dependencies = 0;
     attributes.release_threshold = 5 * mib;
-    ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes));
+    ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes, nullptr));
     ferry_pool_attributes read = attributes_of(pool);
     EXPECT_EQ(std::memcmp(&read, &attributes, sizeof read), 0);
     attributes.reuse_follow_event_dependencies = 1;
     attributes.reuse_opportunistic = 1;
     attributes.release_threshold = 9;
     attributes.struct_size = 12; // the first two attributes
-    ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes));
+    ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes, nullptr));
     read = attributes_of(pool);
     EXPECT_EQ(read.reuse_follow_event_dependencies, 1);
     EXPECT_EQ(read.reuse_opportunistic, 1);
@@ -753,7 +757,7 @@ TEST_F(pools, attributes_are_set_as_far_as_the_size_of_the_struct_reaches) {
     attributes = attributes_of(pool);
     attributes.reuse_opportunistic = 2;
     attributes.release_threshold = 1;
-    EXPECT_EQ(ferry_pool_set_attributes(basic.get(), pool, &attributes), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pool_set_attributes(basic.get(), pool, &attributes, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(attributes_of(pool).release_threshold, 5 * mib);
     destroy(pool);
 }
@@ -762,7 +766,7 @@ TEST_F(pools, statistics_follow_allocations_trims_and_resets) {
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
     ferry_pool_attributes attributes = attributes_of(pool);
     attributes.release_threshold = ~std::uint64_t{0};
-    ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes));
+    ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes, nullptr));
     const std::uint64_t kept = take(pool, 20 * mib), gone = take(pool, 30 * mib);
     ferry_pool_stats stats = stats_of(pool);
     EXPECT_EQ(stats.reserved_current, 64 * mib);
@@ -773,16 +777,16 @@ TEST_F(pools, statistics_follow_allocations_trims_and_resets) {
     EXPECT_EQ(stats.reserved_current, 64 * mib) << "below the release threshold";
     EXPECT_EQ(stats.used_current, 20 * mib);
     EXPECT_EQ(stats.used_high, 50 * mib);
-    ASSERT_OK(ferry_pool_trim(basic.get(), pool, 64 * mib));
+    ASSERT_OK(ferry_pool_trim(basic.get(), pool, 64 * mib, nullptr));
     EXPECT_EQ(stats_of(pool).reserved_current, 64 * mib);
-    ASSERT_OK(ferry_pool_trim(basic.get(), pool, 0));
+    ASSERT_OK(ferry_pool_trim(basic.get(), pool, 0, nullptr));
     EXPECT_EQ(stats_of(pool).reserved_current, 32 * mib) << "memory in use stays";
-    ASSERT_OK(ferry_pool_reset_stats(basic.get(), pool));
+    ASSERT_OK(ferry_pool_reset_stats(basic.get(), pool, nullptr));
     stats = stats_of(pool);
     EXPECT_EQ(stats.reserved_high, 32 * mib);
     EXPECT_EQ(stats.used_high, 20 * mib);
     attributes.release_threshold = 0;
-    ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes));
+    ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes, nullptr));
     free(kept);
     synchronize();
     EXPECT_EQ(stats_of(pool).reserved_current, 0u) << "above the release threshold";
@@ -836,7 +840,7 @@ TEST_F(pools, host_pool_memory_is_usable_immediately_by_the_host_and_by_devices_
             expect_refusal(status, error, FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
         }
 
-        ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE));
+        ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE, nullptr));
         EXPECT_EQ(access_of(pool, 0), FERRY_ACCESS_READ_WRITE);
         EXPECT_EQ(about(address).memory, FERRY_MEMORY_PINNED);
         EXPECT_NE(about(address).device_address, 0u);
@@ -847,14 +851,14 @@ TEST_F(pools, host_pool_memory_is_usable_immediately_by_the_host_and_by_devices_
             synchronize();
             EXPECT_EQ(host[4095], std::byte{6});
         }
-        ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_NONE));
+        ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_NONE, nullptr));
         EXPECT_EQ(access_of(pool, 0), FERRY_ACCESS_NONE);
         {
             made_current nothing(nullptr);
             EXPECT_EQ(about(address).memory, FERRY_MEMORY_PAGEABLE);
             std::uint64_t more = 0;
             EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, 64, nullptr, &more, nullptr));
-            EXPECT_OK(ferry_device_free_async(basic.get(), more, nullptr));
+            EXPECT_OK(ferry_device_free_async(basic.get(), more, nullptr, nullptr));
         }
         free(address);
         synchronize();
@@ -866,7 +870,7 @@ TEST_F(pools, host_pool_memory_is_usable_immediately_by_the_host_and_by_devices_
 TEST_F(pools, revoking_access_waits_for_the_copies_in_flight) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE, 1));
-    if (ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE))
+    if (ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE, nullptr))
         GTEST_SKIP() << "needs two devices with peer access";
     std::uint64_t far = 0;
     {
@@ -884,7 +888,7 @@ TEST_F(pools, revoking_access_waits_for_the_copies_in_flight) {
         is_open = true;
         held.let_go();
     });
-    EXPECT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_NONE));
+    EXPECT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_NONE, nullptr));
     EXPECT_TRUE(is_open) << "the copy has not run yet";
     opens.join();
     ASSERT_OK(raw().cuStreamSynchronize(*stream));
@@ -899,7 +903,7 @@ TEST_F(pools, host_pool_memory_is_filled_by_the_device_that_has_access) {
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_HOST));
     const std::uint64_t address = take(pool, 4096);
     synchronize();
-    ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
+    ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 1, FERRY_ACCESS_READ_WRITE, nullptr));
     ferry_place place;
     ferry_place_any(&place, address);
     const std::uint8_t four = 4;
@@ -927,18 +931,18 @@ TEST_F(pools, host_locations_have_default_and_current_pools) {
     if (!raw().cuMemGetDefaultMemPool || !device_info().host_memory_pools)
         GTEST_SKIP() << "the driver has no host memory pools";
     CUmemoryPool standard = nullptr, current = nullptr;
-    ASSERT_OK(ferry_pool_get_default(basic.get(), FERRY_LOCATION_HOST, 0, &standard));
+    ASSERT_OK(ferry_pool_get_default(basic.get(), FERRY_LOCATION_HOST, 0, &standard, nullptr));
     EXPECT_EQ(info_of(standard).location, FERRY_LOCATION_HOST);
     EXPECT_EQ(info_of(standard).is_default, 1);
     EXPECT_EQ(info_of(standard).can_share, 0);
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_HOST));
-    ASSERT_OK(ferry_pool_set_current(basic.get(), FERRY_LOCATION_HOST, 0, pool));
-    EXPECT_OK(ferry_pool_get_current(basic.get(), FERRY_LOCATION_HOST, 0, &current));
+    ASSERT_OK(ferry_pool_set_current(basic.get(), FERRY_LOCATION_HOST, 0, pool, nullptr));
+    EXPECT_OK(ferry_pool_get_current(basic.get(), FERRY_LOCATION_HOST, 0, &current, nullptr));
     EXPECT_EQ(current, pool);
     destroy(pool);
-    EXPECT_OK(ferry_pool_get_current(basic.get(), FERRY_LOCATION_HOST, 0, &current));
+    EXPECT_OK(ferry_pool_get_current(basic.get(), FERRY_LOCATION_HOST, 0, &current, nullptr));
     EXPECT_EQ(current, standard);
-    EXPECT_EQ(ferry_pool_get_default(basic.get(), FERRY_LOCATION_HOST_NUMA, 1000, &current),
+    EXPECT_EQ(ferry_pool_get_default(basic.get(), FERRY_LOCATION_HOST_NUMA, 1000, &current, nullptr),
               FERRY_ERROR_INVALID_ARGUMENT);
 }
 
@@ -947,8 +951,8 @@ TEST_F(pools, host_locations_have_default_and_current_pools) {
 TEST_F(pools, the_owner_has_access_and_keeps_it) {
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
     EXPECT_EQ(access_of(pool, 0), FERRY_ACCESS_READ_WRITE);
-    EXPECT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE));
-    EXPECT_EQ(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_NONE), FERRY_ERROR_DEVICE);
+    EXPECT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE, nullptr));
+    EXPECT_EQ(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_NONE, nullptr), FERRY_ERROR_DEVICE);
     EXPECT_EQ(access_of(pool, 0), FERRY_ACCESS_READ_WRITE);
     destroy(pool);
 }
@@ -968,14 +972,14 @@ TEST_F(pools, access_is_granted_and_revoked_and_probed_once) {
     };
     EXPECT_EQ(access_of(pool, 1), FERRY_ACCESS_NONE);
     EXPECT_FALSE(reaches());
-    ASSERT_OK(ferry_pool_set_access(counted.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
+    ASSERT_OK(ferry_pool_set_access(counted.get(), pool, 1, FERRY_ACCESS_READ_WRITE, nullptr));
     const int copies = driver.calls("cuMemcpy3DAsync");
     EXPECT_EQ(copies, 8);
     EXPECT_EQ(access_of(pool, 1), FERRY_ACCESS_READ_WRITE);
     EXPECT_TRUE(reaches());
-    ASSERT_OK(ferry_pool_set_access(counted.get(), pool, 1, FERRY_ACCESS_NONE));
+    ASSERT_OK(ferry_pool_set_access(counted.get(), pool, 1, FERRY_ACCESS_NONE, nullptr));
     EXPECT_FALSE(reaches());
-    ASSERT_OK(ferry_pool_set_access(counted.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
+    ASSERT_OK(ferry_pool_set_access(counted.get(), pool, 1, FERRY_ACCESS_READ_WRITE, nullptr));
     EXPECT_TRUE(reaches());
     EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), copies) << "the result of the probe was remembered";
     EXPECT_EQ(driver.calls("cuMemAlloc"), driver.calls("cuMemFree"));
@@ -983,7 +987,7 @@ TEST_F(pools, access_is_granted_and_revoked_and_probed_once) {
     EXPECT_EQ(driver.calls("cuStreamCreateWithPriority"), driver.calls("cuStreamDestroy"));
     expect_context_kept();
     free(address);
-    EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
+    EXPECT_OK(ferry_pool_destroy(counted.get(), pool, nullptr));
 }
 
 TEST_F(pools, access_that_the_driver_does_not_grant_is_reported) {
@@ -992,10 +996,10 @@ TEST_F(pools, access_that_the_driver_does_not_grant_is_reported) {
     const instance_owner faulty = open_or_fail(driver.options());
     const CUmemoryPool pool = make(faulty.get(), desc_of(FERRY_LOCATION_DEVICE));
     driver.fail("cuMemPoolSetAccess", CUDA_SUCCESS); // the call succeeds without doing anything
-    EXPECT_EQ(ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE), FERRY_ERROR_PEER_ACCESS);
+    EXPECT_EQ(ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE, nullptr), FERRY_ERROR_PEER_ACCESS);
     EXPECT_EQ(access_of(pool, 1), FERRY_ACCESS_NONE);
-    EXPECT_OK(ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
-    EXPECT_OK(ferry_pool_destroy(faulty.get(), pool));
+    EXPECT_OK(ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE, nullptr));
+    EXPECT_OK(ferry_pool_destroy(faulty.get(), pool, nullptr));
 }
 
 TEST_F(pools, a_pair_that_lost_data_before_gets_no_access) {
@@ -1004,10 +1008,10 @@ TEST_F(pools, a_pair_that_lost_data_before_gets_no_access) {
     const instance_owner faulty = open_or_fail(driver.options());
     const CUmemoryPool pool = make(faulty.get(), desc_of(FERRY_LOCATION_DEVICE));
     driver.fail("cuMemcpy3DPeerAsync", CUDA_SUCCESS, 3);
-    EXPECT_EQ(ferry_peer_probe(faulty.get(), 1, 0), FERRY_ERROR_DATA_LOST);
-    EXPECT_EQ(ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE), FERRY_ERROR_DATA_LOST);
+    EXPECT_EQ(ferry_peer_probe(faulty.get(), 1, 0, nullptr), FERRY_ERROR_DATA_LOST);
+    EXPECT_EQ(ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE, nullptr), FERRY_ERROR_DATA_LOST);
     EXPECT_EQ(access_of(pool, 1), FERRY_ACCESS_NONE);
-    EXPECT_OK(ferry_pool_destroy(faulty.get(), pool));
+    EXPECT_OK(ferry_pool_destroy(faulty.get(), pool, nullptr));
 }
 
 // ---- Drivers that lack entry points or fail
@@ -1035,24 +1039,24 @@ TEST_F(pools, a_driver_without_the_entry_points_is_reported_and_everything_else_
     const std::int32_t statuses[] = {
         ferry_device_alloc_async(it, 0, 64, *stream, &address, nullptr),
         ferry_device_alloc_async(it, 0, 64, nullptr, &address, nullptr),
-        ferry_device_free_async(it, plain.address(), *stream),
-        ferry_device_free_async(it, plain.address(), nullptr),
+        ferry_device_free_async(it, plain.address(), *stream, nullptr),
+        ferry_device_free_async(it, plain.address(), nullptr, nullptr),
         ferry_pool_create(it, &desc, &made, nullptr),
-        ferry_pool_destroy(it, pool),
-        ferry_pool_get_default(it, 0, 0, &made),
-        ferry_pool_get_default(it, FERRY_LOCATION_HOST, 0, &made),
-        ferry_pool_get_current(it, 0, 0, &made),
-        ferry_pool_set_current(it, 0, 0, pool),
+        ferry_pool_destroy(it, pool, nullptr),
+        ferry_pool_get_default(it, 0, 0, &made, nullptr),
+        ferry_pool_get_default(it, FERRY_LOCATION_HOST, 0, &made, nullptr),
+        ferry_pool_get_current(it, 0, 0, &made, nullptr),
+        ferry_pool_set_current(it, 0, 0, pool, nullptr),
         ferry_pool_alloc_async(it, pool, 64, *stream, &address, nullptr),
         ferry_pool_alloc_async(it, pool, 64, nullptr, &address, nullptr),
-        ferry_pool_get_info(it, pool, &info),
-        ferry_pool_get_attributes(it, pool, &attributes),
-        ferry_pool_set_attributes(it, pool, &attributes),
-        ferry_pool_get_stats(it, pool, &stats),
-        ferry_pool_reset_stats(it, pool),
-        ferry_pool_trim(it, pool, 0),
-        ferry_pool_set_access(it, pool, 0, FERRY_ACCESS_READ_WRITE),
-        ferry_pool_get_access(it, pool, 0, &access),
+        ferry_pool_get_info(it, pool, &info, nullptr),
+        ferry_pool_get_attributes(it, pool, &attributes, nullptr),
+        ferry_pool_set_attributes(it, pool, &attributes, nullptr),
+        ferry_pool_get_stats(it, pool, &stats, nullptr),
+        ferry_pool_reset_stats(it, pool, nullptr),
+        ferry_pool_trim(it, pool, 0, nullptr),
+        ferry_pool_set_access(it, pool, 0, FERRY_ACCESS_READ_WRITE, nullptr),
+        ferry_pool_get_access(it, pool, 0, &access, nullptr),
     };
     for (const std::int32_t &status : statuses)
         EXPECT_EQ(status, FERRY_ERROR_UNSUPPORTED) << &status - statuses;
@@ -1076,7 +1080,7 @@ TEST_F(pools, a_device_without_pools_is_unsupported) {
     EXPECT_EQ(ferry_device_alloc_async(old.get(), 0, 64, *stream, &address, nullptr), FERRY_ERROR_UNSUPPORTED);
     driver.fail("cuMemGetDefaultMemPool", CUDA_ERROR_NOT_SUPPORTED);
     CUmemoryPool pool = nullptr;
-    EXPECT_EQ(ferry_pool_get_default(old.get(), FERRY_LOCATION_HOST, 0, &pool), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ferry_pool_get_default(old.get(), FERRY_LOCATION_HOST, 0, &pool, nullptr), FERRY_ERROR_UNSUPPORTED);
 }
 
 // A driver that supports Win32 handles, and the handles that were requested.
@@ -1119,7 +1123,7 @@ TEST_F(pools, only_pools_with_win32_handles_have_security_attributes) {
 #else
         EXPECT_EQ(asked.win32SecurityAttributes, nullptr) << "the driver takes none on this system";
 #endif
-        EXPECT_OK(ferry_pool_destroy(opened.get(), pool));
+        EXPECT_OK(ferry_pool_destroy(opened.get(), pool, nullptr));
     }
     auto desc = desc_of(FERRY_LOCATION_DEVICE);
     desc.handle_types = FERRY_HANDLE_POSIX_FD;
@@ -1136,9 +1140,9 @@ TEST_F(pools, attributes_unknown_to_the_driver_leave_the_callers_struct_alone) {
         stats.used_high = attributes.release_threshold = 77;
         const std::int32_t unknown = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE;
         driver.fail("cuMemPoolGetAttribute", CUDA_ERROR_INVALID_VALUE, nth);
-        EXPECT_EQ(ferry_pool_get_stats(old.get(), default_pool(), &stats), unknown);
+        EXPECT_EQ(ferry_pool_get_stats(old.get(), default_pool(), &stats, nullptr), unknown);
         driver.fail("cuMemPoolGetAttribute", CUDA_ERROR_INVALID_VALUE, nth);
-        EXPECT_EQ(ferry_pool_get_attributes(old.get(), default_pool(), &attributes), unknown);
+        EXPECT_EQ(ferry_pool_get_attributes(old.get(), default_pool(), &attributes, nullptr), unknown);
         EXPECT_EQ(stats.used_high, 77u);
         EXPECT_EQ(attributes.release_threshold, 77u);
     }
@@ -1151,7 +1155,7 @@ TEST_F(pools, an_address_is_known_to_a_driver_that_needs_a_context_for_its_devic
     const std::uint64_t address = take(default_pool(), 4096);
     auto info = sized<ferry_address_info>();
     driver.fail("cuPointerGetAttributes", CUDA_ERROR_INVALID_CONTEXT);
-    EXPECT_OK(ferry_address_get_info(strict.get(), address, &info));
+    EXPECT_OK(ferry_address_get_info(strict.get(), address, &info, nullptr));
     EXPECT_EQ(info.range_size, 4096u);
     EXPECT_EQ(info.device_address, address);
     EXPECT_EQ(info.pool, default_pool());
@@ -1189,14 +1193,14 @@ TEST_F(pools, without_memory_for_a_record_there_is_no_pool) {
         EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 1);
         const CUmemoryPool foreign = make(desc);
         if (has_peers()) {
-            EXPECT_EQ(ferry_pool_set_access(instance.get(), foreign, 1, FERRY_ACCESS_READ_WRITE),
+            EXPECT_EQ(ferry_pool_set_access(instance.get(), foreign, 1, FERRY_ACCESS_READ_WRITE, nullptr),
                       FERRY_ERROR_OUT_OF_MEMORY);
             EXPECT_EQ(access_of(foreign, 1), FERRY_ACCESS_NONE);
             EXPECT_EQ(driver.calls("cuMemAlloc"), driver.calls("cuMemFree"));
         }
         memory.is_full = false;
         pool = make(instance.get(), desc);
-        EXPECT_OK(ferry_pool_destroy(instance.get(), pool));
+        EXPECT_OK(ferry_pool_destroy(instance.get(), pool, nullptr));
         destroy(foreign);
     }
     EXPECT_EQ(memory.live, 0);
@@ -1224,36 +1228,36 @@ TEST_F(pools, whatever_fails_its_status_is_returned_and_nothing_leaks) {
                  EXPECT_EQ(pool, nullptr);
                  return status;
              }
-             const std::int32_t status = ferry_pool_destroy(it, pool);
+             const std::int32_t status = ferry_pool_destroy(it, pool, nullptr);
              if (status) {
-                 EXPECT_OK(ferry_pool_destroy(it, pool));
+                 EXPECT_OK(ferry_pool_destroy(it, pool, nullptr));
              }
              return status;
          }},
         {"info",
          [](ferry_instance *it, CUmemoryPool pool) {
              auto info = sized<ferry_pool_info>();
-             return ferry_pool_get_info(it, pool, &info);
+             return ferry_pool_get_info(it, pool, &info, nullptr);
          }},
         {"attributes",
          [](ferry_instance *it, CUmemoryPool pool) {
              auto attributes = sized<ferry_pool_attributes>();
-             const std::int32_t status = ferry_pool_get_attributes(it, pool, &attributes);
-             return status ? status : ferry_pool_set_attributes(it, pool, &attributes);
+             const std::int32_t status = ferry_pool_get_attributes(it, pool, &attributes, nullptr);
+             return status ? status : ferry_pool_set_attributes(it, pool, &attributes, nullptr);
          }},
         {"statistics",
          [](ferry_instance *it, CUmemoryPool pool) {
              auto stats = sized<ferry_pool_stats>();
-             const std::int32_t status = ferry_pool_get_stats(it, pool, &stats);
-             return status ? status : ferry_pool_reset_stats(it, pool);
+             const std::int32_t status = ferry_pool_get_stats(it, pool, &stats, nullptr);
+             return status ? status : ferry_pool_reset_stats(it, pool, nullptr);
          }},
-        {"trim", [](ferry_instance *it, CUmemoryPool pool) { return ferry_pool_trim(it, pool, 0); }},
+        {"trim", [](ferry_instance *it, CUmemoryPool pool) { return ferry_pool_trim(it, pool, 0, nullptr); }},
         {"access",
          [](ferry_instance *it, CUmemoryPool pool) {
              std::int32_t access = 0;
              const int device = device_count() > 1;
-             const std::int32_t status = ferry_pool_set_access(it, pool, device, FERRY_ACCESS_READ_WRITE);
-             return status ? status : ferry_pool_get_access(it, pool, device, &access);
+             const std::int32_t status = ferry_pool_set_access(it, pool, device, FERRY_ACCESS_READ_WRITE, nullptr);
+             return status ? status : ferry_pool_get_access(it, pool, device, &access, nullptr);
          }},
         {"allocate and free on the legacy stream",
          [](ferry_instance *it, CUmemoryPool pool) {
@@ -1262,9 +1266,9 @@ TEST_F(pools, whatever_fails_its_status_is_returned_and_nothing_leaks) {
                  EXPECT_EQ(address, 0u);
                  return status;
              }
-             const std::int32_t status = ferry_device_free_async(it, address, nullptr);
+             const std::int32_t status = ferry_device_free_async(it, address, nullptr, nullptr);
              if (status) {
-                 EXPECT_OK(ferry_device_free_async(it, address, nullptr));
+                 EXPECT_OK(ferry_device_free_async(it, address, nullptr, nullptr));
              }
              return status;
          }},
@@ -1276,9 +1280,9 @@ TEST_F(pools, whatever_fails_its_status_is_returned_and_nothing_leaks) {
                  EXPECT_EQ(address, 0u);
                  return status;
              }
-             const std::int32_t status = ferry_device_free_async(it, address, CU_STREAM_PER_THREAD);
+             const std::int32_t status = ferry_device_free_async(it, address, CU_STREAM_PER_THREAD, nullptr);
              if (status) {
-                 EXPECT_OK(ferry_device_free_async(it, address, CU_STREAM_PER_THREAD));
+                 EXPECT_OK(ferry_device_free_async(it, address, CU_STREAM_PER_THREAD, nullptr));
              }
              return status;
          }},
@@ -1314,8 +1318,8 @@ TEST_F(pools, whatever_fails_its_status_is_returned_and_nothing_leaks) {
                 SCOPED_TRACE(testing::Message() << name << ": " << symbol.name << " " << nth);
                 fault_driver driver(raw_entry_points());
                 const instance_owner instance = open_or_fail(driver.options());
-                EXPECT_OK(ferry_context_synchronize(instance.get(), far, nullptr));
-                EXPECT_OK(ferry_context_synchronize(instance.get(), device_count() - 1, nullptr));
+                EXPECT_OK(ferry_context_synchronize(instance.get(), far, nullptr, nullptr));
+                EXPECT_OK(ferry_context_synchronize(instance.get(), device_count() - 1, nullptr, nullptr));
                 driver.reset_counts();
                 driver.fail(symbol.name, CUDA_ERROR_OPERATING_SYSTEM, nth);
                 const std::int32_t status = call(instance.get(), foreign);
@@ -1367,11 +1371,11 @@ TEST_F(pools, threads_create_use_and_destroy_pools_at_the_same_time) {
                 EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, own, &address, nullptr));
                 EXPECT_EQ(about(address).pool, pool);
                 EXPECT_EQ(info_of(pool).index, (i + round) % device_count());
-                EXPECT_OK(ferry_device_free_async(basic.get(), address, own));
+                EXPECT_OK(ferry_device_free_async(basic.get(), address, own, nullptr));
                 destroy(pool);
             }
-            EXPECT_OK(ferry_stream_synchronize(basic.get(), own));
-            EXPECT_OK(ferry_stream_destroy(basic.get(), own));
+            EXPECT_OK(ferry_stream_synchronize(basic.get(), own, nullptr));
+            EXPECT_OK(ferry_stream_destroy(basic.get(), own, nullptr));
         });
     for (std::thread &thread : threads)
         thread.join();
@@ -1414,16 +1418,16 @@ TEST_F(pools, waits_for_a_context_take_turns) {
             const test_stream own;
             for (int round = 0; round < 10; ++round) {
                 if (i % 2) {
-                    EXPECT_OK(ferry_context_synchronize(counted.get(), 0, nullptr));
+                    EXPECT_OK(ferry_context_synchronize(counted.get(), 0, nullptr, nullptr));
                     continue;
                 }
                 const CUmemoryPool pool = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE));
                 std::uint64_t address = 0;
                 EXPECT_OK(ferry_pool_alloc_async(counted.get(), pool, 4096, own, &address, nullptr));
                 gate held(own); // so that the pool waits for its free
-                EXPECT_OK(ferry_device_free_async(counted.get(), address, own));
+                EXPECT_OK(ferry_device_free_async(counted.get(), address, own, nullptr));
                 std::thread later([&] { held.let_go(); });
-                EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
+                EXPECT_OK(ferry_pool_destroy(counted.get(), pool, nullptr));
                 later.join();
             }
         });

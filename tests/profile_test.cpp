@@ -26,9 +26,9 @@ struct profiles : driver_test {};
 
 std::string saved(ferry_instance *instance, std::int32_t device = 0) {
     std::uint64_t needed = 0;
-    EXPECT_OK(ferry_profile_save(instance, device, nullptr, 0, &needed));
+    EXPECT_OK(ferry_profile_save(instance, device, nullptr, 0, &needed, nullptr));
     std::string text(needed, 'x');
-    EXPECT_OK(ferry_profile_save(instance, device, text.data(), text.size(), nullptr));
+    EXPECT_OK(ferry_profile_save(instance, device, text.data(), text.size(), nullptr, nullptr));
     EXPECT_EQ(text.back(), '\0');
     text.pop_back();
     return text;
@@ -135,9 +135,9 @@ TEST_F(profiles, a_saved_profile_is_loaded_by_another_instance) {
     ASSERT_OK(ferry_profile_load(second.get(), text.c_str(), text.size() + 1, nullptr)) << "with its terminating zero";
     ferry_device_info info = {}, other = {};
     info.struct_size = other.struct_size = sizeof info;
-    ASSERT_OK(ferry_device_get_info(first.get(), 0, &info));
+    ASSERT_OK(ferry_device_get_info(first.get(), 0, &info, nullptr));
     for (int device = 1; device < device_count(); ++device) {
-        ASSERT_OK(ferry_device_get_info(first.get(), device, &other));
+        ASSERT_OK(ferry_device_get_info(first.get(), device, &other, nullptr));
         const bool is_equal = std::strcmp(info.name, other.name) == 0;
         EXPECT_EQ(saved(second.get(), device) == text, is_equal) << "equal devices share a profile";
         EXPECT_NE(saved(first.get(), device), text) << "a calibration is of one device";
@@ -147,17 +147,18 @@ TEST_F(profiles, a_saved_profile_is_loaded_by_another_instance) {
 TEST_F(profiles, saving_reports_the_required_size) {
     const instance_owner ferry = open_or_fail(options_under_test());
     std::uint64_t needed = 0;
-    ASSERT_OK(ferry_profile_save(ferry.get(), 0, nullptr, 0, &needed));
+    ASSERT_OK(ferry_profile_save(ferry.get(), 0, nullptr, 0, &needed, nullptr));
     std::string buffer(needed, '#');
     std::uint64_t again = 0;
-    EXPECT_EQ(ferry_profile_save(ferry.get(), 0, buffer.data(), needed - 1, &again), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_profile_save(ferry.get(), 0, buffer.data(), needed - 1, &again, nullptr),
+              FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(again, needed);
     EXPECT_EQ(buffer, std::string(needed, '#')) << "nothing was written";
-    EXPECT_OK(ferry_profile_save(ferry.get(), 0, buffer.data(), needed, nullptr));
+    EXPECT_OK(ferry_profile_save(ferry.get(), 0, buffer.data(), needed, nullptr, nullptr));
     EXPECT_EQ(buffer.rfind("ferry-profile 5\n", 0), 0u);
-    EXPECT_EQ(ferry_profile_save(nullptr, 0, nullptr, 0, &needed), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_profile_save(ferry.get(), 0, nullptr, 1, &needed), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_profile_save(ferry.get(), device_count(), nullptr, 0, &needed), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_profile_save(nullptr, 0, nullptr, 0, &needed, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_profile_save(ferry.get(), 0, nullptr, 1, &needed, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_profile_save(ferry.get(), device_count(), nullptr, 0, &needed, nullptr), FERRY_ERROR_DEVICE);
 }
 
 TEST_F(profiles, a_profile_that_is_damaged_outdated_or_for_another_device_is_refused) {
@@ -301,7 +302,7 @@ protected:
     static ferry_peer_info info_of(ferry_instance *instance, std::int32_t device = 0, std::int32_t peer = 1) {
         ferry_peer_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_OK(ferry_peer_get_info(instance, device, peer, &info));
+        EXPECT_OK(ferry_peer_get_info(instance, device, peer, &info, nullptr));
         return info;
     }
 
@@ -408,14 +409,14 @@ TEST_F(profiles_of_pairs, a_failed_calibration_of_a_pair_changes_nothing) {
     ferry_options options = faults.options();
     options.kernels = FERRY_KERNELS_AT_OPEN; // they stay
     const instance_owner ferry = open_or_fail(options);
-    ASSERT_OK(ferry_context_synchronize(ferry.get(), 0, nullptr)); // makes the contexts
-    ASSERT_OK(ferry_context_synchronize(ferry.get(), 1, nullptr));
-    ferry_peer_probe(ferry.get(), 0, 1);
+    ASSERT_OK(ferry_context_synchronize(ferry.get(), 0, nullptr, nullptr)); // makes the contexts
+    ASSERT_OK(ferry_context_synchronize(ferry.get(), 1, nullptr, nullptr));
+    ferry_peer_probe(ferry.get(), 0, 1, nullptr);
     std::map<std::string, int> calls; // of a calibration, by entry point
     {
         const instance_owner healthy = open_or_fail(faults.options());
-        ferry_peer_probe(healthy.get(), 0, 1);
-        ASSERT_OK(ferry_context_synchronize(healthy.get(), 0, nullptr));
+        ferry_peer_probe(healthy.get(), 0, 1, nullptr);
+        ASSERT_OK(ferry_context_synchronize(healthy.get(), 0, nullptr, nullptr));
         faults.reset_counts();
         ASSERT_OK(ferry_peer_calibrate(healthy.get(), 0, 1, nullptr));
         for (const char *const entry : entries)
@@ -556,7 +557,7 @@ TEST_F(profiles, copies_continue_while_profiles_change) {
         ASSERT_OK(ferry_copy(ferry.get(), &copy, nullptr));
     while (!is_over);
     loader.join();
-    EXPECT_OK(ferry_device_free(ferry.get(), memory));
+    EXPECT_OK(ferry_device_free(ferry.get(), memory, nullptr));
 }
 
 // The program's allocator. It counts the bytes that the library holds.

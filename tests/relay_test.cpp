@@ -327,19 +327,20 @@ TEST_F(relayed, the_explanation_names_the_route_its_time_and_the_access) {
 
     ferry_peer_info pair = {};
     pair.struct_size = sizeof pair;
-    ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair));
-    if (!pair.can_access || is_without_access(ferry_peer_enable(counted.get(), 0, 1))) GTEST_SKIP() << "no peer access";
+    ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair, nullptr));
+    if (!pair.can_access || is_without_access(ferry_peer_enable(counted.get(), 0, 1, nullptr)))
+        GTEST_SKIP() << "no peer access";
     const ferry_explanation with_access = explain(line(far, near, size, 0), near.stream());
     EXPECT_EQ(with_access.route, FERRY_ROUTE_DRIVER);
     EXPECT_EQ(with_access.relay_obstacle, FERRY_OBSTACLE_DIRECT_ACCESS);
-    EXPECT_OK(ferry_peer_disable(counted.get(), 0, 1));
+    EXPECT_OK(ferry_peer_disable(counted.get(), 0, 1, nullptr));
 }
 
 TEST_F(relayed, copies_avoid_a_link_that_loses_data_although_the_program_has_access_over_it) {
     ferry_peer_info pair = {};
     pair.struct_size = sizeof pair;
-    ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair));
-    if (!pair.can_access || ferry_peer_probe(counted.get(), 0, 1) != FERRY_ERROR_DATA_LOST)
+    ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair, nullptr));
+    if (!pair.can_access || ferry_peer_probe(counted.get(), 0, 1, nullptr) != FERRY_ERROR_DATA_LOST)
         GTEST_SKIP() << "no link that loses data";
     const std::uint64_t size = 20 * megabyte;
     const station near(context, size), far(there, size);
@@ -367,7 +368,7 @@ TEST_F(relayed, slots_are_released_by_a_trim_and_allocated_again) {
         near.wait();
         EXPECT_TRUE(far.read() == sent);
         const made_current none(round ? nullptr : context); // any thread may trim
-        ASSERT_OK(ferry_staging_trim(counted.get()));
+        ASSERT_OK(ferry_staging_trim(counted.get(), nullptr));
     }
 }
 
@@ -384,7 +385,7 @@ TEST_F(relayed, slots_are_released_in_a_context_that_exists) {
     driver.reset_counts();
     {
         const made_current none(nullptr);
-        ASSERT_OK(ferry_staging_trim(instance.get()));
+        ASSERT_OK(ferry_staging_trim(instance.get(), nullptr));
     }
     EXPECT_EQ(driver.calls("cuMemFreeHost") + driver.calls("cuMemHostUnregister"), 1);
     EXPECT_EQ(driver.calls("cuDevicePrimaryCtxRetain"), 0) << "device 0 has no part in it";
@@ -430,7 +431,7 @@ TEST_F(relayed, a_prepared_copy_is_refused_in_a_graph_and_nothing_is_captured) {
     ASSERT_OK(ferry_prepared_launch(prepared, near.stream(), nullptr));
     near.wait();
     EXPECT_TRUE(far.read() == sent);
-    ASSERT_OK(ferry_prepared_destroy(prepared));
+    ASSERT_OK(ferry_prepared_destroy(prepared, nullptr));
 }
 
 // As for single copies: no other route takes its place.
@@ -468,8 +469,8 @@ TEST_F(relayed, a_context_that_dies_meanwhile_is_reported_although_the_stream_co
         {
             dying_context doomed(1);
             const instance_owner instance = open_or_fail(dying_context::options());
-            ASSERT_OK(ferry_context_adopt(instance.get(), 0, own));
-            ASSERT_OK(ferry_context_adopt(instance.get(), 1, doomed));
+            ASSERT_OK(ferry_context_adopt(instance.get(), 0, own, nullptr));
+            ASSERT_OK(ferry_context_adopt(instance.get(), 1, doomed, nullptr));
             const station other(own, size);
             ferry_copy_desc copy = {};
             copy.source.address = is_source ? doomed.allocate(size) : other.address();
@@ -487,8 +488,8 @@ TEST_F(relayed, a_context_that_dies_meanwhile_is_reported_although_the_stream_co
                     const gate held(other.stream());
                     ASSERT_OK(ferry_copy_async(instance.get(), &copy, other.stream(), &ticket, nullptr));
                 }
-                status = ferry_ticket_wait(ticket);
-                EXPECT_OK(ferry_ticket_release(ticket));
+                status = ferry_ticket_wait(ticket, nullptr);
+                EXPECT_OK(ferry_ticket_release(ticket, nullptr));
             }
             EXPECT_TRUE(doomed.is_doomed());
             EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << status;

@@ -43,7 +43,7 @@ TEST_F(routes, a_kernel_moves_the_bytes_that_the_reference_moves) {
             for (const place_kind to : within_reach) {
                 if (!is_supported(from) || !is_supported(to) || (is_on_host(from) && is_on_host(to))) continue;
                 if (device && from == place_kind::pool) continue; // no device has access to the pool
-                if (device && ferry_peer_enable(counted.get(), 0, 1)) continue;
+                if (device && ferry_peer_enable(counted.get(), 0, 1, nullptr)) continue;
                 SCOPED_TRACE(testing::Message() << name_of(from) << " on " << device << " to " << name_of(to));
                 const grid shape = {.width = 300,
                                     .height = 20,
@@ -142,7 +142,7 @@ TEST_F(routes, no_kernel_writes_memory_that_the_device_may_only_read) {
     std::swap(copy.source, copy.destination); // but reading it is allowed
     EXPECT_OK(copy_async(copy, &error)) << describe(error);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    EXPECT_OK(ferry_host_unregister(counted.get(), bytes));
+    EXPECT_OK(ferry_host_unregister(counted.get(), bytes, nullptr));
 }
 
 TEST_F(routes, the_flags_of_a_copy_override_the_flags_of_the_instance) {
@@ -178,7 +178,7 @@ TEST_F(routes, the_software_driver_copies_pageable_memory_itself_unless_that_wou
     ferry_instance *opened = nullptr;
     ASSERT_OK(ferry_open(&options, &opened, nullptr));
     const instance_owner ferry(opened);
-    ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
     constexpr std::uint64_t largest = 16 << 20, MiB = 1 << 20;
     const device_memory device(largest);
     const bytes host(largest);

@@ -72,7 +72,7 @@ public:
     }
     void unregister_part(ferry_instance *ferry) {
         if (registered_) {
-            EXPECT_OK(ferry_host_unregister(ferry, registered_));
+            EXPECT_OK(ferry_host_unregister(ferry, registered_, nullptr));
         }
         registered_ = nullptr;
     }
@@ -367,7 +367,7 @@ private:
         if (!ticket) return;
         of_.all.tickets++;
         if (!is_last_ticketed_) {
-            require(ferry_ticket_release(ticket));
+            require(ferry_ticket_release(ticket, nullptr));
             return;
         }
         tickets_.push_back({ticket, drawn.width * drawn.height * drawn.depth});
@@ -506,10 +506,10 @@ private:
         const held_ticket held = tickets_[chosen];
         tell("looking at a ticket");
         const bool waits = random_.one_in(3);
-        if (waits) require(ferry_ticket_wait(held.ticket));
+        if (waits) require(ferry_ticket_wait(held.ticket, nullptr));
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
-        require(ferry_ticket_get_info(held.ticket, &info));
+        require(ferry_ticket_get_info(held.ticket, &info, nullptr));
         of_.all.staged += info.route == FERRY_ROUTE_STAGED;
         if (info.bytes_total != held.total || info.bytes_done > info.bytes_total || info.status != 0 ||
             (waits && !info.done) || (info.done && info.bytes_done != info.bytes_total))
@@ -519,7 +519,7 @@ private:
             fail("a copy to the host whose ticket says that it is done");
         if (random_.one_in(2)) return;
         if (chosen + 1 == tickets_.size()) is_last_ticketed_ = false;
-        require(ferry_ticket_release(held.ticket));
+        require(ferry_ticket_release(held.ticket, nullptr));
         tickets_.erase(tickets_.begin() + static_cast<std::ptrdiff_t>(chosen));
         seen_.tickets = tickets_.size();
     }
@@ -531,7 +531,7 @@ private:
             require(raw().cuStreamSynchronize(on_));
             break;
         case 1:
-            require(ferry_stream_synchronize(of_.ferry, on_));
+            require(ferry_stream_synchronize(of_.ferry, on_, nullptr));
             break;
         default:
             require(raw().cuEventRecord(*passed_, on_));
@@ -540,9 +540,9 @@ private:
         for (const held_ticket &held : tickets_) {
             ferry_ticket_info info = {};
             info.struct_size = sizeof info;
-            require(ferry_ticket_get_info(held.ticket, &info));
+            require(ferry_ticket_get_info(held.ticket, &info, nullptr));
             if (!info.done || info.bytes_done != held.total) fail("a ticket of a copy complete on its stream");
-            require(ferry_ticket_release(held.ticket));
+            require(ferry_ticket_release(held.ticket, nullptr));
         }
         tickets_.clear();
         is_last_ticketed_ = false;
@@ -770,7 +770,7 @@ private:
 auto other_work(soak_run &run) {
     return [&run, random = dice(run.seed + 1)]() mutable {
         CUcontext context = nullptr;
-        EXPECT_OK(ferry_context_push(run.ferry, static_cast<int>(random.up_to(device_count() - 1)), nullptr));
+        EXPECT_OK(ferry_context_push(run.ferry, static_cast<int>(random.up_to(device_count() - 1)), nullptr, nullptr));
         if (random.one_in(2)) {
             const device_memory device(random.size(1 << 20));
             EXPECT_OK(raw().cuMemsetD8Async(device, 1, 1, CU_STREAM_PER_THREAD));
@@ -780,12 +780,12 @@ auto other_work(soak_run &run) {
         }
         ferry_staging_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_OK(ferry_staging_get_info(run.ferry, &info));
+        EXPECT_OK(ferry_staging_get_info(run.ferry, &info, nullptr));
         EXPECT_LE(info.threads, run.how.threads);
         if (random.one_in(8)) {
-            EXPECT_OK(ferry_staging_trim(run.ferry));
+            EXPECT_OK(ferry_staging_trim(run.ferry, nullptr));
         }
-        EXPECT_OK(ferry_context_pop(run.ferry, &context));
+        EXPECT_OK(ferry_context_pop(run.ferry, &context, nullptr));
         std::this_thread::sleep_for(std::chrono::microseconds(200)); // leaves time for the copies
     };
 }

@@ -95,7 +95,7 @@ protected:
     ferry_peer_info info_of(int device, int peer) {
         ferry_peer_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_EQ(ferry_peer_get_info(ferry_, device, peer, &info), FERRY_SUCCESS);
+        EXPECT_EQ(ferry_peer_get_info(ferry_, device, peer, &info, nullptr), FERRY_SUCCESS);
         return info;
     }
     CUresult enable(int device, int peer) {
@@ -141,17 +141,17 @@ protected:
         const std::int32_t expected = is_usable                                 ? FERRY_SUCCESS
                                       : info_of(device, peer).driver_can_access ? FERRY_ERROR_DATA_LOST
                                                                                 : FERRY_ERROR_PEER_ACCESS;
-        EXPECT_EQ(ferry_peer_probe(ferry_, device, peer), expected);
+        EXPECT_EQ(ferry_peer_probe(ferry_, device, peer, nullptr), expected);
         EXPECT_EQ(info_of(device, peer).can_access, is_usable);
-        EXPECT_EQ(ferry_peer_enable(ferry_, device, peer), expected);
+        EXPECT_EQ(ferry_peer_enable(ferry_, device, peer, nullptr), expected);
         const CUmemoryPool pool = make_pool(peer);
-        EXPECT_EQ(ferry_pool_set_access(ferry_, pool, device, FERRY_ACCESS_READ_WRITE), expected);
+        EXPECT_EQ(ferry_pool_set_access(ferry_, pool, device, FERRY_ACCESS_READ_WRITE, nullptr), expected);
         std::int32_t access = -1;
-        EXPECT_EQ(ferry_pool_get_access(ferry_, pool, device, &access), FERRY_SUCCESS);
+        EXPECT_EQ(ferry_pool_get_access(ferry_, pool, device, &access, nullptr), FERRY_SUCCESS);
         EXPECT_EQ(access, is_usable ? FERRY_ACCESS_READ_WRITE : FERRY_ACCESS_NONE);
-        EXPECT_EQ(ferry_pool_destroy(ferry_, pool), FERRY_SUCCESS);
+        EXPECT_EQ(ferry_pool_destroy(ferry_, pool, nullptr), FERRY_SUCCESS);
         if (is_usable) {
-            EXPECT_EQ(ferry_peer_disable(ferry_, device, peer), FERRY_SUCCESS);
+            EXPECT_EQ(ferry_peer_disable(ferry_, device, peer, nullptr), FERRY_SUCCESS);
         }
     }
 
@@ -325,7 +325,7 @@ TEST_F(software_links, lossy_links_are_reported_and_granted_and_fail_the_probe) 
         EXPECT_EQ(info_of(device, peer).probe, FERRY_PROBE_FAILED);
         ferry_report report = {};
         report.struct_size = sizeof report;
-        EXPECT_EQ(ferry_instance_get_report(ferry_, &report), FERRY_SUCCESS);
+        EXPECT_EQ(ferry_instance_get_report(ferry_, &report, nullptr), FERRY_SUCCESS);
         EXPECT_EQ(report.failed_peers, ++failed);
     }
     expect_copies(make_end(0), make_end(1), true); // the probes have left no access behind
@@ -341,7 +341,7 @@ TEST_F(software_links, threads_that_enable_a_lossy_link_together_leave_it_off) {
                 ++ready;
                 while (ready < 3)
                     std::this_thread::yield();
-                EXPECT_EQ(ferry_peer_enable(ferry_, 0, 1), FERRY_ERROR_DATA_LOST);
+                EXPECT_EQ(ferry_peer_enable(ferry_, 0, 1, nullptr), FERRY_ERROR_DATA_LOST);
             });
         for (std::thread &one : threads)
             one.join();

@@ -21,7 +21,7 @@ protected:
     void SetUp() override {
         counted_test::SetUp();
         if (has_kernels()) {
-            ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+            ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
         }
         // The buffers' memory is allocated now: allocating may wait for work that a gate holds.
         const device_memory target(MiB);
@@ -114,13 +114,13 @@ TEST_F(source_read, every_form_and_destination_gets_the_bytes_of_the_call) {
                 if (ticket) {
                     ferry_ticket_info info = {};
                     info.struct_size = sizeof info;
-                    EXPECT_OK(ferry_ticket_get_info(ticket, &info));
+                    EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
                     EXPECT_EQ(info.done, 1);
                     EXPECT_EQ(info.bytes_done, box.width * box.height * box.depth);
-                    EXPECT_OK(ferry_ticket_release(ticket));
+                    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
                 }
                 if (prepared) {
-                    EXPECT_OK(ferry_prepared_destroy(prepared));
+                    EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
                 }
                 EXPECT_TRUE(target.read() == sent);
             }
@@ -170,10 +170,10 @@ TEST_F(source_read, a_ticket_reports_the_driver_s_route_if_no_memory_for_the_buf
     EXPECT_EQ(told.route, FERRY_ROUTE_BUFFERED);
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_ticket_wait(ticket));
-    EXPECT_OK(ferry_ticket_get_info(ticket, &info));
+    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
     EXPECT_EQ(info.route, FERRY_ROUTE_DRIVER);
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     EXPECT_TRUE(read_back(target, MiB) == from);
 }
 
@@ -214,7 +214,7 @@ TEST_F(source_read, is_refused_under_capture_and_captures_nothing) {
     EXPECT_EQ(ferry_prepared_launch(prepared, stream, nullptr), FERRY_ERROR_CAPTURE);
     graph.end();
     graph.run();
-    EXPECT_OK(ferry_prepared_destroy(prepared));
+    EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
 }
 
 TEST_F(source_read, has_no_effect_where_the_driver_s_own_calls_guarantee_nothing) {
@@ -286,7 +286,7 @@ TEST_F(source_read, a_destination_that_must_be_written_is_complete_when_the_call
                               ? ferry_copy_batch_async(counted.get(), &copy, 1, 0, stream, nullptr)
                               : ferry_copy_async(counted.get(), &copy, stream, form == 2 ? &ticket : nullptr, nullptr));
                 EXPECT_TRUE(to == data);
-                EXPECT_OK(ferry_ticket_release(ticket));
+                EXPECT_OK(ferry_ticket_release(ticket, nullptr));
                 if (opener.joinable()) opener.join();
                 EXPECT_OK(raw().cuStreamSynchronize(stream));
             }

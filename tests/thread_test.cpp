@@ -222,7 +222,7 @@ void with_all_work(const std::function<void(ferry_instance *&, const std::vector
              EXPECT_OK(batch.prepare(ferry, stream, FERRY_BATCH_UPDATABLE, &prepared));
              EXPECT_OK(ferry_prepared_launch(prepared, stream, nullptr));
              wait();
-             EXPECT_OK(ferry_prepared_destroy(prepared));
+             EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
          }},
         {"a fill",
          [&] {
@@ -247,8 +247,8 @@ void with_all_work(const std::function<void(ferry_instance *&, const std::vector
              copy.flags = FERRY_COPY_BY_STAGING;
              ferry_ticket *ticket = nullptr;
              EXPECT_OK(ferry_copy_async(ferry, &copy, stream, &ticket, nullptr));
-             EXPECT_OK(ferry_ticket_wait(ticket));
-             EXPECT_OK(ferry_ticket_release(ticket));
+             EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+             EXPECT_OK(ferry_ticket_release(ticket, nullptr));
          }},
         {"32 MiB of pinned memory",
          [&] {
@@ -259,7 +259,7 @@ void with_all_work(const std::function<void(ferry_instance *&, const std::vector
          [&] {
              void *address = nullptr;
              EXPECT_OK(allocate_pinned(ferry, 32 << 20, 0, &address));
-             EXPECT_OK(ferry_host_free(ferry, address));
+             EXPECT_OK(ferry_host_free(ferry, address, nullptr));
          }},
         {"device memory",
          [&] {
@@ -270,7 +270,7 @@ void with_all_work(const std::function<void(ferry_instance *&, const std::vector
          [&] {
              std::uint64_t address = 0;
              EXPECT_OK(ferry_device_alloc(ferry, 0, large, &address, nullptr));
-             EXPECT_OK(ferry_device_free(ferry, address));
+             EXPECT_OK(ferry_device_free(ferry, address, nullptr));
          }},
     };
     std::optional<other_device> second;
@@ -367,19 +367,19 @@ TEST_F(threads, a_cancellation_that_is_disabled_waits_until_the_calls_have_retur
         for (std::uint64_t i = 0; i < 64; ++i)
             batch.add(device + i * (size / 64), at(from) + i * (size / 64), size / 64);
         EXPECT_OK(batch.copy_async(ferry, stream));
-        EXPECT_OK(ferry_stream_synchronize(ferry, stream));
+        EXPECT_OK(ferry_stream_synchronize(ferry, stream, nullptr));
         expect_disabled();
         ferry_copy_desc copy = {};
         copy.source.address = device, copy.destination.address = at(to), copy.width = size;
         ferry_ticket *ticket = nullptr;
         EXPECT_OK(ferry_copy_async(ferry, &copy, stream, &ticket, nullptr));
-        EXPECT_OK(ferry_ticket_wait(ticket));
-        EXPECT_OK(ferry_ticket_release(ticket));
+        EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         expect_disabled();
         EXPECT_OK(ferry_copy_bytes(ferry, device, at(from), size, nullptr));
         void *address = nullptr;
         EXPECT_OK(allocate_pinned(ferry, 32 << 20, 0, &address));
-        EXPECT_OK(ferry_host_free(ferry, address));
+        EXPECT_OK(ferry_host_free(ferry, address, nullptr));
         ferry_close(ferry);
         expect_disabled();
     });

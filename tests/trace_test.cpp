@@ -220,8 +220,8 @@ TEST_F(traces, every_kind_of_call_is_reported) {
     ASSERT_OK(ferry_prepared_create(traced.get(), copies, 2, 0, stream, &prepared, nullptr));
     ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
     const std::vector<ferry_trace_event> events = this->events(10);
-    EXPECT_OK(ferry_prepared_destroy(prepared));
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     struct {
         int kind;
         std::uint64_t bytes, count;
@@ -300,12 +300,12 @@ TEST_F(traces, default_streams_belong_to_the_copys_context) {
     ASSERT_OK(ferry_device_alloc(traced.get(), 1, size, &other, nullptr));
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
     ASSERT_OK(ferry_copy_bytes_async(traced.get(), other, pinned, size, nullptr, nullptr));
-    ASSERT_OK(ferry_context_synchronize(traced.get(), 1, nullptr));
+    ASSERT_OK(ferry_context_synchronize(traced.get(), 1, nullptr, nullptr));
     const std::vector<ferry_trace_event> events = this->events(2);
     ASSERT_EQ(events.size(), 2u);
     EXPECT_EQ(events[0].device, 1);
     EXPECT_NE(events[1].done_ns, 0u);
-    EXPECT_OK(ferry_device_free(traced.get(), other));
+    EXPECT_OK(ferry_device_free(traced.get(), other, nullptr));
 }
 
 // Counts the calls that name an event which the driver does not know, and those that name an event of a context whose
@@ -402,7 +402,7 @@ CUcontext make_context(ferry_instance *instance) {
 TEST_F(traces, a_copy_in_a_context_that_ends_is_reported_as_it_ended) {
     const std::vector<ferry_trace_event> events =
         end_contexts(50, make_context, [](ferry_instance *instance, CUcontext context) {
-            EXPECT_OK(ferry_context_destroy(instance, context));
+            EXPECT_OK(ferry_context_destroy(instance, context, nullptr));
         });
     EXPECT_EQ(events.size(), 50u);
     EXPECT_EQ(checked_events::wrong, 0);
@@ -429,7 +429,7 @@ void end_primary_contexts(const std::function<void(ferry_instance *)> &release) 
         [&](ferry_instance *instance) {
             if (!own) {
                 EXPECT_OK(ferry_context_create(instance, 1, 0, &own, nullptr));
-                EXPECT_OK(ferry_context_adopt(instance, 1, own));
+                EXPECT_OK(ferry_context_adopt(instance, 1, own, nullptr));
             }
             CUcontext primary = nullptr;
             EXPECT_OK(ferry_context_retain_primary(instance, 1, &primary, nullptr));
@@ -448,7 +448,8 @@ void end_primary_contexts(const std::function<void(ferry_instance *)> &release) 
 
 TEST_F(traces, a_primary_context_that_is_released_makes_no_copy_fail) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
-    end_primary_contexts([](ferry_instance *instance) { EXPECT_OK(ferry_context_release_primary(instance, 1)); });
+    end_primary_contexts(
+        [](ferry_instance *instance) { EXPECT_OK(ferry_context_release_primary(instance, 1, nullptr)); });
     EXPECT_EQ(checked_events::wrong, 0);
     EXPECT_EQ(checked_events::stale, 0);
 }

@@ -228,9 +228,9 @@ TEST_F(trap, trap_6_a_copy_across_the_end_of_a_registration_runs_in_parts) {
         ASSERT_OK(ferry_host_register(instance, pages + page, page, 0, nullptr));
         expect_copied(page / 2);     // from one registration into the next
         expect_copied(3 * page / 2); // from a registration into pageable memory
-        ASSERT_OK(ferry_host_unregister(instance, pages));
+        ASSERT_OK(ferry_host_unregister(instance, pages, nullptr));
         expect_copied(page / 2); // from pageable memory into a registration
-        ASSERT_OK(ferry_host_unregister(instance, pages + page));
+        ASSERT_OK(ferry_host_unregister(instance, pages + page, nullptr));
     }
     free_aligned(pages);
 }
@@ -267,16 +267,18 @@ protected:
     }
     void TearDown() override {
         if (pool) {
-            EXPECT_OK(ferry_pool_destroy(faulty.get(), pool));
+            EXPECT_OK(ferry_pool_destroy(faulty.get(), pool, nullptr));
         }
         faulty.reset();
         driver.reset();
         ferry_test::TearDown();
     }
-    std::int32_t give_access() { return ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE); }
+    std::int32_t give_access() {
+        return ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE, nullptr);
+    }
     std::int32_t access() {
         std::int32_t access = -1;
-        EXPECT_OK(ferry_pool_get_access(basic.get(), pool, 1, &access));
+        EXPECT_OK(ferry_pool_get_access(basic.get(), pool, 1, &access, nullptr));
         return access;
     }
     static bool has_peers() {
@@ -308,7 +310,7 @@ TEST_F(pool_trap, trap_9_access_to_a_pool_that_loses_bytes_is_revoked) {
 // attributes mean nothing.
 TEST_F(pool_trap, trap_10_owners_keep_access_and_ferry_relies_on_no_context_or_attribute) {
     driver->reset_counts();
-    EXPECT_EQ(ferry_pool_set_access(faulty.get(), pool, 0, FERRY_ACCESS_NONE), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_pool_set_access(faulty.get(), pool, 0, FERRY_ACCESS_NONE, nullptr), FERRY_ERROR_DEVICE);
     EXPECT_EQ(driver->calls("cuMemPoolSetAccess"), 0);
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -322,11 +324,11 @@ TEST_F(pool_trap, trap_10_owners_keep_access_and_ferry_relies_on_no_context_or_a
     test_place host(place_kind::pinned, {.width = 4096});
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr)); // the driver's own copy has killed the process here
     EXPECT_OK(ferry_copy_bytes_async(full.get(), address, host.address(), 4096, stream, nullptr));
-    EXPECT_OK(ferry_device_free_async(full.get(), address, stream));
+    EXPECT_OK(ferry_device_free_async(full.get(), address, stream, nullptr));
     ferry_error_info error = new_error();
     const std::int32_t status = ferry_copy_bytes(full.get(), host.address(), address, 64, &error);
     expect_refusal(status, error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
-    EXPECT_EQ(ferry_device_free_async(full.get(), address, stream), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_device_free_async(full.get(), address, stream, nullptr), FERRY_ERROR_ADDRESS);
     ASSERT_OK(raw().cuCtxSetCurrent(context));
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(raw().cuStreamDestroy(stream));
@@ -341,12 +343,12 @@ FERRY_SECOND_PROCESS(imports_an_interior_address_twice) {
     EXPECT_OK(ferry_ipc_import_memory(ferry.get(), &handle, &first, nullptr));
     EXPECT_OK(ferry_ipc_import_memory(ferry.get(), &handle, &second, nullptr));
     EXPECT_EQ(first, second);
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), first, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), first, nullptr, nullptr));
     bytes got(4096);
     EXPECT_OK(raw().cuMemcpyDtoH(got.data(), second, got.size()));
     EXPECT_EQ(got, random_bytes(4096, 11));
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), second, nullptr));
-    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), second, nullptr), FERRY_ERROR_ADDRESS);
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), second, nullptr, nullptr));
+    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), second, nullptr, nullptr), FERRY_ERROR_ADDRESS);
     return 0;
 }
 
@@ -363,7 +365,7 @@ TEST_F(trap, trap_11_the_offset_survives_imports_are_counted_and_own_handles_ope
     std::uint64_t own = 0;
     EXPECT_OK(ferry_ipc_import_memory(basic.get(), &handle, &own, nullptr));
     EXPECT_EQ(own, interior);
-    EXPECT_OK(ferry_ipc_close_memory(basic.get(), own, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), own, nullptr, nullptr));
 }
 
 // 12: imported pools neither allocate nor trim, and the importer must free before the exporter.
@@ -378,13 +380,13 @@ FERRY_SECOND_PROCESS(imports_a_pool_and_closes_first) {
     EXPECT_OK(ferry_ipc_import_memory(ferry.get(), &of_memory, &address, nullptr));
     EXPECT_EQ(ferry_pool_alloc_async(ferry.get(), pool, 4096, nullptr, &more, nullptr), FERRY_ERROR_IMPORTED);
     EXPECT_EQ(more, 0u);
-    EXPECT_EQ(ferry_pool_trim(ferry.get(), pool, 0), FERRY_ERROR_IMPORTED);
-    EXPECT_EQ(ferry_device_free(ferry.get(), address), FERRY_ERROR_IMPORTED);
-    EXPECT_EQ(ferry_device_free_async(ferry.get(), address, nullptr), FERRY_ERROR_IMPORTED);
-    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool), FERRY_ERROR_IN_USE);
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    EXPECT_EQ(ferry_pool_trim(ferry.get(), pool, 0, nullptr), FERRY_ERROR_IMPORTED);
+    EXPECT_EQ(ferry_device_free(ferry.get(), address, nullptr), FERRY_ERROR_IMPORTED);
+    EXPECT_EQ(ferry_device_free_async(ferry.get(), address, nullptr, nullptr), FERRY_ERROR_IMPORTED);
+    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool, nullptr), FERRY_ERROR_IN_USE);
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr));
     EXPECT_OK(raw().cuCtxSynchronize());
-    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool));
+    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool, nullptr));
     return 0;
 }
 
@@ -408,8 +410,8 @@ TEST_F(trap, trap_12_operations_that_an_imported_pool_lacks_are_refused_by_name)
     other->send_descriptor(static_cast<int>(descriptor));
     EXPECT_EQ(other.wait(), 0);
     close_descriptor(static_cast<int>(descriptor));
-    EXPECT_OK(ferry_device_free_async(basic.get(), address, nullptr));
-    EXPECT_OK(ferry_pool_destroy(basic.get(), pool));
+    EXPECT_OK(ferry_device_free_async(basic.get(), address, nullptr, nullptr));
+    EXPECT_OK(ferry_pool_destroy(basic.get(), pool, nullptr));
 }
 
 // 13: one register call of 512 GiB or more fails on recent drivers. Here the limit is 64 KiB. A large registration is
@@ -465,12 +467,12 @@ TEST_F(with_a_register_limit, trap_13_no_register_call_exceeds_the_chunk_and_the
         const auto address = reinterpret_cast<std::uint64_t>(pages) + lead;
         EXPECT_OK(ferry_copy_bytes(limited.get(), device.address(), address, size, nullptr));
         EXPECT_EQ(std::memcmp(device.read().data(), told.data() + lead, size), 0);
-        EXPECT_OK(ferry_host_unregister(limited.get(), pages + lead));
+        EXPECT_OK(ferry_host_unregister(limited.get(), pages + lead, nullptr));
     }
     for (ferry_instance *const instance : {limited.get(), unlimited.get()}) {
         void *block = nullptr;
         EXPECT_OK(allocate_pinned(instance, size, 0, &block));
-        EXPECT_OK(ferry_host_free(instance, block));
+        EXPECT_OK(ferry_host_free(instance, block, nullptr));
     }
     free_aligned(pages);
 }
@@ -531,7 +533,7 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
     EXPECT_EQ(told.base, address);
     EXPECT_EQ(told.size, 12345u);
     EXPECT_EQ(told.guard, 0x1234567890abcdefu);
-    EXPECT_OK(ferry_device_free(basic.get(), address));
+    EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
     EXPECT_EQ(ferry_instance_get_proc(basic.get(), "cuMemcpy3DAsync", 13000),
               ferry_instance_get_proc(basic.get(), "cuMemcpy3DAsync", 3020));
 }
@@ -557,7 +559,7 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
         ferry_stream_create(late, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream, nullptr) ||
         ferry_event_create(late, 0, 0, &event, nullptr))
         std::exit(3);
-    if (device_count() > 1) ferry_peer_enable(late, 0, 1); // if there is access
+    if (device_count() > 1) ferry_peer_enable(late, 0, 1, nullptr); // if there is access
     if (is_supported(place_kind::pool)) {
         ferry_pool_desc pool_desc = {};
         pool_desc.struct_size = sizeof pool_desc;
@@ -570,7 +572,7 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
     const auto source = reinterpret_cast<std::uint64_t>(pinned);
     for (int i = 0; i < 16; ++i)
         if (ferry_copy_bytes_async(late, address, source, 1 << 20, stream, nullptr)) std::exit(4);
-    if (ferry_event_record(late, event, stream)) std::exit(5);
+    if (ferry_event_record(late, event, stream, nullptr)) std::exit(5);
     std::exit(0);
 }
 
@@ -615,7 +617,7 @@ TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_continues) {
             ferry_fill(basic.get(), &fill, nullptr),
             ferry_stream_create(basic.get(), 0, 0, 0, &stream, nullptr),
             ferry_event_create(basic.get(), 0, 0, &event, nullptr),
-            ferry_stream_synchronize(basic.get(), nullptr),
+            ferry_stream_synchronize(basic.get(), nullptr, nullptr),
             ferry_managed_alloc(basic.get(), 0, 64, &address, nullptr),
         };
         const bool all_told = std::all_of(std::begin(statuses), std::end(statuses),
@@ -636,22 +638,22 @@ TEST_F(trap, trap_17_a_forked_child_gets_no_block_from_a_pinned_pool) {
     ASSERT_OK(ferry_pinned_pool_create(basic.get(), nullptr, &pinned, nullptr));
     ASSERT_OK(ferry_pinned_pool_alloc(pinned, 4096, &block, nullptr));
     ASSERT_OK(ferry_pinned_pool_alloc(pinned, 4096, &ready, nullptr));
-    ASSERT_OK(ferry_pinned_pool_free(pinned, ready));
+    ASSERT_OK(ferry_pinned_pool_free(pinned, ready, nullptr));
     const int status = run_in_child([&] {
         constexpr std::int32_t no_driver = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_NOT_INITIALIZED;
         ferry_pool_stats stats = {};
         stats.struct_size = sizeof stats;
         void *more = nullptr;
         const bool all_told = ferry_pinned_pool_alloc(pinned, 4096, &more, nullptr) == no_driver && !more &&
-                              ferry_pinned_pool_free(pinned, block) == no_driver &&
-                              ferry_pinned_pool_get_stats(pinned, &stats) == no_driver &&
-                              ferry_pinned_pool_trim(pinned, 0) == no_driver &&
-                              ferry_pinned_pool_destroy(pinned) == no_driver;
+                              ferry_pinned_pool_free(pinned, block, nullptr) == no_driver &&
+                              ferry_pinned_pool_get_stats(pinned, &stats, nullptr) == no_driver &&
+                              ferry_pinned_pool_trim(pinned, 0, nullptr) == no_driver &&
+                              ferry_pinned_pool_destroy(pinned, nullptr) == no_driver;
         return all_told ? 17 : 1;
     });
     EXPECT_EQ(status, 17);
-    EXPECT_OK(ferry_pinned_pool_free(pinned, block));
-    EXPECT_OK(ferry_pinned_pool_destroy(pinned));
+    EXPECT_OK(ferry_pinned_pool_free(pinned, block, nullptr));
+    EXPECT_OK(ferry_pinned_pool_destroy(pinned, nullptr));
 }
 
 TEST_F(pool_trap, trap_17_calls_on_pools_fail_in_a_forked_child) {
@@ -672,12 +674,12 @@ TEST_F(pool_trap, trap_17_calls_on_pools_fail_in_a_forked_child) {
             ferry_device_alloc_async(it, FERRY_DEVICE_UNKNOWN, 64, stream, &more, nullptr),
             ferry_device_alloc_async(it, 0, 64, nullptr, &more, nullptr),
             ferry_pool_alloc_async(it, pool, 64, nullptr, &more, nullptr),
-            ferry_device_free_async(it, address, stream),
+            ferry_device_free_async(it, address, stream, nullptr),
             ferry_pool_create(it, &desc, &made, nullptr),
-            ferry_pool_get_info(it, pool, &info),
-            ferry_pool_set_access(it, pool, 0, FERRY_ACCESS_READ_WRITE),
-            ferry_pool_trim(it, pool, 0),
-            ferry_pool_destroy(it, pool),
+            ferry_pool_get_info(it, pool, &info, nullptr),
+            ferry_pool_set_access(it, pool, 0, FERRY_ACCESS_READ_WRITE, nullptr),
+            ferry_pool_trim(it, pool, 0, nullptr),
+            ferry_pool_destroy(it, pool, nullptr),
         };
         const auto *const untold = std::find_if(std::begin(statuses), std::end(statuses),
                                                 [](std::int32_t status) { return status > FERRY_STATUS_DRIVER_BASE; });
@@ -685,7 +687,7 @@ TEST_F(pool_trap, trap_17_calls_on_pools_fail_in_a_forked_child) {
         return untold == std::end(statuses) ? 17 : 20 + static_cast<int>(untold - std::begin(statuses));
     });
     EXPECT_EQ(status, 17);
-    EXPECT_OK(ferry_device_free_async(faulty.get(), address, stream));
+    EXPECT_OK(ferry_device_free_async(faulty.get(), address, stream, nullptr));
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
@@ -754,7 +756,7 @@ TEST_F(pool_trap, trap_20_a_device_that_is_not_a_peer_gets_no_access_to_a_pool) 
     EXPECT_EQ(access(), FERRY_ACCESS_NONE);
     std::uint64_t address = 0;
     EXPECT_OK(ferry_pool_alloc_async(faulty.get(), pool, 4096, nullptr, &address, nullptr));
-    EXPECT_OK(ferry_device_free_async(faulty.get(), address, nullptr));
+    EXPECT_OK(ferry_device_free_async(faulty.get(), address, nullptr, nullptr));
     driver->fail("cuDeviceCanAccessPeer", CUDA_ERROR_LAUNCH_FAILED);
     EXPECT_EQ(give_access(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);
 }
@@ -801,7 +803,7 @@ TEST_F(trap, trap_21_batches_beside_a_capture_do_not_break_it) {
                                            FERRY_BATCH_UPDATABLE, other, &prepared, nullptr));
     EXPECT_OK(ferry_prepared_launch(prepared, other, nullptr));
     EXPECT_OK(ferry_prepared_set_addresses(prepared, to.data(), from.data(), other, nullptr));
-    EXPECT_OK(ferry_prepared_destroy(prepared));
+    EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     CUgraph graph = nullptr;
     EXPECT_OK(raw().cuStreamEndCapture(captured, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));

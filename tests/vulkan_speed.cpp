@@ -31,7 +31,7 @@ struct vulkan_speed : driver_test {
         gpu.emplace(ferry);
         if (!gpu->device) GTEST_SKIP() << "no Vulkan device of this driver exports memory";
         copies = stream::create(ferry, gpu->number, stream_flag::non_blocking).or_throw();
-        ASSERT_OK(ferry_staging_prepare(ferry, gpu->number));
+        ASSERT_OK(ferry_staging_prepare(ferry, gpu->number, nullptr));
         std::this_thread::sleep_for(std::chrono::milliseconds(100)); // time for the slots added later
     }
     double time_us(const ferry_copy_desc &copy) {

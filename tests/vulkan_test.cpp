@@ -190,7 +190,7 @@ TEST_F(vulkan_test, images_are_arrays_with_the_same_texels) {
             const std::uint32_t slices = std::max(extent.depth, one.layers);
             const bytes data = random_bytes(std::size_t{extent.width} * extent.height * slices * one.texel, level);
             CUarray_st *array = nullptr;
-            ASSERT_OK(ferry_mipmapped_array_get_level(ferry, *whole, level, &array));
+            ASSERT_OK(ferry_mipmapped_array_get_level(ferry, *whole, level, &array, nullptr));
             ferry_copy_desc copy = {};
             ferry_place_host(&copy.source, data.data());
             ferry_place_array(&copy.destination, gpu->number, array);

@@ -56,7 +56,7 @@ TEST_F(without_kernels, calls_return_while_their_stream_is_blocked_and_copies_ru
     const bytes from = random_bytes(3 << 20, 1);
     bytes to(from.size());
     const device_memory device(from.size());
-    ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
     driver.reset_counts();
     {
         gate held(stream);
@@ -161,8 +161,8 @@ TEST_F(without_kernels, copies_without_a_free_slot_take_another_route) {
     ferry_ticket *ticket = nullptr;
     const ferry_copy_desc copy = line(device, at(from), from.size(), FERRY_COPY_NO_KERNELS);
     ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
-    EXPECT_OK(ferry_ticket_wait(ticket));
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     bytes to(from.size());
     ASSERT_OK(raw().cuMemcpyDtoH(to.data(), device, to.size()));
     EXPECT_TRUE(to == from);
@@ -185,7 +185,7 @@ TEST_F(without_kernels, a_batch_fails_while_no_slot_is_free_for_a_forced_copy_an
         ferry_prepared *prepared = nullptr;
         EXPECT_OK(ferry_prepared_create(counted.get(), copies, 2, 0, stream, &prepared, nullptr));
         const std::int32_t status = ferry_prepared_launch(prepared, stream, &error);
-        EXPECT_OK(ferry_prepared_destroy(prepared));
+        EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
         EXPECT_EQ(error.status, status);
         return status;
     };
@@ -239,7 +239,7 @@ TEST_F(without_kernels, a_copy_whose_first_part_is_enqueued_succeeds_although_no
             const bytes expected(size, std::byte{value});
             EXPECT_TRUE((is_up ? read_back(device, size) : bytes(pages, pages + size)) == expected);
         }
-    EXPECT_OK(ferry_host_unregister(counted.get(), pages + page));
+    EXPECT_OK(ferry_host_unregister(counted.get(), pages + page, nullptr));
 }
 
 TEST_F(without_kernels, the_driver_makes_copies_of_too_many_chunks) {
@@ -255,8 +255,8 @@ TEST_F(without_kernels, the_driver_makes_copies_of_too_many_chunks) {
         ferry_ticket *ticket = nullptr;
         ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, has_ticket ? &ticket : nullptr, nullptr));
         if (has_ticket) {
-            EXPECT_OK(ferry_ticket_wait(ticket));
-            EXPECT_OK(ferry_ticket_release(ticket));
+            EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+            EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         }
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(read_back(device, sent.size()) == sent) << has_ticket;
@@ -270,7 +270,7 @@ TEST_F(without_kernels, a_short_last_chunk_is_not_read_before_it_is_filled) {
     ferry_options options = driver.options();
     options.staging_threads = 1; // stuck in the first chunk
     counted = open_or_fail(options);
-    ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
     constexpr std::size_t size = (128 << 10) + 4096;
     const device_memory device(size);
     for (int round = 0; round < 3; ++round) {
@@ -292,7 +292,7 @@ TEST_F(without_kernels, any_operation_that_the_driver_refuses_leaves_nothing_wai
             for (int nth = 1; nth <= 14; ++nth) {
                 SCOPED_TRACE(testing::Message() << entry << ", call " << nth << (to_device ? ", to the device" : ""));
                 counted = open_or_fail(driver.options());
-                ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+                ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
                 bytes to = from;
                 driver.reset_counts();
                 driver.fail(entry, CUDA_ERROR_UNKNOWN, nth);
@@ -382,7 +382,7 @@ protected:
         without_kernels::SetUp();
         if (IsSkipped()) return;
         counted = open_or_fail(device.options());
-        ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+        ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
         memory.emplace(from.size());
         there = *memory;
     }
@@ -423,8 +423,8 @@ TEST_F(on_a_full_device, synchronous_copies_and_tickets_arrive) {
     std::fill(to.begin(), to.end(), std::byte{0});
     ferry_ticket *ticket = nullptr;
     ASSERT_OK(ferry_copy_async(counted.get(), &down, stream, &ticket, nullptr));
-    EXPECT_OK(ferry_ticket_wait(ticket));
-    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     EXPECT_TRUE(to == from);
 }
 

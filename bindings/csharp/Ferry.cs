@@ -99,15 +99,30 @@ namespace Ferry
         StatusTraits Traits { get { return Native.ferry_status_traits(Info.Status); } }
 
         internal static ErrorInfo NewInfo() { return new ErrorInfo { StructSize = ErrorInfo.SizeOf }; }
+    }
 
-        internal static void Check(Status status, ErrorInfo info)
+    /// <summary>Where the calls of one thread describe their error. The memory is reused after the end of its thread,
+    /// but never freed: when the runtime ends, a background thread may be in a call.</summary>
+    sealed unsafe class Calls
+    {
+        static readonly ConcurrentStack<IntPtr> unused = new ConcurrentStack<IntPtr>();
+        [ThreadStatic] static Calls ofThread;
+        readonly ErrorInfo* error;
+
+        Calls()
         {
-            if (status == 0) return;
-            info.Status = status;
-            throw new FerryException(info);
+            IntPtr memory;
+            if (!unused.TryPop(out memory)) memory = Marshal.AllocHGlobal(sizeof(ErrorInfo));
+            error = (ErrorInfo*)memory;
+            *error = FerryException.NewInfo();
         }
 
-        internal static void Check(Status status) { if (status != 0) Check(status, NewInfo()); }
+        ~Calls() { unused.Push((IntPtr)error); }
+
+        internal static ErrorInfo* Error { get { return (ofThread ?? (ofThread = new Calls())).error; } }
+
+        /// <summary>Throws the error of the thread's last call with Error, if it has failed.</summary>
+        internal static void Check(Status status) { if (status != 0) throw new FerryException(*Error); }
     }
 
     public unsafe partial struct ErrorInfo
@@ -163,13 +178,16 @@ namespace Ferry
 
     // ---- Lifetimes
 
+    unsafe delegate Status End(IntPtr instance, IntPtr value, ErrorInfo* error);
+    unsafe delegate Status EndOnStream(IntPtr instance, IntPtr value, IntPtr stream, ErrorInfo* error);
+
     /// <summary>An object that the instance must free once. The instance lists the records, not the handles, so the
     /// garbage collector still finds a handle that the program dropped.</summary>
     sealed class Record
     {
         internal IntPtr Value;
-        internal Func<IntPtr, IntPtr, Status> Free; // of the instance and the value; null: not ours to free
-        internal Record Parent;                 // it ends with this one
+        internal End Free;      // null: not ours to free
+        internal Record Parent; // it ends with this one
         internal readonly List<Record> Children = new List<Record>();
         internal LinkedListNode<Record> Node;
         internal volatile bool IsGone;
@@ -191,7 +209,7 @@ namespace Ferry
             this.callbacks = callbacks;
             Watcher = new Watcher(instance);
             Report report = new Report { StructSize = Report.SizeOf };
-            Native.ferry_instance_get_report(instance, &report);
+            Native.ferry_instance_get_report(instance, &report, null);
             Driver = report.Driver;
         }
 
@@ -201,15 +219,15 @@ namespace Ferry
         {
             if ((Native.ferry_status_traits(status) & StatusTraits.ContextDead) == 0) return false;
             StagingInfo info = new StagingInfo { StructSize = StagingInfo.SizeOf };
-            return Native.ferry_staging_get_info(instance, &info) == 0 && info.BusyThreads != 0;
+            return Native.ferry_staging_get_info(instance, &info, null) == 0 && info.BusyThreads != 0;
         }
 
         /// <summary>Throws the error of a call that has used the program's memory, once nothing uses it any
         /// more.</summary>
-        internal void Settle(Status status, ErrorInfo error)
+        internal void Settle(Status status)
         {
             while (status != 0 && IsAtMemory(handle, status)) Thread.Sleep(1);
-            FerryException.Check(status, error);
+            Calls.Check(status);
         }
 
         public override bool IsInvalid { get { return handle == IntPtr.Zero; } }
@@ -234,7 +252,7 @@ namespace Ferry
                     newest = records.Last.Value;
                     Take(newest);
                 }
-                newest.Free(handle, newest.Value);
+                newest.Free(handle, newest.Value, null);
             }
             Native.ferry_close(handle);
             callbacks.Free();
@@ -280,7 +298,7 @@ namespace Ferry
             bool isHeld = false;
             try { DangerousAddRef(ref isHeld); }
             catch (ObjectDisposedException) { return; } // closing frees it
-            try { if (Take(record)) record.Free(handle, record.Value); }
+            try { if (Take(record)) record.Free(handle, record.Value, null); }
             finally { DangerousRelease(); }
         }
 
@@ -295,7 +313,7 @@ namespace Ferry
     }
 
     /// <summary>One object of an instance.</summary>
-    sealed class ObjectHandle : SafeHandle
+    sealed unsafe class ObjectHandle : SafeHandle
     {
         internal readonly InstanceHandle Instance;
         internal readonly Record Record;
@@ -303,7 +321,7 @@ namespace Ferry
         internal readonly ObjectHandle Parent; // kept, so that it is not abandoned before this one
         internal volatile bool IsDisposing; // SafeHandle lets calls in until the last one before has ended
 
-        internal ObjectHandle(InstanceHandle instance, string name, IntPtr value, Func<IntPtr, IntPtr, Status> free,
+        internal ObjectHandle(InstanceHandle instance, string name, IntPtr value, End free,
                               ObjectHandle parent = null) : base(IntPtr.Zero, true)
         {
             Instance = instance;
@@ -331,14 +349,14 @@ namespace Ferry
         }
 
         /// <summary>Ends the object in the order of a stream. An error leaves the object unchanged.</summary>
-        internal void EndAfter(FerryStream stream, Func<IntPtr, IntPtr, IntPtr, Status> free)
+        internal void EndAfter(FerryStream stream, EndOnStream free)
         {
             using (new Hold(this)) using (new Hold(stream.Handle, Instance))
             {
                 if (!Instance.Take(Record)) throw new ObjectDisposedException(Name);
-                Status status = free(Instance.Pointer, Record.Value, stream.Handle.Pointer);
+                Status status = free(Instance.Pointer, Record.Value, stream.Handle.Pointer, Calls.Error);
                 if (status != 0) Instance.Add(Record);
-                FerryException.Check(status);
+                Calls.Check(status);
             }
             Dispose();
         }
@@ -473,7 +491,7 @@ namespace Ferry
             internal ObjectHandle Owner; // of the ticket, held; null: the ticket is the entry's own
             internal List<GCHandle> Pins;
             internal TaskCompletionSource<bool> Task;
-            internal Status Status;
+            internal ErrorInfo Error;
         }
 
         readonly IntPtr instance;
@@ -530,13 +548,20 @@ namespace Ferry
                     oldest = isStopping ? entries[0].Ticket : IntPtr.Zero;
                     for (int i = entries.Count - 1; i >= 0; i--)
                     {
+                        IntPtr ticket = entries[i].Ticket;
+                        ErrorInfo error = FerryException.NewInfo();
                         TicketInfo info = new TicketInfo { StructSize = TicketInfo.SizeOf };
-                        Status status = Native.ferry_ticket_get_info(entries[i].Ticket, &info);
+                        Status status = Native.ferry_ticket_get_info(ticket, &info, &error);
                         if (status == 0 && info.Done == 0) continue;
-                        if (status == 0) status = info.Status;
+                        if (status == 0 && info.Status != 0)
+                        {
+                            status = Native.ferry_ticket_wait(ticket, &error); // which only returns the details
+                            if (status != info.Status) error = FerryException.NewInfo(); // an error of earlier work
+                            status = error.Status = info.Status;
+                        }
                         bool isInUse = entries[i].Pins != null && InstanceHandle.IsAtMemory(instance, status);
                         if (isInUse) continue;
-                        entries[i].Status = status;
+                        entries[i].Error = error;
                         done.Add(entries[i]);
                         entries.RemoveAt(i);
                     }
@@ -544,7 +569,7 @@ namespace Ferry
                 done.Reverse(); // in the order in which they came
                 done.ForEach(Finish);
                 if (done.Count > 0) idle = 0;
-                else if (oldest != IntPtr.Zero && Native.ferry_ticket_wait(oldest) != 0) Thread.Sleep(1);
+                else if (oldest != IntPtr.Zero && Native.ferry_ticket_wait(oldest, null) != 0) Thread.Sleep(1);
                 else Thread.Sleep(idle++ < 10 ? 0 : 1);
                 done.Clear();
             }
@@ -556,12 +581,10 @@ namespace Ferry
             // Not on this thread: the last release of an instance waits for it.
             ObjectHandle owner = entry.Owner;
             if (owner != null) ThreadPool.QueueUserWorkItem(unused => owner.DangerousRelease());
-            else Native.ferry_ticket_release(entry.Ticket);
+            else Native.ferry_ticket_release(entry.Ticket, null);
             if (entry.Task == null) return;
-            ErrorInfo info = FerryException.NewInfo();
-            info.Status = entry.Status;
-            if (entry.Status == 0) entry.Task.TrySetResult(true);
-            else entry.Task.TrySetException(new FerryException(info));
+            if (entry.Error.Status == 0) entry.Task.TrySetResult(true);
+            else entry.Task.TrySetException(new FerryException(entry.Error));
         }
     }
 
@@ -642,6 +665,7 @@ namespace Ferry
             catch (OverflowException) { end = ulong.MaxValue; }
             if (end <= (ulong)size) return;
             ErrorInfo info = FerryException.NewInfo();
+            info.Status = Status.OutOfBounds;
             info.Side = side;
             info.Field = Field.Width;
             info.Item = index < 0 ? Item.None : Item.Copy;
@@ -649,7 +673,7 @@ namespace Ferry
             info.Numbers = Numbers.End;
             info.Value = end;
             info.Limit = (ulong)size;
-            FerryException.Check(Status.OutOfBounds, info);
+            throw new FerryException(info);
         }
     }
 
@@ -833,9 +857,9 @@ namespace Ferry
         /// <summary>Frees the memory after the work enqueued on the stream has completed, and does not wait.</summary>
         public void DisposeAfter(FerryStream stream) { Handle.EndAfter(stream, FreeDeferred); }
 
-        static Status FreeDeferred(IntPtr instance, IntPtr address, IntPtr stream)
+        static Status FreeDeferred(IntPtr instance, IntPtr address, IntPtr stream, ErrorInfo* error)
         {
-            return Native.ferry_device_free_deferred(instance, (ulong)(long)address, stream);
+            return Native.ferry_device_free_deferred(instance, (ulong)(long)address, stream, error);
         }
     }
 
@@ -889,7 +913,7 @@ namespace Ferry
     }
 
     /// <summary>A CUDA array. Its width is in texels; x and the width of a copy are in bytes.</summary>
-    public sealed class FerryArray : FerryObject
+    public sealed unsafe class FerryArray : FerryObject
     {
         internal FerryArray(ObjectHandle handle, int device, ArrayDesc desc) : base(handle)
         {
@@ -927,8 +951,8 @@ namespace Ferry
             using (new Hold(Handle))
             {
                 IntPtr array;
-                FerryException.Check(Native.ferry_mipmapped_array_get_level(Handle.Instance.Pointer, Handle.Pointer,
-                                                                            (uint)Number.Of(level, "level"), &array));
+                Calls.Check(Native.ferry_mipmapped_array_get_level(Handle.Instance.Pointer, Handle.Pointer,
+                    (uint)Number.Of(level, "level"), &array, Calls.Error));
                 Place place = Place.CudaArray(array, device);
                 place.Owner = Handle;
                 return place;
@@ -954,9 +978,8 @@ namespace Ferry
             using (new Hold(Handle))
             {
                 ulong address;
-                ErrorInfo error = FerryException.NewInfo();
-                FerryException.Check(Native.ferry_external_memory_get_address(Handle.Instance.Pointer, Handle.Pointer,
-                    Number.Of(offset, "offset"), Number.Of(size, "size"), &address, &error), error);
+                Calls.Check(Native.ferry_external_memory_get_address(Handle.Instance.Pointer, Handle.Pointer,
+                    Number.Of(offset, "offset"), Number.Of(size, "size"), &address, Calls.Error));
                 Place place = Place.Device(address, device, size);
                 place.Owner = Handle;
                 return place;
@@ -970,9 +993,8 @@ namespace Ferry
             {
                 IntPtr array;
                 desc.StructSize = ArrayDesc.SizeOf;
-                ErrorInfo error = FerryException.NewInfo();
-                FerryException.Check(Native.ferry_external_memory_get_array(Handle.Instance.Pointer, Handle.Pointer,
-                    Number.Of(offset, "offset"), &desc, (uint)Number.Of(levels, "levels"), &array, &error), error);
+                Calls.Check(Native.ferry_external_memory_get_array(Handle.Instance.Pointer, Handle.Pointer,
+                    Number.Of(offset, "offset"), &desc, (uint)Number.Of(levels, "levels"), &array, Calls.Error));
                 return new FerryMipmappedArray(new ObjectHandle(Handle.Instance, "FerryMipmappedArray", array,
                                                                 Native.ferry_mipmapped_array_destroy, Handle), device);
             }
@@ -986,7 +1008,7 @@ namespace Ferry
 
     /// <summary>A semaphore or fence of another API: see FerryStream.Signal and Wait. Its work must be complete at
     /// Dispose.</summary>
-    public sealed class ExternalSemaphore : FerryObject
+    public sealed unsafe class ExternalSemaphore : FerryObject
     {
         internal ExternalSemaphore(ObjectHandle handle) : base(handle) { }
 
@@ -1038,11 +1060,10 @@ namespace Ferry
                 box.Lower(ref uses, &copy, -1);
                 RefuseCapture(uses);
                 IntPtr ticket = IntPtr.Zero;
-                ErrorInfo error = FerryException.NewInfo();
                 Status status = Native.ferry_copy_async(Instance, &copy, Handle.Pointer, wantsTicket ? &ticket : null,
-                                                     &error);
-                UnpinLater(ref uses, status, error);
-                FerryException.Check(status, error);
+                                                        Calls.Error);
+                UnpinLater(ref uses, status);
+                Calls.Check(status);
                 return wantsTicket ? new FerryTicket(Handle.Instance, ticket) : null;
             }
             finally { uses.Dispose(); }
@@ -1059,11 +1080,10 @@ namespace Ferry
             {
                 batch.Lower(ref uses, copies);
                 RefuseCapture(uses);
-                ErrorInfo error = FerryException.NewInfo();
                 Status status = Native.ferry_copy_batch_async(Instance, copies, (ulong)batch.Count, batch.Flags,
-                                                           Handle.Pointer, &error);
-                UnpinLater(ref uses, status, error);
-                FerryException.Check(status, error);
+                                                              Handle.Pointer, Calls.Error);
+                UnpinLater(ref uses, status);
+                Calls.Check(status);
             }
             finally { uses.Dispose(); }
         }
@@ -1077,10 +1097,8 @@ namespace Ferry
             using (new Hold(Handle))
             fixed (ulong* to = destinations, from = sources, bytes = sizes)
             {
-                ErrorInfo error = FerryException.NewInfo();
-                FerryException.Check(Native.ferry_copy_pieces_async(Instance, to, from, bytes, (ulong)count,
-                    flags,
-                                                                    Handle.Pointer, &error), error);
+                Calls.Check(Native.ferry_copy_pieces_async(Instance, to, from, bytes, (ulong)count, flags,
+                    Handle.Pointer, Calls.Error));
             }
         }
 
@@ -1108,32 +1126,32 @@ namespace Ferry
         // A graph would use an array repeatedly, after it was unpinned. Tickets are rejected under capture.
         void RefuseCapture(Uses uses)
         {
-            if (uses.HasPins) Native.ferry_ticket_release(NewTicket());
+            if (uses.HasPins) Native.ferry_ticket_release(NewTicket(), null);
         }
 
         IntPtr NewTicket()
         {
             IntPtr ticket;
-            ErrorInfo error = FerryException.NewInfo();
-            FerryException.Check(Native.ferry_ticket_create(Instance, Handle.Pointer, &ticket, &error), error);
+            Calls.Check(Native.ferry_ticket_create(Instance, Handle.Pointer, &ticket, Calls.Error));
             return ticket;
         }
 
         // Transfers the pins to the watcher. After an error some of the copies may be in flight, except if ferry
         // rejected a copy and named its side. If waiting fails too, the arrays stay pinned forever.
-        void UnpinLater(ref Uses uses, Status status, ErrorInfo error)
+        void UnpinLater(ref Uses uses, Status status)
         {
-            if (!uses.HasPins || status != 0 && error.Side != Side.None) return;
+            if (!uses.HasPins || status != 0 && Calls.Error->Side != Side.None) return;
             IntPtr ticket = IntPtr.Zero;
             if (status == 0) status = Native.ferry_ticket_create(Instance, Handle.Pointer, &ticket, null);
             if (status == 0) Handle.Instance.Watcher.Watch(ticket, null, uses.TakePins(), false);
-            else if (Native.ferry_stream_synchronize(Instance, Handle.Pointer) != 0) uses.TakePins();
+            else if (Native.ferry_stream_synchronize(Instance, Handle.Pointer, null) != 0) uses.TakePins();
         }
 
         /// <summary>Waits for all work so far.</summary>
         public void Synchronize()
         {
-            using (new Hold(Handle)) FerryException.Check(Native.ferry_stream_synchronize(Instance, Handle.Pointer));
+            using (new Hold(Handle))
+                Calls.Check(Native.ferry_stream_synchronize(Instance, Handle.Pointer, Calls.Error));
         }
 
         /// <summary>True if all work so far is complete. Never waits.</summary>
@@ -1144,7 +1162,7 @@ namespace Ferry
                 using (new Hold(Handle))
                 {
                     int done;
-                    FerryException.Check(Native.ferry_stream_query(Instance, Handle.Pointer, &done));
+                    Calls.Check(Native.ferry_stream_query(Instance, Handle.Pointer, &done, Calls.Error));
                     return done != 0;
                 }
             }
@@ -1165,32 +1183,31 @@ namespace Ferry
         public void Record(FerryEvent @event)
         {
             using (new Hold(Handle)) using (new Hold(@event.Handle, Handle.Instance))
-                FerryException.Check(Native.ferry_event_record(Instance, @event.Handle.Pointer, Handle.Pointer));
+                Calls.Check(Native.ferry_event_record(Instance, @event.Handle.Pointer, Handle.Pointer, Calls.Error));
         }
 
         /// <summary>Later work waits for the event's last record.</summary>
         public void Wait(FerryEvent @event)
         {
             using (new Hold(Handle)) using (new Hold(@event.Handle, Handle.Instance))
-                FerryException.Check(Native.ferry_stream_wait_event(Instance, Handle.Pointer, @event.Handle.Pointer));
+                Calls.Check(Native.ferry_stream_wait_event(Instance, Handle.Pointer, @event.Handle.Pointer,
+                    Calls.Error));
         }
 
         /// <summary>Signals a semaphore behind the work so far.</summary>
         public void Signal(ExternalSemaphore semaphore, ulong value = 0)
         {
             using (new Hold(Handle)) using (new Hold(semaphore.Handle, Handle.Instance))
-                FerryException.Check(Native.ferry_external_semaphore_signal_async(Instance, semaphore.Handle.Pointer,
-                    value,
-                                                                                  Handle.Pointer));
+                Calls.Check(Native.ferry_external_semaphore_signal_async(Instance, semaphore.Handle.Pointer, value,
+                    Handle.Pointer, Calls.Error));
         }
 
         /// <summary>Later work waits for a semaphore.</summary>
         public void Wait(ExternalSemaphore semaphore, ulong value = 0, uint timeoutMilliseconds = uint.MaxValue)
         {
             using (new Hold(Handle)) using (new Hold(semaphore.Handle, Handle.Instance))
-                FerryException.Check(Native.ferry_external_semaphore_wait_async(Instance, semaphore.Handle.Pointer,
-                    value,
-                                                                                timeoutMilliseconds, Handle.Pointer));
+                Calls.Check(Native.ferry_external_semaphore_wait_async(Instance, semaphore.Handle.Pointer, value,
+                    timeoutMilliseconds, Handle.Pointer, Calls.Error));
         }
 
         /// <summary>What Copy would do.</summary>
@@ -1202,11 +1219,9 @@ namespace Ferry
             try
             {
                 box.Lower(ref uses, &copy, -1);
-                ErrorInfo error = FerryException.NewInfo();
                 Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
-                FerryException.Check(Native.ferry_copy_explain_async(Instance, &copy, Handle.Pointer, &explanation,
-                    &error),
-                                     error);
+                Calls.Check(Native.ferry_copy_explain_async(Instance, &copy, Handle.Pointer, &explanation,
+                    Calls.Error));
                 return explanation;
             }
             finally { uses.Dispose(); }
@@ -1222,10 +1237,9 @@ namespace Ferry
             try
             {
                 batch.Lower(ref uses, copies);
-                ErrorInfo error = FerryException.NewInfo();
                 BatchExplanation explanation = new BatchExplanation { StructSize = BatchExplanation.SizeOf };
-                FerryException.Check(Native.ferry_copy_batch_explain_async(Instance, copies, (ulong)batch.Count,
-                    batch.Flags, Handle.Pointer, &explanation, &error), error);
+                Calls.Check(Native.ferry_copy_batch_explain_async(Instance, copies, (ulong)batch.Count, batch.Flags,
+                    Handle.Pointer, &explanation, Calls.Error));
                 return explanation;
             }
             finally { uses.Dispose(); }
@@ -1244,14 +1258,12 @@ namespace Ferry
                 batch.Lower(ref uses, copies);
                 if (uses.HasPins) throw new ArgumentException("a prepared batch accepts no managed arrays", "batch");
                 IntPtr prepared;
-                ErrorInfo error = FerryException.NewInfo();
-                FerryException.Check(Native.ferry_prepared_create(Instance, copies, (ulong)batch.Count,
-                    batch.Flags,
-                                                                  Handle.Pointer, &prepared, &error), error);
+                Calls.Check(Native.ferry_prepared_create(Instance, copies, (ulong)batch.Count, batch.Flags,
+                    Handle.Pointer, &prepared, Calls.Error));
                 CopyBox[] kept = new CopyBox[batch.Count];
                 Array.Copy(batch.Boxes, kept, kept.Length);
                 return new PreparedBatch(new ObjectHandle(Handle.Instance, "PreparedBatch", prepared,
-                                                          (instance, one) => Native.ferry_prepared_destroy(one)), kept);
+                    (instance, one, error) => Native.ferry_prepared_destroy(one, error)), kept);
             }
             finally { uses.Dispose(); }
         }
@@ -1276,9 +1288,7 @@ namespace Ferry
                     uses.Use(box.Source, &unused);
                     uses.Use(box.Destination, &unused);
                 }
-                ErrorInfo error = FerryException.NewInfo();
-                FerryException.Check(Native.ferry_prepared_launch(Handle.Pointer, stream.Handle.Pointer, &error),
-                    error);
+                Calls.Check(Native.ferry_prepared_launch(Handle.Pointer, stream.Handle.Pointer, Calls.Error));
             }
             finally { uses.Dispose(); }
         }
@@ -1292,7 +1302,7 @@ namespace Ferry
         public void Synchronize()
         {
             using (new Hold(Handle))
-                FerryException.Check(Native.ferry_event_synchronize(Handle.Instance.Pointer, Handle.Pointer));
+                Calls.Check(Native.ferry_event_synchronize(Handle.Instance.Pointer, Handle.Pointer, Calls.Error));
         }
 
         public bool IsDone
@@ -1302,7 +1312,7 @@ namespace Ferry
                 using (new Hold(Handle))
                 {
                     int done;
-                    FerryException.Check(Native.ferry_event_query(Handle.Instance.Pointer, Handle.Pointer, &done));
+                    Calls.Check(Native.ferry_event_query(Handle.Instance.Pointer, Handle.Pointer, &done, Calls.Error));
                     return done != 0;
                 }
             }
@@ -1313,8 +1323,8 @@ namespace Ferry
             using (new Hold(Handle)) using (new Hold(start.Handle, Handle.Instance))
             {
                 float time;
-                FerryException.Check(Native.ferry_event_elapsed_time(Handle.Instance.Pointer, start.Handle.Pointer,
-                                                                     Handle.Pointer, &time));
+                Calls.Check(Native.ferry_event_elapsed_time(Handle.Instance.Pointer, start.Handle.Pointer,
+                    Handle.Pointer, &time, Calls.Error));
                 return time;
             }
         }
@@ -1325,7 +1335,8 @@ namespace Ferry
     public sealed unsafe class FerryTicket : FerryObject
     {
         internal FerryTicket(InstanceHandle instance, IntPtr ticket)
-            : base(new ObjectHandle(instance, "FerryTicket", ticket, (unused, one) => Native.ferry_ticket_release(one)))
+            : base(new ObjectHandle(instance, "FerryTicket", ticket,
+                                    (unused, one, error) => Native.ferry_ticket_release(one, error)))
         {
         }
 
@@ -1336,7 +1347,7 @@ namespace Ferry
                 using (new Hold(Handle))
                 {
                     TicketInfo info = new TicketInfo { StructSize = TicketInfo.SizeOf };
-                    FerryException.Check(Native.ferry_ticket_get_info(Handle.Pointer, &info));
+                    Calls.Check(Native.ferry_ticket_get_info(Handle.Pointer, &info, Calls.Error));
                     return info;
                 }
             }
@@ -1348,7 +1359,7 @@ namespace Ferry
         /// <summary>Waits, and throws what ended the copy if it failed.</summary>
         public void Wait()
         {
-            using (new Hold(Handle)) FerryException.Check(Native.ferry_ticket_wait(Handle.Pointer));
+            using (new Hold(Handle)) Calls.Check(Native.ferry_ticket_wait(Handle.Pointer, Calls.Error));
         }
 
         /// <summary>A task that ends with the copy, within about a millisecond. The ticket may be disposed
@@ -1493,8 +1504,7 @@ namespace Ferry
             {
                 if (options.Adjust != null) options.Adjust(ref native);
                 native.StructSize = NativeOptions.SizeOf;
-                ErrorInfo error = FerryException.NewInfo();
-                FerryException.Check(Native.ferry_open(&native, &instance, &error), error);
+                Calls.Check(Native.ferry_open(&native, &instance, Calls.Error));
             }
             finally { if (instance == IntPtr.Zero) callbacks.Free(); }
             return new FerryInstance(new InstanceHandle(instance, callbacks));
@@ -1516,8 +1526,8 @@ namespace Ferry
             get
             {
                 Report report = new Report { StructSize = Report.SizeOf };
-                using (new Hold(handle)) FerryException.Check(Native.ferry_instance_get_report(handle.Pointer,
-                    &report));
+                using (new Hold(handle))
+                    Calls.Check(Native.ferry_instance_get_report(handle.Pointer, &report, Calls.Error));
                 return report;
             }
         }
@@ -1528,7 +1538,8 @@ namespace Ferry
         public DeviceInfo GetDevice(int device)
         {
             DeviceInfo info = new DeviceInfo { StructSize = DeviceInfo.SizeOf };
-            using (new Hold(handle)) FerryException.Check(Native.ferry_device_get_info(handle.Pointer, device, &info));
+            using (new Hold(handle))
+                Calls.Check(Native.ferry_device_get_info(handle.Pointer, device, &info, Calls.Error));
             return info;
         }
 
@@ -1538,8 +1549,8 @@ namespace Ferry
             if (uuid == null || uuid.Length != 16) throw new ArgumentException("a UUID has 16 bytes", "uuid");
             int device;
             using (new Hold(handle))
-            fixed (byte* bytes = uuid) FerryException.Check(Native.ferry_device_find(handle.Pointer, bytes, null,
-                &device));
+            fixed (byte* bytes = uuid)
+                Calls.Check(Native.ferry_device_find(handle.Pointer, bytes, null, &device, Calls.Error));
             return device;
         }
 
@@ -1555,8 +1566,7 @@ namespace Ferry
             try
             {
                 new CopyBox(source, destination, width, height, depth, flags).Lower(ref uses, &copy, -1);
-                ErrorInfo error = FerryException.NewInfo();
-                handle.Settle(Native.ferry_copy(handle.Pointer, &copy, &error), error);
+                handle.Settle(Native.ferry_copy(handle.Pointer, &copy, Calls.Error));
             }
             finally { uses.Dispose(); }
         }
@@ -1570,9 +1580,8 @@ namespace Ferry
             try
             {
                 batch.Lower(ref uses, copies);
-                ErrorInfo error = FerryException.NewInfo();
-                handle.Settle(Native.ferry_copy_batch(handle.Pointer, copies, (ulong)batch.Count, batch.Flags, &error),
-                              error);
+                handle.Settle(Native.ferry_copy_batch(handle.Pointer, copies, (ulong)batch.Count, batch.Flags,
+                    Calls.Error));
             }
             finally { uses.Dispose(); }
         }
@@ -1585,10 +1594,8 @@ namespace Ferry
             using (new Hold(handle))
             fixed (ulong* to = destinations, from = sources, bytes = sizes)
             {
-                ErrorInfo error = FerryException.NewInfo();
-                FerryException.Check(Native.ferry_copy_pieces(handle.Pointer, to, from, bytes, (ulong)count,
-                    flags,
-                                                              &error), error);
+                Calls.Check(Native.ferry_copy_pieces(handle.Pointer, to, from, bytes, (ulong)count, flags,
+                    Calls.Error));
             }
         }
 
@@ -1653,19 +1660,20 @@ namespace Ferry
                 box.Depth = fill.Depth = Number.Of(depth, "depth");
                 destination.CheckBounds(box, Side.Destination, 0);
                 uses.Use(destination, &fill.Destination);
-                ErrorInfo error = FerryException.NewInfo();
                 IntPtr instance = handle.Pointer;
                 if (isAsync && explanation == null && uses.HasPins) // it would be unpinned before it is filled
                 {
+                    ErrorInfo error = FerryException.NewInfo();
+                    error.Status = Status.Kind;
                     error.Side = Side.Destination;
                     error.Field = Field.Kind;
-                    FerryException.Check(Status.Kind, error);
+                    throw new FerryException(error);
                 }
-                FerryException.Check(
-                    explanation == null ? isAsync ? Native.ferry_fill_async(instance, &fill, stream, &error)
-                                                  : Native.ferry_fill(instance, &fill, &error)
-                    : isAsync ? Native.ferry_fill_explain_async(instance, &fill, stream, explanation, &error)
-                              : Native.ferry_fill_explain(instance, &fill, explanation, &error), error);
+                Calls.Check(
+                    explanation == null ? isAsync ? Native.ferry_fill_async(instance, &fill, stream, Calls.Error)
+                                                  : Native.ferry_fill(instance, &fill, Calls.Error)
+                    : isAsync ? Native.ferry_fill_explain_async(instance, &fill, stream, explanation, Calls.Error)
+                              : Native.ferry_fill_explain(instance, &fill, explanation, Calls.Error));
             }
             finally { uses.Dispose(); }
         }
@@ -1679,9 +1687,8 @@ namespace Ferry
             try
             {
                 box.Lower(ref uses, &copy, -1);
-                ErrorInfo error = FerryException.NewInfo();
                 Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
-                FerryException.Check(Native.ferry_copy_explain(handle.Pointer, &copy, &explanation, &error), error);
+                Calls.Check(Native.ferry_copy_explain(handle.Pointer, &copy, &explanation, Calls.Error));
                 return explanation;
             }
             finally { uses.Dispose(); }
@@ -1689,21 +1696,14 @@ namespace Ferry
 
         // ---- Objects
 
-        // Before an allocation: frees objects that the program dropped.
-        ErrorInfo Begin()
-        {
-            handle.FreeAbandoned();
-            return FerryException.NewInfo();
-        }
-
         public DeviceMemory AllocDevice(long size, int device = 0)
         {
             using (new Hold(handle))
             {
                 ulong address = 0;
-                ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_device_alloc(handle.Pointer, device, Number.Of(size, "size"),
-                    &address, &error), error);
+                handle.FreeAbandoned();
+                Calls.Check(Native.ferry_device_alloc(handle.Pointer, device, Number.Of(size, "size"), &address,
+                    Calls.Error));
                 return NewMemory(address, device, size, 0);
             }
         }
@@ -1714,10 +1714,10 @@ namespace Ferry
             using (new Hold(handle))
             {
                 ulong address = 0, pitch = 0;
-                ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_device_alloc_pitched(handle.Pointer, device,
-                    Number.Of(width, "width"), Number.Of(height, "height"), (uint)Number.Of(elementSize, "elementSize"),
-                    &address, &pitch, &error), error);
+                handle.FreeAbandoned();
+                Calls.Check(Native.ferry_device_alloc_pitched(handle.Pointer, device, Number.Of(width, "width"),
+                    Number.Of(height, "height"), (uint)Number.Of(elementSize, "elementSize"), &address, &pitch,
+                    Calls.Error));
                 return NewMemory(address, device, (long)pitch * height, (long)pitch);
             }
         }
@@ -1728,9 +1728,9 @@ namespace Ferry
             using (new Hold(handle))
             {
                 ulong address = 0;
-                ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_managed_alloc(handle.Pointer, device, Number.Of(size, "size"),
-                    &address, &error), error);
+                handle.FreeAbandoned();
+                Calls.Check(Native.ferry_managed_alloc(handle.Pointer, device, Number.Of(size, "size"), &address,
+                    Calls.Error));
                 return NewMemory(address, device, size, 0);
             }
         }
@@ -1738,7 +1738,7 @@ namespace Ferry
         DeviceMemory NewMemory(ulong address, int device, long size, long pitch)
         {
             ObjectHandle made = new ObjectHandle(handle, "DeviceMemory", (IntPtr)(long)address,
-                                                 (owner, one) => Native.ferry_device_free(owner, (ulong)(long)one));
+                (owner, one, error) => Native.ferry_device_free(owner, (ulong)(long)one, error));
             return new DeviceMemory(made, device, size, pitch);
         }
 
@@ -1748,9 +1748,9 @@ namespace Ferry
             {
                 HostBlock block = new HostBlock { StructSize = HostBlock.SizeOf };
                 options.StructSize = HostOptions.SizeOf;
-                ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_host_alloc(handle.Pointer, Number.Of(size, "size"), &options, &block,
-                    &error), error);
+                handle.FreeAbandoned();
+                Calls.Check(Native.ferry_host_alloc(handle.Pointer, Number.Of(size, "size"), &options, &block,
+                    Calls.Error));
                 return new PinnedMemory(new ObjectHandle(handle, "PinnedMemory", block.Address, Native.ferry_host_free),
                     (long)block.Size, false);
             }
@@ -1777,12 +1777,12 @@ namespace Ferry
         {
             using (new Hold(handle))
             {
-                ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_host_register(handle.Pointer, address, Number.Of(size, "size"), 0,
-                    &error), error);
-                return new PinnedMemory(new ObjectHandle(handle, "PinnedMemory", address, (instance, one) =>
+                handle.FreeAbandoned();
+                Calls.Check(Native.ferry_host_register(handle.Pointer, address, Number.Of(size, "size"), 0,
+                    Calls.Error));
+                return new PinnedMemory(new ObjectHandle(handle, "PinnedMemory", address, (instance, one, error) =>
                 {
-                    Status status = Native.ferry_host_unregister(instance, one);
+                    Status status = Native.ferry_host_unregister(instance, one, error);
                     unpin();
                     return status;
                 }), size, true);
@@ -1797,8 +1797,8 @@ namespace Ferry
             {
                 IntPtr array = IntPtr.Zero;
                 ArrayDesc desc = NewArrayDesc(format, channels, width, height, depth, flags);
-                ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_array_create(handle.Pointer, device, &desc, &array, &error), error);
+                handle.FreeAbandoned();
+                Calls.Check(Native.ferry_array_create(handle.Pointer, device, &desc, &array, Calls.Error));
                 return new FerryArray(new ObjectHandle(handle, "FerryArray", array, Native.ferry_array_destroy), device,
                                       desc);
             }
@@ -1812,9 +1812,9 @@ namespace Ferry
             {
                 IntPtr array = IntPtr.Zero;
                 ArrayDesc desc = NewArrayDesc(format, channels, width, height, depth, flags);
-                ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_mipmapped_array_create(handle.Pointer, device, &desc,
-                    (uint)Number.Of(levels, "levels"), &array, &error), error);
+                handle.FreeAbandoned();
+                Calls.Check(Native.ferry_mipmapped_array_create(handle.Pointer, device, &desc,
+                    (uint)Number.Of(levels, "levels"), &array, Calls.Error));
                 return new FerryMipmappedArray(new ObjectHandle(handle, "FerryMipmappedArray", array,
                                                                 Native.ferry_mipmapped_array_destroy), device);
             }
@@ -1836,9 +1836,8 @@ namespace Ferry
             using (new Hold(handle))
             {
                 IntPtr stream = IntPtr.Zero;
-                ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_stream_create(handle.Pointer, device, flags, priority,
-                    &stream, &error), error);
+                handle.FreeAbandoned();
+                Calls.Check(Native.ferry_stream_create(handle.Pointer, device, flags, priority, &stream, Calls.Error));
                 return new FerryStream(new ObjectHandle(handle, "FerryStream", stream, Native.ferry_stream_destroy));
             }
         }
@@ -1857,9 +1856,8 @@ namespace Ferry
             using (new Hold(handle))
             {
                 IntPtr made = IntPtr.Zero;
-                ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_event_create(handle.Pointer, device, flags, &made, &error),
-                    error);
+                handle.FreeAbandoned();
+                Calls.Check(Native.ferry_event_create(handle.Pointer, device, flags, &made, Calls.Error));
                 return new FerryEvent(new ObjectHandle(handle, "FerryEvent", made, Native.ferry_event_destroy));
             }
         }
@@ -1876,9 +1874,8 @@ namespace Ferry
                     StructSize = ExternalMemoryDesc.SizeOf, Device = device, HandleType = type, Handle = osHandle,
                     Flags = flags, Size = Number.Of(size, "size")
                 };
-                ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_external_memory_import(handle.Pointer, &desc, &memory, &error),
-                    error);
+                handle.FreeAbandoned();
+                Calls.Check(Native.ferry_external_memory_import(handle.Pointer, &desc, &memory, Calls.Error));
                 return new ExternalMemory(new ObjectHandle(handle, "ExternalMemory", memory,
                                                            Native.ferry_external_memory_release), device);
             }
@@ -1894,9 +1891,8 @@ namespace Ferry
                 {
                     StructSize = ExternalSemaphoreDesc.SizeOf, Device = device, HandleType = type, Handle = osHandle
                 };
-                ErrorInfo error = Begin();
-                FerryException.Check(Native.ferry_external_semaphore_import(handle.Pointer, &desc, &semaphore,
-                    &error), error);
+                handle.FreeAbandoned();
+                Calls.Check(Native.ferry_external_semaphore_import(handle.Pointer, &desc, &semaphore, Calls.Error));
                 return new ExternalSemaphore(new ObjectHandle(handle, "ExternalSemaphore", semaphore,
                                                               Native.ferry_external_semaphore_release));
             }
@@ -1908,15 +1904,15 @@ namespace Ferry
         public void Synchronize(int device = 0)
         {
             using (new Hold(handle))
-                FerryException.Check(Native.ferry_context_synchronize(handle.Pointer, device, IntPtr.Zero));
+                Calls.Check(Native.ferry_context_synchronize(handle.Pointer, device, IntPtr.Zero, Calls.Error));
         }
 
         /// <summary>What DisposeAfter keeps; by default on all devices and in the host's memory.</summary>
         public DeferredInfo GetDeferred(int device = Constants.DeviceUnknown)
         {
             DeferredInfo info = new DeferredInfo { StructSize = DeferredInfo.SizeOf };
-            using (new Hold(handle)) FerryException.Check(Native.ferry_deferred_get_info(handle.Pointer, device,
-                &info));
+            using (new Hold(handle))
+                Calls.Check(Native.ferry_deferred_get_info(handle.Pointer, device, &info, Calls.Error));
             return info;
         }
 
@@ -1924,13 +1920,13 @@ namespace Ferry
         public void TrimDeferred(int device = Constants.DeviceUnknown, long keep = 0)
         {
             using (new Hold(handle))
-                FerryException.Check(Native.ferry_deferred_trim(handle.Pointer, device, Number.Of(keep, "keep")));
+                Calls.Check(Native.ferry_deferred_trim(handle.Pointer, device, Number.Of(keep, "keep"), Calls.Error));
         }
 
         /// <summary>Starts the threads and pins the memory that the first pageable copy would wait for.</summary>
         public void PrepareStaging(int device = 0)
         {
-            using (new Hold(handle)) FerryException.Check(Native.ferry_staging_prepare(handle.Pointer, device));
+            using (new Hold(handle)) Calls.Check(Native.ferry_staging_prepare(handle.Pointer, device, Calls.Error));
         }
     }
 }

@@ -15,7 +15,7 @@ type Array struct {
 func (f *Instance) NewArray(device int, shape ArrayDesc) (*Array, error) {
 	a := &Array{device: device}
 	c := shape.c()
-	return create(f, a, &a.object, "array", func(info *C.ferry_error_info) C.int32_t {
+	return create(f, a, &a.object, "array", func(info details) C.int32_t {
 		var array *C.struct_CUarray_st
 		status := C.ferry_array_create(f.c, number(device), &c, &array, info)
 		a.handle = C.uint64_t(uintptr(unsafe.Pointer(array)))
@@ -44,8 +44,8 @@ func (a *Array) end() *place { p := a.Place(); return &p.place }
 // Info returns the shape of the array and the bytes of an element, or 0 for planar formats.
 func (a *Array) Info() (shape ArrayDesc, elementSize uint32, err error) {
 	c := C.ferry_array_desc{struct_size: C.sizeof_ferry_array_desc}
-	err = a.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_array_get_info(a.instance.c, a.c(), &c, (*C.uint32_t)(&elementSize))
+	err = a.call(func(info details) C.int32_t {
+		return C.ferry_array_get_info(a.instance.c, a.c(), &c, (*C.uint32_t)(&elementSize), info)
 	})
 	return newArrayDesc(&c), elementSize, err
 }
@@ -53,8 +53,8 @@ func (a *Array) Info() (shape ArrayDesc, elementSize uint32, err error) {
 // Plane returns a plane of an array in a planar format. It ends with the array.
 func (a *Array) Plane(plane uint32) (*Array, error) {
 	var array *C.struct_CUarray_st
-	err := a.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_array_get_plane(a.instance.c, a.c(), C.uint32_t(plane), &array)
+	err := a.call(func(info details) C.int32_t {
+		return C.ferry_array_get_plane(a.instance.c, a.c(), C.uint32_t(plane), &array, info)
 	})
 	return a.part(a.device, array), err
 }
@@ -68,7 +68,7 @@ func (o *object) part(device int, array *C.struct_CUarray_st) *Array {
 
 // Destroy destroys the array. It waits for running work on the device. Levels and planes end with their owner instead.
 func (a *Array) Destroy() error {
-	return a.object.end(func() C.int32_t { return C.ferry_array_destroy(a.instance.c, a.c()) }, false)
+	return a.object.end(func(info details) C.int32_t { return C.ferry_array_destroy(a.instance.c, a.c(), info) }, false)
 }
 
 // DestroyOn destroys the array after the work enqueued on the stream has completed, and does not wait.
@@ -78,8 +78,8 @@ func (a *Array) DestroyOn(s *Stream) error {
 		return err
 	}
 	defer leave()
-	return a.object.end(func() C.int32_t {
-		return C.go_ferry_array_destroy_async(a.instance.c, a.c(), s.number())
+	return a.object.end(func(info details) C.int32_t {
+		return C.go_ferry_array_destroy_async(a.instance.c, a.c(), s.number(), info)
 	}, false)
 }
 
@@ -93,7 +93,7 @@ type MipmappedArray struct {
 func (f *Instance) NewMipmappedArray(device int, shape ArrayDesc, levels uint32) (*MipmappedArray, error) {
 	m := &MipmappedArray{device: device}
 	c := shape.c()
-	return create(f, m, &m.object, "mipmapped array", func(info *C.ferry_error_info) C.int32_t {
+	return create(f, m, &m.object, "mipmapped array", func(info details) C.int32_t {
 		var mipmapped *C.struct_CUmipmappedArray_st
 		status := C.ferry_mipmapped_array_create(f.c, number(device), &c, C.uint32_t(levels), &mipmapped, info)
 		m.handle = C.uint64_t(uintptr(unsafe.Pointer(mipmapped)))
@@ -108,15 +108,17 @@ func (m *MipmappedArray) c() *C.struct_CUmipmappedArray_st {
 // Level returns a level as an array, which ends with the mipmapped array. Level 0 is the largest.
 func (m *MipmappedArray) Level(level uint32) (*Array, error) {
 	var array *C.struct_CUarray_st
-	err := m.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_mipmapped_array_get_level(m.instance.c, m.c(), C.uint32_t(level), &array)
+	err := m.call(func(info details) C.int32_t {
+		return C.ferry_mipmapped_array_get_level(m.instance.c, m.c(), C.uint32_t(level), &array, info)
 	})
 	return m.part(m.device, array), err
 }
 
 // Destroy destroys the array with its levels. It waits for running work on the device.
 func (m *MipmappedArray) Destroy() error {
-	return m.end(func() C.int32_t { return C.ferry_mipmapped_array_destroy(m.instance.c, m.c()) }, false)
+	return m.end(func(info details) C.int32_t {
+		return C.ferry_mipmapped_array_destroy(m.instance.c, m.c(), info)
+	}, false)
 }
 
 // DestroyOn destroys the array with its levels after the work enqueued on the stream has completed.
@@ -126,7 +128,7 @@ func (m *MipmappedArray) DestroyOn(s *Stream) error {
 		return err
 	}
 	defer leave()
-	return m.end(func() C.int32_t {
-		return C.go_ferry_mipmapped_array_destroy_async(m.instance.c, m.c(), s.number())
+	return m.end(func(info details) C.int32_t {
+		return C.go_ferry_mipmapped_array_destroy_async(m.instance.c, m.c(), s.number(), info)
 	}, false)
 }

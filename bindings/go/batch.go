@@ -12,10 +12,10 @@ import (
 type Work interface {
 	describe() error
 	owners() []*object
-	run(f *Instance, flags C.uint32_t, info *C.ferry_error_info) C.int32_t
-	enqueue(s *Stream, flags C.uint32_t, info *C.ferry_error_info) C.int32_t
-	explain(s *Stream, flags C.uint32_t, explanation *C.ferry_batch_explanation, info *C.ferry_error_info) C.int32_t
-	prepare(s *Stream, flags C.uint32_t, prepared **C.ferry_prepared, info *C.ferry_error_info) C.int32_t
+	run(f *Instance, flags C.uint32_t, info details) C.int32_t
+	enqueue(s *Stream, flags C.uint32_t, info details) C.int32_t
+	explain(s *Stream, flags C.uint32_t, explanation *C.ferry_batch_explanation, info details) C.int32_t
+	prepare(s *Stream, flags C.uint32_t, prepared **C.ferry_prepared, info details) C.int32_t
 }
 
 // Batch is a list of copies of any shapes, made by one call. The copies have no order and must not overlap.
@@ -65,21 +65,21 @@ func first[T any](slice []T) *T {
 
 func (b *Batch) count() C.uint64_t { return C.uint64_t(len(b.copies)) }
 
-func (b *Batch) run(f *Instance, flags C.uint32_t, info *C.ferry_error_info) C.int32_t {
+func (b *Batch) run(f *Instance, flags C.uint32_t, info details) C.int32_t {
 	return C.ferry_copy_batch(f.c, b.first(), b.count(), flags, info)
 }
 
-func (b *Batch) enqueue(s *Stream, flags C.uint32_t, info *C.ferry_error_info) C.int32_t {
+func (b *Batch) enqueue(s *Stream, flags C.uint32_t, info details) C.int32_t {
 	return C.go_ferry_copy_batch_async(s.instance.c, b.first(), b.count(), flags, s.number(), info)
 }
 
 func (b *Batch) explain(s *Stream, flags C.uint32_t, explanation *C.ferry_batch_explanation,
-	info *C.ferry_error_info) C.int32_t {
+	info details) C.int32_t {
 	return C.go_ferry_copy_batch_explain_async(s.instance.c, b.first(), b.count(), flags, s.number(), explanation,
 		info)
 }
 
-func (b *Batch) prepare(s *Stream, flags C.uint32_t, prepared **C.ferry_prepared, info *C.ferry_error_info) C.int32_t {
+func (b *Batch) prepare(s *Stream, flags C.uint32_t, prepared **C.ferry_prepared, info details) C.int32_t {
 	return C.go_ferry_prepared_create(s.instance.c, b.first(), b.count(), flags, s.number(), prepared, info)
 }
 
@@ -120,23 +120,23 @@ func (p *Pieces) describe() error   { return p.err }
 func (p *Pieces) owners() []*object { return p.used }
 func (p *Pieces) count() C.uint64_t { return C.uint64_t(len(p.sizes)) }
 
-func (p *Pieces) run(f *Instance, flags C.uint32_t, info *C.ferry_error_info) C.int32_t {
+func (p *Pieces) run(f *Instance, flags C.uint32_t, info details) C.int32_t {
 	return C.ferry_copy_pieces(f.c, first(p.destinations), first(p.sources), first(p.sizes), p.count(), flags, info)
 }
 
-func (p *Pieces) enqueue(s *Stream, flags C.uint32_t, info *C.ferry_error_info) C.int32_t {
+func (p *Pieces) enqueue(s *Stream, flags C.uint32_t, info details) C.int32_t {
 	return C.go_ferry_copy_pieces_async(s.instance.c, first(p.destinations), first(p.sources), first(p.sizes),
 		p.count(), flags, s.number(), info)
 }
 
 func (p *Pieces) explain(s *Stream, flags C.uint32_t, explanation *C.ferry_batch_explanation,
-	info *C.ferry_error_info) C.int32_t {
+	info details) C.int32_t {
 	return C.go_ferry_copy_pieces_explain_async(s.instance.c, first(p.destinations), first(p.sources), first(p.sizes),
 		p.count(), flags, s.number(), explanation, info)
 }
 
 func (p *Pieces) prepare(s *Stream, flags C.uint32_t, prepared **C.ferry_prepared,
-	info *C.ferry_error_info) C.int32_t {
+	info details) C.int32_t {
 	return C.go_ferry_prepared_create_pieces(s.instance.c, first(p.destinations), first(p.sources), first(p.sizes),
 		p.count(), flags, s.number(), prepared, info)
 }
@@ -159,7 +159,7 @@ func (f *Instance) Run(work Work, flags ...BatchFlags) error {
 		return err
 	}
 	defer leave()
-	return f.call(func(info *C.ferry_error_info) C.int32_t { return work.run(f, batchFlags(flags), info) })
+	return f.call(func(info details) C.int32_t { return work.run(f, batchFlags(flags), info) })
 }
 
 // Run enqueues all copies of a batch on the stream. The batch may be changed as soon as the call returns.
@@ -167,7 +167,7 @@ func (s *Stream) Run(work Work, flags ...BatchFlags) error {
 	if err := work.describe(); err != nil {
 		return err
 	}
-	return s.call(func(info *C.ferry_error_info) C.int32_t { return work.enqueue(s, batchFlags(flags), info) },
+	return s.call(func(info details) C.int32_t { return work.enqueue(s, batchFlags(flags), info) },
 		work.owners()...)
 }
 
@@ -177,7 +177,7 @@ func (s *Stream) ExplainRun(work Work, flags ...BatchFlags) (BatchExplanation, e
 		return BatchExplanation{}, err
 	}
 	c := C.ferry_batch_explanation{struct_size: C.sizeof_ferry_batch_explanation}
-	err := s.call(func(info *C.ferry_error_info) C.int32_t { return work.explain(s, batchFlags(flags), &c, info) },
+	err := s.call(func(info details) C.int32_t { return work.explain(s, batchFlags(flags), &c, info) },
 		work.owners()...)
 	if err != nil {
 		return BatchExplanation{}, err
@@ -213,7 +213,7 @@ func (s *Stream) Prepare(work Work, flags ...BatchFlags) (*Prepared, error) {
 	if pieces, ok := work.(*Pieces); ok {
 		p.sizes = append(p.sizes, pieces.sizes...)
 	}
-	p, err = create(s.instance, p, &p.object, "prepared batch", func(info *C.ferry_error_info) C.int32_t {
+	p, err = create(s.instance, p, &p.object, "prepared batch", func(info details) C.int32_t {
 		var prepared *C.ferry_prepared
 		status := work.prepare(s, batchFlags(flags), &prepared, info)
 		p.handle = C.uint64_t(uintptr(unsafe.Pointer(prepared)))
@@ -231,7 +231,7 @@ func (p *Prepared) c() *C.ferry_prepared { return (*C.ferry_prepared)(C.go_point
 func (s *Stream) Launch(p *Prepared) error {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
-	return s.call(func(info *C.ferry_error_info) C.int32_t {
+	return s.call(func(info details) C.int32_t {
 		return C.go_ferry_prepared_launch(p.c(), s.number(), info)
 	}, &p.object)
 }
@@ -257,7 +257,7 @@ func (s *Stream) SetAddresses(p *Prepared, pieces *Pieces) error {
 	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	err = s.call(func(info *C.ferry_error_info) C.int32_t {
+	err = s.call(func(info details) C.int32_t {
 		return C.go_ferry_prepared_set_addresses(p.c(), first(pieces.destinations), first(pieces.sources), s.number(),
 			info)
 	})
@@ -289,7 +289,7 @@ func (p *Prepared) checkSizes(sizes []C.uint64_t) error {
 
 // Destroy destroys the batch. Launches of it may be in flight. It may wait for the device's running work.
 func (p *Prepared) Destroy() error {
-	err := p.end(func() C.int32_t { return C.ferry_prepared_destroy(p.c()) }, true)
+	err := p.end(func(info details) C.int32_t { return C.ferry_prepared_destroy(p.c(), info) }, true)
 	if err != ErrBusy && err != ErrClosed && p.users.Load() < 0 {
 		p.release()
 	}

@@ -49,7 +49,7 @@ func (f *Instance) copyOrExplain(destination, source *place, extent Extent, flag
 		return err
 	}
 	defer leave()
-	err = f.call(func(info *C.ferry_error_info) C.int32_t {
+	err = f.call(func(info details) C.int32_t {
 		return C.go_copy(f.c, &c, destination.memory, source.memory, explanation, info)
 	})
 	f.waitForThreads(err)
@@ -91,7 +91,7 @@ func (s *Stream) copy(destination, source *place, extent Extent, flags []CopyFla
 	if err != nil {
 		return err
 	}
-	return s.call(func(info *C.ferry_error_info) C.int32_t {
+	return s.call(func(info details) C.int32_t {
 		return C.go_ferry_copy_async(s.instance.c, &c, s.number(), ticket, info)
 	}, destination.owner, source.owner)
 }
@@ -104,7 +104,7 @@ func (s *Stream) Explain(destination, source Memory, extent Extent, flags ...Cop
 		return Explanation{}, err
 	}
 	explanation := C.ferry_explanation{struct_size: C.sizeof_ferry_explanation}
-	err = s.call(func(info *C.ferry_error_info) C.int32_t {
+	err = s.call(func(info details) C.int32_t {
 		return C.go_ferry_copy_explain_async(s.instance.c, &c, s.number(), &explanation, info)
 	}, to.owner, from.owner)
 	if err != nil {
@@ -138,7 +138,7 @@ func (f *Instance) Fill(destination Memory, extent Extent, pattern []byte, flags
 		return err
 	}
 	defer leave()
-	return f.call(func(info *C.ferry_error_info) C.int32_t { return C.ferry_fill(f.c, &c, info) })
+	return f.call(func(info details) C.int32_t { return C.ferry_fill(f.c, &c, info) })
 }
 
 // ExplainFill reports what the stream's Fill would do, without doing it.
@@ -149,7 +149,7 @@ func (s *Stream) ExplainFill(destination Memory, extent Extent, pattern []byte, 
 		return Explanation{}, err
 	}
 	explanation := C.ferry_explanation{struct_size: C.sizeof_ferry_explanation}
-	err = s.call(func(info *C.ferry_error_info) C.int32_t {
+	err = s.call(func(info details) C.int32_t {
 		return C.go_ferry_fill_explain_async(s.instance.c, &c, s.number(), &explanation, info)
 	}, to.owner)
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *Stream) Fill(destination Memory, extent Extent, pattern []byte, flags .
 	if err != nil {
 		return err
 	}
-	return s.call(func(info *C.ferry_error_info) C.int32_t {
+	return s.call(func(info details) C.int32_t {
 		return C.go_ferry_fill_async(s.instance.c, &c, s.number(), info)
 	}, to.owner)
 }

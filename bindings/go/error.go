@@ -43,17 +43,22 @@ func (e *Error) Error() string { return "ferry: " + e.line }
 
 func (e *Error) Unwrap() error { return e.Status }
 
+// details is where a function of the library describes its error.
+type details = *C.ferry_error_info
+
 func newInfo() C.ferry_error_info { return C.ferry_error_info{struct_size: C.sizeof_ferry_error_info} }
 
-// failure makes an error of a status, with details unless info is nil. It returns nil after a success.
-func failure(status C.int32_t, info *C.ferry_error_info) error {
-	if status == 0 {
-		return nil
+// call runs a function of the library and makes an error of its status and details. It returns nil after a success.
+func call(function func(info details) C.int32_t) error {
+	info := newInfo()
+	if status := function(&info); status != 0 {
+		return failure(status, &info)
 	}
-	if info == nil {
-		empty := newInfo()
-		info = &empty
-	}
+	return nil
+}
+
+// failure makes an error of a status and its details.
+func failure(status C.int32_t, info details) error {
 	info.status = status
 	line := text(func(buffer *C.char, size C.uint64_t) C.uint64_t { return C.ferry_error_format(info, buffer, size) })
 	return &Error{Status(status), Side(info.side), Field(info.field), Item(info.item), uint64(info.index),

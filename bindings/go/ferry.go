@@ -123,8 +123,7 @@ func Open(options Options) (*Instance, error) {
 	if options.Log != nil {
 		f.log = cgo.NewHandle(options.Log)
 	}
-	info := newInfo()
-	err := failure(C.go_open(&c, &software, cpus, C.uintptr_t(f.log), &f.c, &info), &info)
+	err := call(func(info details) C.int32_t { return C.go_open(&c, &software, cpus, C.uintptr_t(f.log), &f.c, info) })
 	if err != nil {
 		f.deleteLog()
 		return nil, err
@@ -207,13 +206,12 @@ func enter(users *atomic.Int64) error {
 }
 
 // call runs a function of the library with the instance kept open.
-func (f *Instance) call(function func(info *C.ferry_error_info) C.int32_t) error {
+func (f *Instance) call(function func(info details) C.int32_t) error {
 	if err := f.enter(); err != nil {
 		return err
 	}
 	defer f.leave()
-	info := newInfo()
-	return failure(function(&info), &info)
+	return call(function)
 }
 
 // object is an object that must end before its instance.
@@ -272,7 +270,7 @@ func (o *object) counter() *atomic.Int64 {
 }
 
 // call runs a function of the library with the object and others kept from being ended.
-func (o *object) call(function func(info *C.ferry_error_info) C.int32_t, others ...*object) error {
+func (o *object) call(function func(info details) C.int32_t, others ...*object) error {
 	leave, err := o.instance.use(o)
 	if err != nil {
 		return err
@@ -283,15 +281,14 @@ func (o *object) call(function func(info *C.ferry_error_info) C.int32_t, others 
 		return err
 	}
 	defer leaveOthers()
-	info := newInfo()
-	return failure(function(&info), &info)
+	return call(function)
 }
 
 // create makes an object by a function of the library, which sets the object's handle.
 func create[T any](f *Instance, result *T, o *object, kind string,
-	function func(info *C.ferry_error_info) C.int32_t) (*T, error) {
+	function func(info details) C.int32_t) (*T, error) {
 	o.instance, o.kind = f, kind
-	err := f.call(func(info *C.ferry_error_info) C.int32_t {
+	err := f.call(func(info details) C.int32_t {
 		status := function(info)
 		if status == 0 {
 			f.users.Add(1)
@@ -307,20 +304,20 @@ func create[T any](f *Instance, result *T, o *object, kind string,
 
 // end ends the object by a function of the library. After ferry's own errors the object is unchanged. After errors of
 // the driver it is gone if its context is lost or the function reports that.
-func (o *object) end(function func() C.int32_t, goneAfterDriverErrors bool) error {
+func (o *object) end(function func(info details) C.int32_t, goneAfterDriverErrors bool) error {
 	if o.foreign || !o.users.CompareAndSwap(0, -1) {
 		if o.foreign || o.users.Load() < 0 {
 			return ErrClosed
 		}
 		return ErrBusy
 	}
-	status := Status(function())
-	if status != Success && !(status <= StatusDriverBase && goneAfterDriverErrors) &&
-		status.Traits()&StatusContextDead == 0 {
+	err := call(function)
+	if failed, _ := err.(*Error); failed != nil && !(failed.Status <= StatusDriverBase && goneAfterDriverErrors) &&
+		failed.Status.Traits()&StatusContextDead == 0 {
 		o.users.Store(0)
-		return failure(C.int32_t(status), nil)
+		return err
 	}
 	o.instance.count(o.kind, -1)
 	o.instance.leave()
-	return failure(C.int32_t(status), nil)
+	return err
 }

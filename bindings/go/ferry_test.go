@@ -232,6 +232,41 @@ func TestABoxThatLeavesItsSliceIsRefused(t *testing.T) {
 	must(t, f.Copy(memory, Slice(slice).Pitched(30, 0), Rect(10, 4)))
 }
 
+func TestEveryCallHasTheDetailsOfItsError(t *testing.T) {
+	f := open(t)
+	report, err := f.Report()
+	must(t, err)
+	_, deviceErr := f.Device(99)
+	_, profileErr := f.Profile(99)
+	for name, err := range map[string]error{"Device": deviceErr, "Profile": profileErr, "Synchronize": f.Synchronize(99),
+		"EnablePeer": f.EnablePeer(0, 99), "TrimDeferred": f.TrimDeferred(99, 0)} {
+		var e *Error
+		if !errors.As(err, &e) || e.Status != ErrorDevice || e.Field != FieldDevice || e.Value != 99 ||
+			e.Limit != uint64(report.DeviceCount) || e.Numbers != NumbersCount {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	start, err := f.NewEvent(0, 0)
+	must(t, err)
+	end, err := f.NewEvent(0, 0)
+	must(t, err)
+	var e *Error
+	if _, err := end.Since(start); !errors.As(err, &e) || e.DriverFunction != "cuEventElapsedTime" { // never recorded
+		t.Error(err)
+	}
+	must(t, start.Destroy())
+	must(t, end.Destroy())
+	pool, err := f.NewPinnedPool(PinnedPoolOptions{})
+	must(t, err)
+	block, err := pool.Alloc(64)
+	must(t, err)
+	if err := pool.Destroy(); !errors.As(err, &e) || e.Status != ErrorInUse {
+		t.Error(err)
+	}
+	must(t, block.Free())
+	must(t, pool.Destroy())
+}
+
 func TestAnErrorNamesSideFieldAndLimit(t *testing.T) {
 	f := open(t)
 	memory := device(t, f, 1000)

@@ -19,7 +19,7 @@ type DeviceMemory struct {
 // Alloc allocates bytes on a device. It may wait for the device.
 func (f *Instance) Alloc(device int, size uint64) (*DeviceMemory, error) {
 	m := &DeviceMemory{device: device, kind: C.FERRY_KIND_DEVICE, size: size}
-	return create(f, m, &m.object, "device memory", func(info *C.ferry_error_info) C.int32_t {
+	return create(f, m, &m.object, "device memory", func(info details) C.int32_t {
 		return C.ferry_device_alloc(f.c, number(device), C.uint64_t(size), &m.handle, info)
 	})
 }
@@ -28,7 +28,7 @@ func (f *Instance) Alloc(device int, size uint64) (*DeviceMemory, error) {
 // 4, 8 or 16. Its Place has that pitch.
 func (f *Instance) AllocPitched(device int, width, height uint64, elementSize uint32) (*DeviceMemory, error) {
 	m := &DeviceMemory{device: device, kind: C.FERRY_KIND_DEVICE}
-	return create(f, m, &m.object, "device memory", func(info *C.ferry_error_info) C.int32_t {
+	return create(f, m, &m.object, "device memory", func(info details) C.int32_t {
 		status := C.ferry_device_alloc_pitched(f.c, number(device), C.uint64_t(width), C.uint64_t(height),
 			C.uint32_t(elementSize), &m.handle, (*C.uint64_t)(&m.rowPitch), info)
 		m.size = m.rowPitch * height
@@ -39,7 +39,7 @@ func (f *Instance) AllocPitched(device int, width, height uint64, elementSize ui
 // AllocManaged allocates managed memory, whose pages the driver moves between host and devices.
 func (f *Instance) AllocManaged(device int, size uint64) (*DeviceMemory, error) {
 	m := &DeviceMemory{device: device, kind: C.FERRY_KIND_ANY, size: size}
-	return create(f, m, &m.object, "managed memory", func(info *C.ferry_error_info) C.int32_t {
+	return create(f, m, &m.object, "managed memory", func(info details) C.int32_t {
 		return C.ferry_managed_alloc(f.c, number(device), C.uint64_t(size), &m.handle, info)
 	})
 }
@@ -52,7 +52,7 @@ func (s *Stream) Alloc(device int, size uint64) (*DeviceMemory, error) {
 		return nil, err
 	}
 	defer leave()
-	return create(s.instance, m, &m.object, "device memory", func(info *C.ferry_error_info) C.int32_t {
+	return create(s.instance, m, &m.object, "device memory", func(info details) C.int32_t {
 		return C.go_ferry_device_alloc_async(s.instance.c, number(device), C.uint64_t(size), s.number(),
 			&m.handle, info)
 	})
@@ -80,7 +80,9 @@ func (m *DeviceMemory) Address() uint64 { return uint64(m.handle) }
 
 // Free frees the memory. It waits for running work on the device.
 func (m *DeviceMemory) Free() error {
-	return m.object.end(func() C.int32_t { return C.ferry_device_free(m.instance.c, m.handle) }, false)
+	return m.object.end(func(info details) C.int32_t {
+		return C.ferry_device_free(m.instance.c, m.handle, info)
+	}, false)
 }
 
 // FreeOn frees the memory after the work enqueued on the stream has completed, and does not wait. Managed memory is
@@ -91,14 +93,14 @@ func (m *DeviceMemory) FreeOn(s *Stream) error {
 		return err
 	}
 	defer leave()
-	return m.object.end(func() C.int32_t {
+	return m.object.end(func(info details) C.int32_t {
 		if m.imported {
-			return C.go_ferry_ipc_close_memory(m.instance.c, m.handle, s.number())
+			return C.go_ferry_ipc_close_memory(m.instance.c, m.handle, s.number(), info)
 		}
 		if m.ordered {
-			return C.go_ferry_device_free_async(m.instance.c, m.handle, s.number())
+			return C.go_ferry_device_free_async(m.instance.c, m.handle, s.number(), info)
 		}
-		return C.go_ferry_device_free_deferred(m.instance.c, m.handle, s.number())
+		return C.go_ferry_device_free_deferred(m.instance.c, m.handle, s.number(), info)
 	}, false)
 }
 
@@ -115,7 +117,7 @@ type PinnedMemory struct {
 func (f *Instance) AllocPinned(size uint64, options HostOptions) (*PinnedMemory, error) {
 	m := &PinnedMemory{}
 	c := options.c()
-	return create(f, m, &m.object, "pinned memory", func(info *C.ferry_error_info) C.int32_t {
+	return create(f, m, &m.object, "pinned memory", func(info details) C.int32_t {
 		block := C.ferry_host_block{struct_size: C.sizeof_ferry_host_block}
 		status := C.ferry_host_alloc(f.c, C.uint64_t(size), &c, &block, info)
 		m.handle, m.size = C.uint64_t(uintptr(block.address)), uint64(block.size)
@@ -157,9 +159,13 @@ func (m *PinnedMemory) pointer() unsafe.Pointer { return C.go_pointer(m.handle) 
 // Free frees the memory. It waits for running work, except for a block of a pool, which no work may use any more.
 func (m *PinnedMemory) Free() error {
 	if m.pool != nil {
-		return m.object.end(func() C.int32_t { return C.ferry_pinned_pool_free(m.pool.c(), m.pointer()) }, false)
+		return m.object.end(func(info details) C.int32_t {
+			return C.ferry_pinned_pool_free(m.pool.c(), m.pointer(), info)
+		}, false)
 	}
-	return m.object.end(func() C.int32_t { return C.ferry_host_free(m.instance.c, m.pointer()) }, false)
+	return m.object.end(func(info details) C.int32_t {
+		return C.ferry_host_free(m.instance.c, m.pointer(), info)
+	}, false)
 }
 
 // FreeOn frees the memory after the work enqueued on the stream has completed, and does not wait. The program must
@@ -170,11 +176,11 @@ func (m *PinnedMemory) FreeOn(s *Stream) error {
 		return err
 	}
 	defer leave()
-	return m.object.end(func() C.int32_t {
+	return m.object.end(func(info details) C.int32_t {
 		if m.pool != nil {
-			return C.go_ferry_pinned_pool_free_async(m.pool.c(), m.pointer(), s.number())
+			return C.go_ferry_pinned_pool_free_async(m.pool.c(), m.pointer(), s.number(), info)
 		}
-		return C.go_ferry_host_free_deferred(m.instance.c, m.pointer(), s.number())
+		return C.go_ferry_host_free_deferred(m.instance.c, m.pointer(), s.number(), info)
 	}, false)
 }
 
@@ -185,7 +191,7 @@ type PinnedPool struct{ object }
 func (f *Instance) NewPinnedPool(options PinnedPoolOptions) (*PinnedPool, error) {
 	p := &PinnedPool{}
 	c := options.c()
-	return create(f, p, &p.object, "pinned pool", func(info *C.ferry_error_info) C.int32_t {
+	return create(f, p, &p.object, "pinned pool", func(info details) C.int32_t {
 		var pool *C.ferry_pinned_pool
 		status := C.ferry_pinned_pool_create(f.c, &c, &pool, info)
 		p.handle = C.uint64_t(uintptr(unsafe.Pointer(pool)))
@@ -197,7 +203,7 @@ func (p *PinnedPool) c() *C.ferry_pinned_pool { return (*C.ferry_pinned_pool)(C.
 
 // Alloc allocates a block that the program may use immediately.
 func (p *PinnedPool) Alloc(size uint64) (*PinnedMemory, error) {
-	return p.alloc(size, nil, func(address *unsafe.Pointer, info *C.ferry_error_info) C.int32_t {
+	return p.alloc(size, nil, func(address *unsafe.Pointer, info details) C.int32_t {
 		return C.ferry_pinned_pool_alloc(p.c(), C.uint64_t(size), address, info)
 	})
 }
@@ -205,7 +211,7 @@ func (p *PinnedPool) Alloc(size uint64) (*PinnedMemory, error) {
 // AllocOn allocates a block for later work on the stream. The program must wait for the stream before it uses the
 // block itself.
 func (p *PinnedPool) AllocOn(s *Stream, size uint64) (*PinnedMemory, error) {
-	return p.alloc(size, s, func(address *unsafe.Pointer, info *C.ferry_error_info) C.int32_t {
+	return p.alloc(size, s, func(address *unsafe.Pointer, info details) C.int32_t {
 		return C.go_ferry_pinned_pool_alloc_async(p.c(), C.uint64_t(size), s.number(), address, info)
 	})
 }
@@ -222,7 +228,7 @@ func (p *PinnedPool) alloc(size uint64, s *Stream,
 	}
 	defer leave()
 	m := &PinnedMemory{size: size, pool: p}
-	return create(p.instance, m, &m.object, "pinned block", func(info *C.ferry_error_info) C.int32_t {
+	return create(p.instance, m, &m.object, "pinned block", func(info details) C.int32_t {
 		var address unsafe.Pointer
 		status := function(&address, info)
 		m.handle = C.uint64_t(uintptr(address))
@@ -232,23 +238,23 @@ func (p *PinnedPool) alloc(size uint64, s *Stream,
 
 // Trim releases memory to the system until the pool holds at most keep bytes.
 func (p *PinnedPool) Trim(keep uint64) error {
-	return p.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_pinned_pool_trim(p.c(), C.uint64_t(keep)) })
+	return p.call(func(info details) C.int32_t { return C.ferry_pinned_pool_trim(p.c(), C.uint64_t(keep), info) })
 }
 
 // Stats returns the bytes of the pool.
 func (p *PinnedPool) Stats() (PoolStats, error) {
 	c := C.ferry_pool_stats{struct_size: C.sizeof_ferry_pool_stats}
-	err := p.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_pinned_pool_get_stats(p.c(), &c) })
+	err := p.call(func(info details) C.int32_t { return C.ferry_pinned_pool_get_stats(p.c(), &c, info) })
 	return newPoolStats(&c), err
 }
 
 // ResetStats resets both high-water marks to the current values.
 func (p *PinnedPool) ResetStats() error {
-	return p.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_pinned_pool_reset_stats(p.c()) })
+	return p.call(func(info details) C.int32_t { return C.ferry_pinned_pool_reset_stats(p.c(), info) })
 }
 
 // Destroy destroys the pool, and waits for the streams on which blocks were freed. It fails with ErrorInUse while
 // blocks are allocated.
 func (p *PinnedPool) Destroy() error {
-	return p.object.end(func() C.int32_t { return C.ferry_pinned_pool_destroy(p.c()) }, true)
+	return p.object.end(func(info details) C.int32_t { return C.ferry_pinned_pool_destroy(p.c(), info) }, true)
 }

@@ -17,7 +17,7 @@ type Stream struct{ object }
 // NewStream creates a stream. A negative priority is more urgent than 0.
 func (f *Instance) NewStream(device int, flags StreamFlags, priority int) (*Stream, error) {
 	s := &Stream{}
-	return create(f, s, &s.object, "stream", func(info *C.ferry_error_info) C.int32_t {
+	return create(f, s, &s.object, "stream", func(info details) C.int32_t {
 		var stream *C.struct_CUstream_st
 		status := C.ferry_stream_create(f.c, number(device), C.uint32_t(flags), number(priority), &stream, info)
 		s.handle = C.uint64_t(uintptr(unsafe.Pointer(stream)))
@@ -44,21 +44,21 @@ func (s *Stream) number() C.uintptr_t { return C.uintptr_t(s.handle) }
 
 // Destroy destroys the stream. Work on it still completes.
 func (s *Stream) Destroy() error {
-	return s.end(func() C.int32_t { return C.go_ferry_stream_destroy(s.instance.c, s.number()) }, false)
+	return s.end(func(info details) C.int32_t {
+		return C.go_ferry_stream_destroy(s.instance.c, s.number(), info)
+	}, false)
 }
 
 // Synchronize waits until all work on the stream has ended. It occupies a thread.
 func (s *Stream) Synchronize() error {
-	return s.call(func(*C.ferry_error_info) C.int32_t {
-		return C.go_ferry_stream_synchronize(s.instance.c, s.number())
-	})
+	return s.call(func(info details) C.int32_t { return C.go_ferry_stream_synchronize(s.instance.c, s.number(), info) })
 }
 
 // Query reports whether all work on the stream has ended.
 func (s *Stream) Query() (bool, error) {
 	var done C.int32_t
-	err := s.call(func(*C.ferry_error_info) C.int32_t {
-		return C.go_ferry_stream_query(s.instance.c, s.number(), &done)
+	err := s.call(func(info details) C.int32_t {
+		return C.go_ferry_stream_query(s.instance.c, s.number(), &done, info)
 	})
 	return done != 0, err
 }
@@ -69,7 +69,7 @@ func (s *Stream) Query() (bool, error) {
 func (s *Stream) Done() (<-chan error, error) {
 	done := make(chan error, 1)
 	handle := cgo.NewHandle(done)
-	err := s.call(func(info *C.ferry_error_info) C.int32_t {
+	err := s.call(func(info details) C.int32_t {
 		return C.go_notify(s.instance.c, s.number(), C.uintptr_t(handle), info)
 	})
 	if err != nil {
@@ -95,15 +95,15 @@ func goFerryDone(done C.uintptr_t, status C.int32_t) {
 
 // WaitEvent makes later work on the stream wait for the last record of the event.
 func (s *Stream) WaitEvent(e *Event) error {
-	return s.call(func(*C.ferry_error_info) C.int32_t {
-		return C.go_ferry_stream_wait_event(s.instance.c, s.number(), e.c())
+	return s.call(func(info details) C.int32_t {
+		return C.go_ferry_stream_wait_event(s.instance.c, s.number(), e.c(), info)
 	}, &e.object)
 }
 
 // Record records the event behind the work enqueued so far.
 func (s *Stream) Record(e *Event) error {
-	return s.call(func(*C.ferry_error_info) C.int32_t {
-		return C.go_ferry_event_record(s.instance.c, e.c(), s.number())
+	return s.call(func(info details) C.int32_t {
+		return C.go_ferry_event_record(s.instance.c, e.c(), s.number(), info)
 	}, &e.object)
 }
 
@@ -116,7 +116,7 @@ type Event struct {
 // NewEvent creates an event for the streams of a device.
 func (f *Instance) NewEvent(device int, flags EventFlags) (*Event, error) {
 	e := &Event{}
-	return create(f, e, &e.object, "event", func(info *C.ferry_error_info) C.int32_t {
+	return create(f, e, &e.object, "event", func(info details) C.int32_t {
 		var event *C.struct_CUevent_st
 		status := C.ferry_event_create(f.c, number(device), C.uint32_t(flags), &event, info)
 		e.handle = C.uint64_t(uintptr(unsafe.Pointer(event)))
@@ -131,31 +131,31 @@ func (e *Event) Handle() uintptr { return uintptr(e.handle) }
 
 // Destroy destroys the event. Calls and streams that already wait for it are not affected.
 func (e *Event) Destroy() error {
-	return e.end(func() C.int32_t {
+	return e.end(func(info details) C.int32_t {
 		if e.imported {
-			return C.ferry_ipc_close_event(e.instance.c, e.c())
+			return C.ferry_ipc_close_event(e.instance.c, e.c(), info)
 		}
-		return C.ferry_event_destroy(e.instance.c, e.c())
+		return C.ferry_event_destroy(e.instance.c, e.c(), info)
 	}, false)
 }
 
 // Synchronize waits until the work before the last record has ended. It occupies a thread.
 func (e *Event) Synchronize() error {
-	return e.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_event_synchronize(e.instance.c, e.c()) })
+	return e.call(func(info details) C.int32_t { return C.ferry_event_synchronize(e.instance.c, e.c(), info) })
 }
 
 // Query reports whether the work before the last record has ended, or the event was never recorded.
 func (e *Event) Query() (bool, error) {
 	var done C.int32_t
-	err := e.call(func(*C.ferry_error_info) C.int32_t { return C.ferry_event_query(e.instance.c, e.c(), &done) })
+	err := e.call(func(info details) C.int32_t { return C.ferry_event_query(e.instance.c, e.c(), &done, info) })
 	return done != 0, err
 }
 
 // Since returns the time from an earlier event to this one. Both must have completed.
 func (e *Event) Since(start *Event) (time.Duration, error) {
 	var milliseconds C.float
-	err := e.call(func(*C.ferry_error_info) C.int32_t {
-		return C.ferry_event_elapsed_time(e.instance.c, start.c(), e.c(), &milliseconds)
+	err := e.call(func(info details) C.int32_t {
+		return C.ferry_event_elapsed_time(e.instance.c, start.c(), e.c(), &milliseconds, info)
 	}, &start.object)
 	return time.Duration(float64(milliseconds) * float64(time.Millisecond)), err
 }
@@ -171,7 +171,7 @@ type Ticket struct {
 // Ticket makes a ticket for the work enqueued on the stream so far.
 func (s *Stream) Ticket() (*Ticket, error) {
 	return s.newTicket(func(ticket **C.ferry_ticket) error {
-		return s.call(func(info *C.ferry_error_info) C.int32_t {
+		return s.call(func(info details) C.int32_t {
 			return C.go_ferry_ticket_create(s.instance.c, s.number(), ticket, info)
 		})
 	})
@@ -210,7 +210,7 @@ func (t *Ticket) enter() error {
 // leave releases the ticket after the last call on it, if Release was called.
 func (t *Ticket) leave() {
 	if t.users.Add(-1) == 0 {
-		C.ferry_ticket_release(t.c)
+		C.ferry_ticket_release(t.c, nil)
 		t.instance.count("ticket", -1)
 		t.instance.leave()
 	}
@@ -223,7 +223,7 @@ func (t *Ticket) Info() (TicketInfo, error) {
 	}
 	defer t.leave()
 	c := C.ferry_ticket_info{struct_size: C.sizeof_ferry_ticket_info}
-	err := failure(C.ferry_ticket_get_info(t.c, &c), nil)
+	err := call(func(info details) C.int32_t { return C.ferry_ticket_get_info(t.c, &c, info) })
 	return newTicketInfo(&c), err
 }
 
@@ -236,15 +236,16 @@ func (t *Ticket) Wait(ctx context.Context) error {
 	if err := t.enter(); err != nil {
 		return err
 	}
+	wait := func(info details) C.int32_t { return C.ferry_ticket_wait(t.c, info) }
 	if ctx.Done() == nil {
 		defer t.leave()
-		return failure(C.ferry_ticket_wait(t.c), nil)
+		return call(wait)
 	}
 	result := make(chan error, 1)
 	go func() {
-		status := C.ferry_ticket_wait(t.c)
+		err := call(wait)
 		t.leave()
-		result <- failure(status, nil)
+		result <- err
 	}()
 	select {
 	case err := <-result:

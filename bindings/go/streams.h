@@ -58,82 +58,82 @@ static inline int32_t go_ferry_copy_pieces_explain_async(ferry_instance *instanc
     return ferry_copy_pieces_explain_async(instance, destinations, sources, sizes, count, flags, (struct CUstream_st *)stream, explanation, error);
 }
 
-static inline int32_t go_ferry_stream_destroy(ferry_instance *instance, uintptr_t stream) {
-    return ferry_stream_destroy(instance, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_stream_destroy(ferry_instance *instance, uintptr_t stream, ferry_error_info *error) {
+    return ferry_stream_destroy(instance, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_stream_synchronize(ferry_instance *instance, uintptr_t stream) {
-    return ferry_stream_synchronize(instance, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_stream_synchronize(ferry_instance *instance, uintptr_t stream, ferry_error_info *error) {
+    return ferry_stream_synchronize(instance, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_stream_query(ferry_instance *instance, uintptr_t stream, int32_t *done) {
-    return ferry_stream_query(instance, (struct CUstream_st *)stream, done);
+static inline int32_t go_ferry_stream_query(ferry_instance *instance, uintptr_t stream, int32_t *done, ferry_error_info *error) {
+    return ferry_stream_query(instance, (struct CUstream_st *)stream, done, error);
 }
 
 static inline int32_t go_ferry_stream_notify(ferry_instance *instance, uintptr_t stream, void (*done)(void *, int32_t), void *user, ferry_error_info *error) {
     return ferry_stream_notify(instance, (struct CUstream_st *)stream, done, user, error);
 }
 
-static inline int32_t go_ferry_stream_wait_event(ferry_instance *instance, uintptr_t stream, struct CUevent_st *event) {
-    return ferry_stream_wait_event(instance, (struct CUstream_st *)stream, event);
+static inline int32_t go_ferry_stream_wait_event(ferry_instance *instance, uintptr_t stream, struct CUevent_st *event, ferry_error_info *error) {
+    return ferry_stream_wait_event(instance, (struct CUstream_st *)stream, event, error);
 }
 
-static inline int32_t go_ferry_event_record(ferry_instance *instance, struct CUevent_st *event, uintptr_t stream) {
-    return ferry_event_record(instance, event, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_event_record(ferry_instance *instance, struct CUevent_st *event, uintptr_t stream, ferry_error_info *error) {
+    return ferry_event_record(instance, event, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_device_free_deferred(ferry_instance *instance, uint64_t address, uintptr_t stream) {
-    return ferry_device_free_deferred(instance, address, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_device_free_deferred(ferry_instance *instance, uint64_t address, uintptr_t stream, ferry_error_info *error) {
+    return ferry_device_free_deferred(instance, address, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_host_free_deferred(ferry_instance *instance, void *address, uintptr_t stream) {
-    return ferry_host_free_deferred(instance, address, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_host_free_deferred(ferry_instance *instance, void *address, uintptr_t stream, ferry_error_info *error) {
+    return ferry_host_free_deferred(instance, address, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_array_destroy_async(ferry_instance *instance, struct CUarray_st *array, uintptr_t stream) {
-    return ferry_array_destroy_async(instance, array, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_array_destroy_async(ferry_instance *instance, struct CUarray_st *array, uintptr_t stream, ferry_error_info *error) {
+    return ferry_array_destroy_async(instance, array, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_mipmapped_array_destroy_async(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped, uintptr_t stream) {
-    return ferry_mipmapped_array_destroy_async(instance, mipmapped, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_mipmapped_array_destroy_async(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped, uintptr_t stream, ferry_error_info *error) {
+    return ferry_mipmapped_array_destroy_async(instance, mipmapped, (struct CUstream_st *)stream, error);
 }
 
 static inline int32_t go_ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, uintptr_t stream, void **address, ferry_error_info *error) {
     return ferry_pinned_pool_alloc_async(pool, size, (struct CUstream_st *)stream, address, error);
 }
 
-static inline int32_t go_ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, uintptr_t stream) {
-    return ferry_pinned_pool_free_async(pool, address, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, uintptr_t stream, ferry_error_info *error) {
+    return ferry_pinned_pool_free_async(pool, address, (struct CUstream_st *)stream, error);
 }
 
 static inline int32_t go_ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint64_t size, uintptr_t stream, uint64_t *address, ferry_error_info *error) {
     return ferry_device_alloc_async(instance, device, size, (struct CUstream_st *)stream, address, error);
 }
 
-static inline int32_t go_ferry_device_free_async(ferry_instance *instance, uint64_t address, uintptr_t stream) {
-    return ferry_device_free_async(instance, address, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_device_free_async(ferry_instance *instance, uint64_t address, uintptr_t stream, ferry_error_info *error) {
+    return ferry_device_free_async(instance, address, (struct CUstream_st *)stream, error);
 }
 
 static inline int32_t go_ferry_pool_alloc_async(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t size, uintptr_t stream, uint64_t *address, ferry_error_info *error) {
     return ferry_pool_alloc_async(instance, pool, size, (struct CUstream_st *)stream, address, error);
 }
 
-static inline int32_t go_ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, uintptr_t stream) {
-    return ferry_ipc_close_memory(instance, address, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, uintptr_t stream, ferry_error_info *error) {
+    return ferry_ipc_close_memory(instance, address, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_external_memory_release_async(ferry_instance *instance, struct CUextMemory_st *memory, uintptr_t stream) {
-    return ferry_external_memory_release_async(instance, memory, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_external_memory_release_async(ferry_instance *instance, struct CUextMemory_st *memory, uintptr_t stream, ferry_error_info *error) {
+    return ferry_external_memory_release_async(instance, memory, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_external_semaphore_signal_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore, uint64_t value, uintptr_t stream) {
-    return ferry_external_semaphore_signal_async(instance, semaphore, value, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_external_semaphore_signal_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore, uint64_t value, uintptr_t stream, ferry_error_info *error) {
+    return ferry_external_semaphore_signal_async(instance, semaphore, value, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_external_semaphore_wait_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore, uint64_t value, uint32_t timeout_ms, uintptr_t stream) {
-    return ferry_external_semaphore_wait_async(instance, semaphore, value, timeout_ms, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_external_semaphore_wait_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore, uint64_t value, uint32_t timeout_ms, uintptr_t stream, ferry_error_info *error) {
+    return ferry_external_semaphore_wait_async(instance, semaphore, value, timeout_ms, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_external_semaphore_release_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore, uintptr_t stream) {
-    return ferry_external_semaphore_release_async(instance, semaphore, (struct CUstream_st *)stream);
+static inline int32_t go_ferry_external_semaphore_release_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore, uintptr_t stream, ferry_error_info *error) {
+    return ferry_external_semaphore_release_async(instance, semaphore, (struct CUstream_st *)stream, error);
 }

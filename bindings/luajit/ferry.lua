@@ -26,11 +26,13 @@ local error_type = {}
 error_type.__index = error_type
 error_type.__tostring = function(self) return self.message end
 
--- Raises an error unless status is 0. `info` has the details, if the call gave any.
+-- Raises an error unless status is 0: ferry.check(C.ferry_staging_trim(f.c, ferry.details)). `info` is the struct that the
+-- call got, by default ferry.details.
 function ferry.check(status, info)
     if status == 0 then return end
-    info = info or ferry.error_info()
-    info.status = status -- calls without an error parameter return only this
+    info = info or ferry.details
+    ferry.details = ferry.error_info()
+    info.status = status
     local line = ffi.new("char[512]")
     C.ferry_error_format(info, line, ffi.sizeof(line))
     error(setmetatable({
@@ -89,6 +91,9 @@ end
 
 function ferry.error_info() return ferry.struct("ferry_error_info") end
 
+-- ferry.details is where calls describe their error until ferry.check reads it. Finalizers must not use it: they may run
+-- between the two.
+
 local instance, memory, stream = {}, {}, {}
 instance.__index, memory.__index, stream.__index = instance, memory, stream
 ferry.memory = memory -- the metatable of memory and arrays
@@ -106,7 +111,7 @@ end
 local function settled(c, status)
     if bit.band(C.ferry_status_traits(status), C.FERRY_STATUS_CONTEXT_DEAD) ~= 0 then
         local staging = ferry.struct("ferry_staging_info")
-        repeat local failed = C.ferry_staging_get_info(c, staging) until failed ~= 0 or staging.busy_threads == 0
+        repeat local failed = C.ferry_staging_get_info(c, staging, nil) until failed ~= 0 or staging.busy_threads == 0
     end
     return status
 end
@@ -121,12 +126,12 @@ end
 -- and must not refer to the object itself. `anchors` live until it has run.
 local function own(f, class, type, create, destroy, anchors)
     use(f)
-    local box, info, state = ffi.new(type .. "[1]"), ferry.error_info(), f.state
-    ferry.check(create(box, info), info)
+    local box, state = ffi.new(type .. "[1]"), f.state
+    ferry.check(create(box))
     state.users = state.users + 1
     local self = setmetatable({ box = box, f = f, anchors = anchors }, class)
-    self.finish = function(handle)
-        local status = destroy(handle[0])
+    self.finish = function(handle, info)
+        local status = destroy(handle[0], info)
         if anchors then anchors[1] = nil end
         leave(state)
         return status
@@ -141,16 +146,16 @@ local function free(self)
     local finish, box = self.finish, self.box
     self.finish, self.box, self.address, self.pointer, self.array = nil, nil, nil, nil, nil
     ffi.gc(box, nil)
-    ferry.check(finish(box))
+    ferry.check(finish(box, ferry.details))
 end
 memory.free, stream.free = free, free
 
 -- Opens an instance. `options` are fields of ferry_options, without callbacks.
 function ferry.open(options)
-    local box, info = ffi.new("ferry_instance *[1]"), ferry.error_info()
-    ferry.check(C.ferry_open(ferry.struct("ferry_options", options), box, info), info)
+    local box = ffi.new("ferry_instance *[1]")
+    ferry.check(C.ferry_open(ferry.struct("ferry_options", options), box, ferry.details))
     local state, report = { c = box[0], users = 1 }, ferry.struct("ferry_report")
-    C.ferry_instance_get_report(state.c, report)
+    C.ferry_instance_get_report(state.c, report, nil)
     state.driver = report.driver
     ffi.gc(box, function() leave(state) end)
     return setmetatable({ c = box[0], box = box, state = state }, instance)
@@ -167,9 +172,9 @@ end
 function instance:device_alloc(device, size)
     local c = self.c
     device, size = number("int32_t", device, "device"), number("uint64_t", size, "size")
-    local self = own(self, memory, "uint64_t", function(box, info)
-        return C.ferry_device_alloc(c, device, size, box, info)
-    end, function(address) return C.ferry_device_free(c, address) end)
+    local self = own(self, memory, "uint64_t", function(box)
+        return C.ferry_device_alloc(c, device, size, box, ferry.details)
+    end, function(address, info) return C.ferry_device_free(c, address, info) end)
     self.kind, self.device, self.address, self.size = C.FERRY_KIND_DEVICE, device, self.box[0],
         tonumber(size)
     return self
@@ -179,11 +184,11 @@ end
 function instance:host_alloc(size, options)
     local c, block = self.c, ferry.struct("ferry_host_block")
     size = number("uint64_t", size, "size")
-    local self = own(self, memory, "void *", function(box, info)
-        local status = C.ferry_host_alloc(c, size, ferry.struct("ferry_host_options", options), block, info)
+    local self = own(self, memory, "void *", function(box)
+        local status = C.ferry_host_alloc(c, size, ferry.struct("ferry_host_options", options), block, ferry.details)
         box[0] = block.address
         return status
-    end, function(address) return C.ferry_host_free(c, address) end)
+    end, function(address, info) return C.ferry_host_free(c, address, info) end)
     self.kind, self.pointer, self.size = C.FERRY_KIND_HOST, ffi.cast("uint8_t *", block.address), tonumber(block.size)
     self.address = ffi.cast("uint64_t", ffi.cast("uintptr_t", block.address))
     return self
@@ -193,9 +198,9 @@ end
 function instance:array_create(device, shape)
     local c = self.c
     device = number("int32_t", device, "device")
-    local self = own(self, memory, "struct CUarray_st *", function(box, info)
-        return C.ferry_array_create(c, device, ferry.struct("ferry_array_desc", shape), box, info)
-    end, function(array) return C.ferry_array_destroy(c, array) end)
+    local self = own(self, memory, "struct CUarray_st *", function(box)
+        return C.ferry_array_create(c, device, ferry.struct("ferry_array_desc", shape), box, ferry.details)
+    end, function(array, info) return C.ferry_array_destroy(c, array, info) end)
     self.kind, self.device, self.array = C.FERRY_KIND_ARRAY, device, self.box[0]
     return self
 end
@@ -205,11 +210,11 @@ function instance:stream_create(device, flags, priority)
     local c = self.c
     device, priority = number("int32_t", device, "device"), number("int32_t", priority or 0, "priority")
     flags = number("uint32_t", flags or C.FERRY_STREAM_NON_BLOCKING, "flags")
-    return own(self, stream, "struct CUstream_st *", function(box, info)
-        return C.ferry_stream_create(c, device, flags, priority, box, info)
-    end, function(handle)
-        local status = settled(c, C.ferry_stream_synchronize(c, handle))
-        local destroyed = C.ferry_stream_destroy(c, handle)
+    return own(self, stream, "struct CUstream_st *", function(box)
+        return C.ferry_stream_create(c, device, flags, priority, box, ferry.details)
+    end, function(handle, info)
+        local status = settled(c, C.ferry_stream_synchronize(c, handle, info))
+        local destroyed = C.ferry_stream_destroy(c, handle, status == 0 and info or nil)
         return status ~= 0 and status or destroyed
     end, {})
 end
@@ -303,18 +308,18 @@ end
 
 -- Copies, and returns when the copy is complete: { to =, from =, width =, height =, depth =, flags = }
 function instance:copy(copy)
-    local c, anchors, info = use(self), {}, ferry.error_info()
+    local c, anchors = use(self), {}
     local descs = describe_all(self, { copy }, anchors)
-    ferry.check(settled(c, C.ferry_copy(c, descs, info)), info)
+    ferry.check(settled(c, C.ferry_copy(c, descs, ferry.details)))
     return anchors -- until here the memory is in use
 end
 
 -- Makes many copies. The error of a bad one has its index, from 0 on.
 function instance:copy_batch(copies, flags)
-    local c, anchors, info = use(self), {}, ferry.error_info()
+    local c, anchors = use(self), {}
     local descs = describe_all(self, copies, anchors)
     flags = number("uint32_t", flags or 0, "flags")
-    ferry.check(settled(c, C.ferry_copy_batch(c, descs, #copies, flags, info)), info)
+    ferry.check(settled(c, C.ferry_copy_batch(c, descs, #copies, flags, ferry.details)))
     return anchors
 end
 
@@ -323,7 +328,7 @@ function stream:keep(anchors)
     local kept = self.anchors[1]
     if kept and #kept >= 1000 then
         local done = ffi.new("int32_t[1]")
-        ferry.check(C.ferry_stream_query(use(self), self.box[0], done))
+        ferry.check(C.ferry_stream_query(use(self), self.box[0], done, ferry.details))
         if done[0] == 1 then kept = nil end
     end
     kept = kept or {}
@@ -333,24 +338,24 @@ end
 
 -- Enqueues a copy. Its source must not be written before the copy has completed.
 function stream:copy(copy)
-    local c, anchors, info = use(self), {}, ferry.error_info()
+    local c, anchors = use(self), {}
     local descs = describe_all(self.f, { copy }, anchors)
     self:keep(anchors) -- first: a copy that fails may have enqueued a part
-    ferry.check(C.ferry_copy_async(c, descs, self.box[0], nil, info), info)
+    ferry.check(C.ferry_copy_async(c, descs, self.box[0], nil, ferry.details))
 end
 
 -- Enqueues many copies.
 function stream:copy_batch(copies, flags)
-    local c, anchors, info = use(self), {}, ferry.error_info()
+    local c, anchors = use(self), {}
     local descs = describe_all(self.f, copies, anchors)
     flags = number("uint32_t", flags or 0, "flags")
     self:keep(anchors)
-    ferry.check(C.ferry_copy_batch_async(c, descs, #copies, flags, self.box[0], info), info)
+    ferry.check(C.ferry_copy_batch_async(c, descs, #copies, flags, self.box[0], ferry.details))
 end
 
 -- Waits for the stream.
 function stream:synchronize()
-    ferry.check(C.ferry_stream_synchronize(use(self), self.box[0]))
+    ferry.check(C.ferry_stream_synchronize(use(self), self.box[0], ferry.details))
     self.anchors[1] = nil
 end
 
@@ -361,6 +366,7 @@ function ferry.load(library, header)
     file:close()
     C = ffi.load(library or "libferry.so.1")
     ferry.C = C
+    ferry.details = ferry.error_info()
     return ferry
 end
 

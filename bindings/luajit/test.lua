@@ -100,6 +100,25 @@ test("an error has side, field, value, limit and a line", function()
     fails_with(C.FERRY_ERROR_DEVICE, f.device_alloc, f, 7, 100)
 end)
 
+test("every call has the details of its error", function()
+    local f = open()
+    local stream, report = f:stream_create(0), ferry.struct("ferry_report")
+    ferry.check(C.ferry_instance_get_report(f.c, report, ferry.details))
+    local failure = fails_with(C.FERRY_ERROR_DEVICE, function()
+        ferry.check(C.ferry_staging_prepare(f.c, 99, ferry.details))
+    end)
+    assert(failure.field == C.FERRY_FIELD_DEVICE and failure.value == 99 and failure.limit == report.device_count)
+    failure = fails_with(C.FERRY_ERROR_PITCH, ferry.check, C.FERRY_ERROR_PITCH) -- and nothing of the error before
+    assert(failure.field == C.FERRY_FIELD_NONE and failure.value == 0 and not failure.driver_function)
+    local foreign = f:stream_create(0)
+    ferry.check(C.ferry_stream_destroy(f.c, foreign.box[0], ferry.details))
+    for _, call in ipairs { foreign.synchronize, foreign.free } do
+        failure = fails_with(C.FERRY_STATUS_DRIVER_BASE - 400, call, foreign)
+        assert(failure.driver_function:find("^cuStream"), tostring(failure))
+    end
+    stream:free()
+end)
+
 -- Memories of slices, with the rows and slices of a box inside.
 local function at(pitch, height, x, y, z) return { row_pitch = pitch, slice_height = height, x = x, y = y, z = z } end
 local shapes = {
@@ -182,7 +201,7 @@ test("anchors are dropped while a stream runs on", function()
     local f = open()
     local stream, memory, pinned = f:stream_create(0), f:device_alloc(0, 16), f:host_alloc(16)
     for _ = 1, 20000 do stream:copy { to = memory, from = pinned, width = 16 } end
-    ferry.check(C.ferry_stream_synchronize(f.c, stream.box[0]))
+    ferry.check(C.ferry_stream_synchronize(f.c, stream.box[0], ferry.details))
     stream:copy { to = memory, from = pinned, width = 16 }
     assert(#stream.anchors[1] < 20000)
 end)

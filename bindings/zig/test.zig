@@ -16,7 +16,7 @@ test "an error has side, field, value, limit and a line" {
     var bytes: [100]u8 = @splat(0);
     var memory: u64 = 0;
     try expect(ferry.ferry_device_alloc(f, 0, bytes.len, &memory, null) == 0);
-    defer _ = ferry.ferry_device_free(f, memory);
+    defer _ = ferry.ferry_device_free(f, memory, null);
     var copy = ferry.ferry_copy_desc{ .width = 8, .height = 2 };
     ferry.ferry_place_host(&copy.source, &bytes);
     ferry.ferry_place_device_pitched(&copy.destination, 0, memory, 4, 0);
@@ -28,6 +28,21 @@ test "an error has side, field, value, limit and a line" {
     _ = ferry.ferry_error_format(&info, &line, line.len);
     const expected = "destination.row_pitch: 4, must be at least 8 (FERRY_ERROR_PITCH)";
     try std.testing.expectEqualStrings(expected, std.mem.sliceTo(&line, 0));
+}
+
+test "every call has the details of its error" {
+    const f = try open();
+    defer ferry.ferry_close(f);
+    var info = ferry.ferry_error_info{};
+    try expect(ferry.ferry_staging_prepare(f, 99, &info) == ferry.FERRY_ERROR_DEVICE);
+    try expect(info.field == ferry.FERRY_FIELD_DEVICE and info.value == 99);
+    var events: [2]?*ferry.CUevent_st = @splat(null);
+    for (&events) |*event| try expect(ferry.ferry_event_create(f, 0, 0, event, &info) == 0);
+    defer for (events) |event| std.debug.assert(ferry.ferry_event_destroy(f, event.?, null) == 0);
+    var time: f32 = 0;
+    const status = ferry.ferry_event_elapsed_time(f, events[0].?, events[1].?, &time, &info); // neither was recorded
+    try expect(status == ferry.FERRY_STATUS_DRIVER_BASE - 400 and info.status == status);
+    try std.testing.expectEqualStrings("cuEventElapsedTime", std.mem.span(info.driver_function.?));
 }
 
 const Geometry = struct { pitch: u64, height: u64 = 1, x: u64 = 0, y: u64 = 0, z: u64 = 0 };
@@ -55,10 +70,10 @@ test "boxes go to the device and back, and change nothing around them" {
     const size = 4096;
     var memory: u64 = 0;
     try expect(ferry.ferry_device_alloc(f, 0, size, &memory, null) == 0);
-    defer _ = ferry.ferry_device_free(f, memory);
+    defer _ = ferry.ferry_device_free(f, memory, null);
     var stream: ?*ferry.CUstream_st = null;
     try expect(ferry.ferry_stream_create(f, 0, ferry.FERRY_STREAM_NON_BLOCKING, 0, &stream, null) == 0);
-    defer _ = ferry.ferry_stream_destroy(f, stream);
+    defer _ = ferry.ferry_stream_destroy(f, stream, null);
     const shapes = [_]struct { [3]u64, Geometry, Geometry }{
         .{ .{ 77, 1, 1 }, .{ .pitch = 100, .x = 3 }, .{ .pitch = 80, .x = 1 } },
         .{ .{ 30, 7, 1 }, .{ .pitch = 64, .height = 9, .x = 3, .y = 2 }, .{ .pitch = 41, .height = 12, .x = 11, .y = 4 } },
@@ -98,7 +113,7 @@ test "boxes go to the device and back, and change nothing around them" {
         try std.testing.expectEqualSlices(u8, &expected, &received);
         received = @splat(0xee);
         for (copies) |copy| try expect(ferry.ferry_copy_async(f, &copy, stream, null, null) == 0);
-        try expect(ferry.ferry_stream_synchronize(f, stream) == 0);
+        try expect(ferry.ferry_stream_synchronize(f, stream, null) == 0);
         try std.testing.expectEqualSlices(u8, &expected, &received);
     }
 }
@@ -107,8 +122,8 @@ test "a default stream is a pointer that is not dereferenced" {
     const f = try open();
     defer ferry.ferry_close(f);
     const legacy: *ferry.CUstream_st = @ptrFromInt(ferry.FERRY_STREAM_LEGACY);
-    try expect(ferry.ferry_stream_synchronize(f, legacy) == 0);
-    try expect(ferry.ferry_stream_synchronize(f, null) == 0);
+    try expect(ferry.ferry_stream_synchronize(f, legacy, null) == 0);
+    try expect(ferry.ferry_stream_synchronize(f, null, null) == 0);
 }
 
 extern fn calloc(count: usize, size: usize) ?[*]u8;
@@ -125,7 +140,7 @@ test "sizes above 32 bits arrive or are refused" {
     defer ferry.ferry_close(f);
     var memory: u64 = 0;
     try expect(ferry.ferry_device_alloc(f, 0, largest, &memory, null) == 0);
-    defer _ = ferry.ferry_device_free(f, memory);
+    defer _ = ferry.ferry_device_free(f, memory, null);
     const host = calloc(largest, 1).?;
     defer free(host);
     const address: u64 = @intFromPtr(host);

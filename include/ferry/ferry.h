@@ -11,7 +11,9 @@
  * Devices     Have the numbers 0 to ferry_report.device_count - 1, in the driver's order.
  * Status      Calls return int32_t: 0 is success, -1 to -999 are ferry's own errors (FERRY_ERROR_*), and -1000 - r
  *             stands for the driver's CUresult r. ferry_status_name and ferry_status_text explain all of them. Every
- *             field and parameter named `status` is one of these.
+ *             field and parameter named `status` is one of these. Every function that returns a status, and no other,
+ *             has a ferry_error_info as its last parameter, named `error`: the call writes the details of the error
+ *             there. ferry_version returns a number, not a status.
  * Errors      A call that fails has done nothing unless its comment says otherwise. After a failure, pointer, handle
  *             and number outputs are 0 or NULL, and output structs are unchanged. Every call that returns a status
  *             may return the common errors: FERRY_ERROR_INVALID_ARGUMENT for a NULL that is not allowed and for a
@@ -520,7 +522,7 @@ FERRY_API int32_t ferry_ticket_create(ferry_instance *instance, struct CUstream_
  * Driver:        cuThreadExchangeStreamCaptureMode, so that no capture is broken, cuCtxGetId and cuEventQuery; for a
  *                staged copy none while bytes arrive or once it is done.
  */
-FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info);
+FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info, ferry_error_info *error);
 
 /*
  * Waits until the copy is done, and returns its status. The calling thread helps with staged copies meanwhile.
@@ -533,7 +535,7 @@ FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info 
  * Driver:        cuThreadExchangeStreamCaptureMode, so that no capture is broken, cuCtxGetId and cuEventSynchronize;
  *                for staged copies none, except cuCtxGetId and cuEventQuery when there is no progress.
  */
-FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
+FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket, ferry_error_info *error);
 
 /*
  * Releases a ticket, at any time; the copy continues.
@@ -542,7 +544,7 @@ FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
  * Thread-safety: not beside another call on the same ticket.
  * Driver:        cuCtxGetId, and cuEventDestroy unless the ticket's context has been destroyed.
  */
-FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
+FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Batches
@@ -736,7 +738,7 @@ FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const u
  * Errors:        the driver's own may be those of earlier work.
  * Driver:        cuMemFree for the table.
  */
-FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
+FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared, ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Fills
@@ -1153,7 +1155,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 /*
  * Details of an error. Set struct_size before the call: 0 counts as 56, the size of the struct in this version, and
  * becomes 56; 1 to 7 is not filled. Every call that takes a ferry_error_info fills it; after a success all other fields
- * are 0 or NULL.
+ * are 0 or NULL. There is no last error of a thread: the struct is the caller's, and no other call changes it.
  *
  * side, field, item and numbers say which of the other fields mean something. `value` is the offending value and
  * `limit` the bound that it missed, both in the field's unit. For some statuses they need more words:
@@ -1172,9 +1174,21 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  * UNSUPPORTED         value: the pattern's size, depth, layer or handle types given
  * PROFILE             for a line, value: its number; limit: the number of lines
  *
- * If the status is the driver's, driver_function is the driver function that failed. field and value are set if the
- * driver could not use that value, for example the size of an allocation for which no memory was left. driver_function
- * may also be set with a FERRY_ERROR_* status that replaces the driver's.
+ * side is set by calls that read a descriptor, options or a description. item and index are set by batches (COPY,
+ * PIECE), ferry_multilink_set (HELPER) and ferry_open (CPU).
+ *
+ * If the status is the driver's, every function sets driver_function to the driver function that failed. It is NULL if
+ * ferry itself found the cause: in the child of a fork, or for a context that no longer exists. field and value are set
+ * too if the driver could not use the value of that parameter:
+ * SIZE                an allocation for which no memory was left, or which is too large
+ * ADDRESS             memory that is freed, registered, shared or closed
+ * STREAM, EVENT       functions that begin with ferry_stream and ferry_event; ferry_event_record names the stream
+ * CONTEXT             functions that begin with ferry_context
+ * POOL                functions that begin with ferry_pool, except for allocations
+ * ARRAY, LEVEL, PLANE functions on arrays
+ * HANDLE              imports of other processes, and memory and semaphores of other APIs
+ * A required pointer that is NULL has its field too, with value 0, if it is an object of this list. driver_function may
+ * also be set with a FERRY_ERROR_* status that replaces the driver's.
  */
 struct ferry_error_info {
     uint32_t struct_size;
@@ -1403,7 +1417,8 @@ typedef struct ferry_report {
 
 /* Fills `report`. The values are those of ferry_open, except for peers, kernels and
  * staging, which are current. */
-FERRY_API int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *report);
+FERRY_API int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *report,
+                                            ferry_error_info *error);
 
 /*
  * Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc".
@@ -1478,7 +1493,8 @@ typedef struct ferry_device_info {
 } ferry_device_info;
 
 /* Fills `info` with the facts of device number `device`. They were queried at ferry_open. */
-FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t device, ferry_device_info *info);
+FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t device, ferry_device_info *info,
+                                        ferry_error_info *error);
 
 /*
  * Stores the number of the device that another API knows by a UUID (VkPhysicalDeviceIDProperties.deviceUUID) or by a
@@ -1491,7 +1507,7 @@ FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t 
  * Errors:        FERRY_ERROR_DEVICE if this instance has no such device.
  */
 FERRY_API int32_t ferry_device_find(const ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid,
-                                    int32_t *device);
+                                    int32_t *device, ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Contexts
@@ -1516,7 +1532,7 @@ FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t
  * Blocking:      as the driver, if this was the last reference in the process.
  * Driver:        cuDevicePrimaryCtxRelease.
  */
-FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device);
+FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device, ferry_error_info *error);
 
 /*
  * Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current.
@@ -1537,7 +1553,7 @@ FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device,
  * Blocking:      until the context's work has ended, and kernels of helpers (ferry_multilink_set) that come late.
  * Driver:        cuCtxDestroy.
  */
-FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_st *context);
+FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_st *context, ferry_error_info *error);
 
 /*
  * Makes ferry use the program's `context` for the context's device instead of the primary one, from the next call on.
@@ -1550,7 +1566,8 @@ FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_s
  * Errors:        the driver's own for an invalid context.
  * Driver:        cuCtxPushCurrent, cuCtxGetDevice, cuCtxPopCurrent.
  */
-FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, struct CUctx_st *context);
+FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, struct CUctx_st *context,
+                                      ferry_error_info *error);
 
 /*
  * Makes `context` current on the calling thread, on top of its current one; `device` is then not read. NULL: pushes
@@ -1561,7 +1578,8 @@ FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, 
  * Blocking:      as ferry_context_retain_primary, if `context` is NULL and the primary one was not retained yet.
  * Driver:        cuCtxPushCurrent.
  */
-FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, struct CUctx_st *context);
+FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, struct CUctx_st *context,
+                                     ferry_error_info *error);
 
 /*
  * Pops the calling thread's current context, and stores it in *context unless `context` is NULL.
@@ -1571,14 +1589,15 @@ FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, s
  * Errors:        FERRY_ERROR_NO_CONTEXT if there was none.
  * Driver:        cuCtxPopCurrent.
  */
-FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **context);
+FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **context, ferry_error_info *error);
 
 /*
  * Stores the calling thread's current context in *context; NULL if there is none.
  *
  * Driver:        cuCtxGetCurrent.
  */
-FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUctx_st **context);
+FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUctx_st **context,
+                                            ferry_error_info *error);
 
 /*
  * Waits until all work of `context` has ended; `device` is then not read. NULL: waits for the context that ferry uses
@@ -1590,7 +1609,8 @@ FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUc
  * Errors:        late errors of earlier work.
  * Driver:        cuCtxSynchronize.
  */
-FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, struct CUctx_st *context);
+FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, struct CUctx_st *context,
+                                            ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Streams and events
@@ -1634,7 +1654,7 @@ FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, 
  * Thread-safety: safe; no other call may be using the stream.
  * Driver:        cuStreamDestroy.
  */
-FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream_st *stream);
+FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream_st *stream, ferry_error_info *error);
 
 /*
  * Waits until all work enqueued on `stream` has ended. Default streams are those of the current context, else device
@@ -1644,7 +1664,8 @@ FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream
  * Errors:        late errors of earlier work.
  * Driver:        cuStreamSynchronize.
  */
-FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUstream_st *stream);
+FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUstream_st *stream,
+                                           ferry_error_info *error);
 
 /*
  * Sets *done to 1 if all work enqueued on `stream` has ended, else to 0. A failure also sets 0, so a loop must check
@@ -1654,7 +1675,8 @@ FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUst
  * Errors:        late errors of earlier work.
  * Driver:        cuStreamQuery.
  */
-FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_st *stream, int32_t *done);
+FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_st *stream, int32_t *done,
+                                     ferry_error_info *error);
 
 /*
  * Calls done(user, status) once the work enqueued on `stream` so far has ended, on a thread of the driver's, which
@@ -1681,7 +1703,7 @@ FERRY_API int32_t ferry_stream_notify(ferry_instance *instance, struct CUstream_
  * Driver:        cuStreamWaitEvent.
  */
 FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstream_st *stream,
-                                          struct CUevent_st *event);
+                                          struct CUevent_st *event, ferry_error_info *error);
 
 #define FERRY_EVENT_BLOCKING_SYNC 1u  /* ferry_event_synchronize sleeps instead of spinning */
 #define FERRY_EVENT_DISABLE_TIMING 2u /* cheaper; ferry_event_elapsed_time does not take it */
@@ -1708,7 +1730,7 @@ FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, u
  * Errors:        FERRY_ERROR_IMPORTED for an event of another process (ferry_ipc_close_event).
  * Driver:        cuEventDestroy.
  */
-FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_st *event);
+FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_st *event, ferry_error_info *error);
 
 /*
  * Records `event` after the work enqueued on `stream` so far. The stream must belong to the event's context. Default
@@ -1718,7 +1740,8 @@ FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_s
  * Errors:        the driver's -1400 for a stream of another context.
  * Driver:        cuEventRecord.
  */
-FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st *event, struct CUstream_st *stream);
+FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st *event, struct CUstream_st *stream,
+                                     ferry_error_info *error);
 
 /*
  * Waits until the work before the event's last record has ended; returns at once if it was never recorded.
@@ -1727,7 +1750,7 @@ FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st
  * Errors:        late errors of earlier work.
  * Driver:        cuEventSynchronize.
  */
-FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUevent_st *event);
+FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUevent_st *event, ferry_error_info *error);
 
 /*
  * Sets *done to 1 if the work before the event's last record has ended or the event was never recorded, else to 0. A
@@ -1737,7 +1760,8 @@ FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUeve
  * Errors:        late errors of earlier work.
  * Driver:        cuEventQuery.
  */
-FERRY_API int32_t ferry_event_query(ferry_instance *instance, struct CUevent_st *event, int32_t *done);
+FERRY_API int32_t ferry_event_query(ferry_instance *instance, struct CUevent_st *event, int32_t *done,
+                                    ferry_error_info *error);
 
 /*
  * Stores the time from `start` to `end` in milliseconds, to about half a microsecond; negative if `end` passed first.
@@ -1748,7 +1772,7 @@ FERRY_API int32_t ferry_event_query(ferry_instance *instance, struct CUevent_st 
  * Driver:        cuEventElapsedTime.
  */
 FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUevent_st *start, struct CUevent_st *end,
-                                           float *milliseconds);
+                                           float *milliseconds, ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Memory
@@ -1810,7 +1834,7 @@ FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, 
  *                another API (ferry_external_memory_release).
  * Driver:        cuPointerGetAttributes, cuMemFree.
  */
-FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
+FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address, ferry_error_info *error);
 
 /*
  * A deferred free: frees memory of ferry_device_alloc or ferry_device_alloc_pitched in the order of `stream`, and waits
@@ -1826,7 +1850,8 @@ FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
  *                still the caller's.
  * Driver:        cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
  */
-FERRY_API int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
+FERRY_API int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, struct CUstream_st *stream,
+                                             ferry_error_info *error);
 
 /* What an instance keeps after ferry_device_free_deferred, ferry_host_free_deferred, ferry_array_destroy_async,
  * ferry_mipmapped_array_destroy_async, ferry_external_memory_release_async and
@@ -1841,7 +1866,8 @@ typedef struct ferry_deferred_info {
 } ferry_deferred_info;
 
 /* Fills `info` with what is kept on `device`; for FERRY_DEVICE_UNKNOWN on all devices and in the host's memory. */
-FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info);
+FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info,
+                                          ferry_error_info *error);
 
 /*
  * Returns memory and arrays kept on `device` to the driver, oldest first, until at most `keep` bytes are left there.
@@ -1852,7 +1878,7 @@ FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t devi
  * Driver:        cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree, cuDestroyExternalMemory,
  *                cuDestroyExternalSemaphore; as ferry_host_free.
  */
-FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep);
+FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep, ferry_error_info *error);
 
 #define FERRY_HOST_WRITE_COMBINED 1u  /* fast to write, very slow to read for the CPU */
 #define FERRY_HOST_BY_DRIVER 2u       /* by cuMemHostAlloc: slower to allocate, and cuMemFreeHost takes it too */
@@ -1925,7 +1951,7 @@ FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, cons
  *                ferry_host_free_deferred; the driver's own for an unknown address (freed twice, for example).
  * Driver:        cuMemHostUnregister or cuMemFreeHost.
  */
-FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
+FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address, ferry_error_info *error);
 
 /*
  * A deferred free: frees memory of ferry_host_alloc in the order of `stream`, and waits for no work. The instance keeps
@@ -1942,7 +1968,8 @@ FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
  *                memory is still the caller's.
  * Driver:        cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
  */
-FERRY_API int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, struct CUstream_st *stream);
+FERRY_API int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, struct CUstream_st *stream,
+                                           ferry_error_info *error);
 
 #define FERRY_REGISTER_READ_ONLY 1u /* the devices only read it; for anonymous memory that the process may only read */
 
@@ -1974,7 +2001,7 @@ FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, u
  *                first error: there is nothing left to try again.
  * Driver:        cuMemHostUnregister, once for each piece.
  */
-FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address);
+FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address, ferry_error_info *error);
 
 /* What kind of memory lies at an address. */
 #define FERRY_MEMORY_NONE (-1)  /* in ferry_explanation only: a fill has no source */
@@ -2004,7 +2031,8 @@ typedef struct ferry_address_info {
  *
  * Driver:        cuPointerGetAttributes.
  */
-FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info);
+FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info,
+                                         ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Arrays
@@ -2119,7 +2147,7 @@ FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, c
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_array_destroy_async.
  * Driver:        cuArrayDestroy; cuSurfObjectDestroy after it, if a kernel has read the array.
  */
-FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array);
+FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array, ferry_error_info *error);
 
 /*
  * Destroys an array of ferry_array_create in the order of `stream`, and waits for no work. CUDA has no such call, so
@@ -2138,7 +2166,7 @@ FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_s
  * Driver:        cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_array_destroy_async(ferry_instance *instance, struct CUarray_st *array,
-                                            struct CUstream_st *stream);
+                                            struct CUstream_st *stream, ferry_error_info *error);
 
 /*
  * Creates a mipmapped array: `levels` arrays, each of half the width, height and depth of the one before, rounded down
@@ -2165,7 +2193,7 @@ FERRY_API int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t
  * Driver:        cuMipmappedArrayGetLevel.
  */
 FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
-                                                  uint32_t level, struct CUarray_st **array);
+                                                  uint32_t level, struct CUarray_st **array, ferry_error_info *error);
 
 /*
  * Destroys a mipmapped array with all its levels, also one of ferry_external_memory_get_array.
@@ -2176,7 +2204,8 @@ FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, stru
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_mipmapped_array_destroy_async.
  * Driver:        cuMipmappedArrayDestroy; cuSurfObjectDestroy after it, for each level that a kernel has read.
  */
-FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped);
+FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
+                                                ferry_error_info *error);
 
 /*
  * ferry_array_destroy_async for a mipmapped array with all its levels. An array of ferry_external_memory_get_array is
@@ -2189,7 +2218,7 @@ FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct
  * Driver:        as ferry_array_destroy_async.
  */
 FERRY_API int32_t ferry_mipmapped_array_destroy_async(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
-                                                      struct CUstream_st *stream);
+                                                      struct CUstream_st *stream, ferry_error_info *error);
 
 /*
  * Stores plane number `plane` of an array in a planar video format in *plane_array. Copies take it like any other
@@ -2200,7 +2229,7 @@ FERRY_API int32_t ferry_mipmapped_array_destroy_async(ferry_instance *instance, 
  * Driver:        cuArrayGetPlane.
  */
 FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray_st *array, uint32_t plane,
-                                        struct CUarray_st **plane_array);
+                                        struct CUarray_st **plane_array, ferry_error_info *error);
 
 /*
  * Fills `desc` from any CUarray. *element_size, unless NULL, is the size of one element in bytes: for block-compressed
@@ -2212,7 +2241,7 @@ FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray
  * Driver:        cuArray3DGetDescriptor.
  */
 FERRY_API int32_t ferry_array_get_info(ferry_instance *instance, struct CUarray_st *array, ferry_array_desc *desc,
-                                       uint32_t *element_size);
+                                       uint32_t *element_size, ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Pinned pools
@@ -2262,7 +2291,7 @@ FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry
  *                that the driver did not take back is lost.
  * Driver:        cuEventSynchronize, cuEventDestroy; as ferry_host_free.
  */
-FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool);
+FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool, ferry_error_info *error);
 
 /*
  * Allocates `size` bytes that the host may use at once: no stream uses them any more. Aligned to 256 bytes, and to
@@ -2303,7 +2332,7 @@ FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_
  * Blocking:      never, not even while other threads are in the driver.
  * Errors:        FERRY_ERROR_ADDRESS if it is no block of this pool, or was freed already.
  */
-FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address);
+FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address, ferry_error_info *error);
 
 /*
  * Frees a block in stream order: once `stream` has passed the work enqueued on it so far. NULL for `address` is
@@ -2315,7 +2344,8 @@ FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address)
  *                _OUT_OF_MEMORY. After an error the block is still the caller's.
  * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
  */
-FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, struct CUstream_st *stream);
+FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, struct CUstream_st *stream,
+                                               ferry_error_info *error);
 
 /*
  * Releases memory to the system until the pool holds at most `keep` bytes. Memory with a block that is allocated or
@@ -2324,7 +2354,7 @@ FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *ad
  * Blocking:      as ferry_host_free, if there is memory to release.
  * Driver:        cuEventQuery; as ferry_host_free.
  */
-FERRY_API int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep);
+FERRY_API int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep, ferry_error_info *error);
 
 /* Bytes of a pool: now, and the high-water marks since the pool was created or the marks were reset. In a
  * driver's pool, memory that ferry_device_free has freed still counts as used (CUDA 13.0). */
@@ -2342,14 +2372,15 @@ typedef struct ferry_pool_stats {
  *
  * Driver:        cuEventQuery.
  */
-FERRY_API int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats);
+FERRY_API int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats,
+                                              ferry_error_info *error);
 
 /*
  * Resets both high-water marks to the current values.
  *
  * Driver:        cuEventQuery.
  */
-FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool);
+FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool, ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Stream-ordered memory
@@ -2389,7 +2420,8 @@ FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t dev
  *                freed twice in stream order is not detected: the process may crash, as with the driver.
  * Driver:        cuMemFreeAsync.
  */
-FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
+FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, struct CUstream_st *stream,
+                                          ferry_error_info *error);
 
 /* Where a pool's memory lies. */
 #define FERRY_LOCATION_DEVICE 0    /* on a device */
@@ -2432,7 +2464,8 @@ FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_d
  *                for the default pool; _IMPORTED for a pool of another process (ferry_ipc_close_pool).
  * Driver:        cuMemPoolGetAttribute, cuMemPoolTrimTo, cuCtxSynchronize, cuMemPoolDestroy.
  */
-FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
+FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
+                                     ferry_error_info *error);
 
 /*
  * Stores the default pool of a location in *pool. It can be neither destroyed nor shared. `index` is as in
@@ -2444,7 +2477,7 @@ FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolH
  * Driver:        cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool.
  */
 FERRY_API int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index,
-                                         struct CUmemPoolHandle_st **pool);
+                                         struct CUmemPoolHandle_st **pool, ferry_error_info *error);
 
 /*
  * Stores the current pool of a location in *pool: ferry_device_alloc_async allocates from it. Until another pool is
@@ -2456,7 +2489,7 @@ FERRY_API int32_t ferry_pool_get_default(ferry_instance *instance, int32_t locat
  * Driver:        cuDeviceGetMemPool, cuMemGetMemPool.
  */
 FERRY_API int32_t ferry_pool_get_current(ferry_instance *instance, int32_t location, int32_t index,
-                                         struct CUmemPoolHandle_st **pool);
+                                         struct CUmemPoolHandle_st **pool, ferry_error_info *error);
 
 /*
  * Makes `pool` the current one of a location, for the whole process. The pool must be of that location.
@@ -2467,7 +2500,7 @@ FERRY_API int32_t ferry_pool_get_current(ferry_instance *instance, int32_t locat
  * Driver:        cuDeviceSetMemPool, cuMemSetMemPool.
  */
 FERRY_API int32_t ferry_pool_set_current(ferry_instance *instance, int32_t location, int32_t index,
-                                         struct CUmemPoolHandle_st *pool);
+                                         struct CUmemPoolHandle_st *pool, ferry_error_info *error);
 
 /*
  * Allocates `size` bytes from `pool` in the order of `stream`, which may be of another device than the pool. Default
@@ -2504,7 +2537,8 @@ typedef struct ferry_pool_info {
  * Driver:        none, or cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuMemAllocFromPoolAsync,
  *                cuPointerGetAttributes, cuMemFreeAsync.
  */
-FERRY_API int32_t ferry_pool_get_info(ferry_instance *instance, struct CUmemPoolHandle_st *pool, ferry_pool_info *info);
+FERRY_API int32_t ferry_pool_get_info(ferry_instance *instance, struct CUmemPoolHandle_st *pool, ferry_pool_info *info,
+                                      ferry_error_info *error);
 
 /* How a pool keeps and reuses memory. */
 typedef struct ferry_pool_attributes {
@@ -2522,7 +2556,7 @@ typedef struct ferry_pool_attributes {
  * Driver:        cuMemPoolGetAttribute.
  */
 FERRY_API int32_t ferry_pool_get_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
-                                            ferry_pool_attributes *attributes);
+                                            ferry_pool_attributes *attributes, ferry_error_info *error);
 
 /*
  * Sets all attributes; to change some, get all of them first. Attributes beyond the end of a shorter struct keep their
@@ -2533,7 +2567,7 @@ FERRY_API int32_t ferry_pool_get_attributes(ferry_instance *instance, struct CUm
  * Driver:        cuMemPoolSetAttribute.
  */
 FERRY_API int32_t ferry_pool_set_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
-                                            const ferry_pool_attributes *attributes);
+                                            const ferry_pool_attributes *attributes, ferry_error_info *error);
 
 /*
  * Fills `stats` with this process's share.
@@ -2543,7 +2577,7 @@ FERRY_API int32_t ferry_pool_set_attributes(ferry_instance *instance, struct CUm
  * Driver:        cuMemPoolGetAttribute.
  */
 FERRY_API int32_t ferry_pool_get_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
-                                       ferry_pool_stats *stats);
+                                       ferry_pool_stats *stats, ferry_error_info *error);
 
 /*
  * Resets both high-water marks to the current values.
@@ -2551,7 +2585,8 @@ FERRY_API int32_t ferry_pool_get_stats(ferry_instance *instance, struct CUmemPoo
  * Errors:        as ferry_pool_get_attributes.
  * Driver:        cuMemPoolSetAttribute.
  */
-FERRY_API int32_t ferry_pool_reset_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
+FERRY_API int32_t ferry_pool_reset_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
+                                         ferry_error_info *error);
 
 /*
  * Releases memory that is not allocated, until the pool holds at most `keep` bytes or nothing more can be released.
@@ -2560,7 +2595,8 @@ FERRY_API int32_t ferry_pool_reset_stats(ferry_instance *instance, struct CUmemP
  * Errors:        as ferry_pool_get_attributes.
  * Driver:        cuMemPoolTrimTo.
  */
-FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t keep);
+FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t keep,
+                                  ferry_error_info *error);
 
 #define FERRY_ACCESS_NONE 0
 #define FERRY_ACCESS_READ_WRITE 3
@@ -2583,7 +2619,7 @@ FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHand
  *                cuStreamSynchronize, cuMemFreeAsync, cuMemFree, cuStreamDestroy.
  */
 FERRY_API int32_t ferry_pool_set_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
-                                        int32_t access);
+                                        int32_t access, ferry_error_info *error);
 
 /*
  * Sets *access to the access of `device` to memory of `pool`.
@@ -2592,7 +2628,7 @@ FERRY_API int32_t ferry_pool_set_access(ferry_instance *instance, struct CUmemPo
  * Driver:        cuMemPoolGetAccess.
  */
 FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
-                                        int32_t *access);
+                                        int32_t *access, ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Sharing between processes
@@ -2650,7 +2686,8 @@ typedef struct ferry_ipc_info {
  * Errors:        FERRY_ERROR_HANDLE for bytes that are no handle, are cut off or have changed, and for a handle of a
  *                later version.
  */
-FERRY_API int32_t ferry_ipc_get_info(ferry_instance *instance, const ferry_ipc_handle *handle, ferry_ipc_info *info);
+FERRY_API int32_t ferry_ipc_get_info(ferry_instance *instance, const ferry_ipc_handle *handle, ferry_ipc_info *info,
+                                     ferry_error_info *error);
 
 /*
  * Makes a handle for `size` bytes from `address` on; 0: to the end of the allocation. The importer maps the whole
@@ -2754,7 +2791,8 @@ FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_i
  *                and a stream that is being captured.
  * Driver:        cuIpcCloseMemHandle or cuMemFreeAsync.
  */
-FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
+FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, struct CUstream_st *stream,
+                                         ferry_error_info *error);
 
 /*
  * Closes one import of a pool. The last close destroys the imported pool.
@@ -2766,7 +2804,8 @@ FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t addr
  *                close of such memory.
  * Driver:        cuMemPoolDestroy.
  */
-FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
+FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
+                                       ferry_error_info *error);
 
 /*
  * Closes one import of an event.
@@ -2776,7 +2815,7 @@ FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoo
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an event that this instance has not imported.
  * Driver:        cuEventDestroy.
  */
-FERRY_API int32_t ferry_ipc_close_event(ferry_instance *instance, struct CUevent_st *event);
+FERRY_API int32_t ferry_ipc_close_event(ferry_instance *instance, struct CUevent_st *event, ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Peers
@@ -2818,7 +2857,8 @@ typedef struct ferry_peer_info {
  * Errors:        FERRY_ERROR_DEVICE also for a device and itself.
  * Driver:        cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute.
  */
-FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info);
+FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info,
+                                      ferry_error_info *error);
 
 /*
  * Tests whether bytes arrive when `device` accesses the memory of `peer`: some machines report peer access and move
@@ -2834,7 +2874,7 @@ FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, 
  *                cuStreamCreateWithPriority, cuMemAlloc, cuMemcpy3DPeerAsync, cuStreamSynchronize, cuMemFree,
  *                cuStreamDestroy, cuCtxDestroy.
  */
-FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer);
+FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
 
 /*
  * Gives `device` access to the memory of `peer`, between the contexts that ferry uses for the two. The first time, test
@@ -2848,7 +2888,7 @@ FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int
  * Driver:        cuDeviceCanAccessPeer, cuCtxEnablePeerAccess; the first time also the calls of ferry_peer_probe but
  *                cuCtxCreate and cuCtxDestroy, and cuCtxDisablePeerAccess if the data is lost.
  */
-FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer);
+FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
 
 /*
  * Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two still work; graphs
@@ -2861,7 +2901,7 @@ FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, in
  * Errors:        FERRY_ERROR_DEVICE also for a device and itself. After an error access is as before.
  * Driver:        cuCtxSynchronize, cuCtxDisablePeerAccess.
  */
-FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer);
+FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
 
 /*
  * Runs ferry_peer_probe, then measures copies from `device` to `peer` in each way that serves them: with access, if the
@@ -3023,7 +3063,8 @@ FERRY_API int32_t ferry_external_memory_get_array(ferry_instance *instance, stru
  *                the driver's own some of its arrays may be gone: only release it again.
  * Driver:        cuMemFree, cuMipmappedArrayDestroy, cuDestroyExternalMemory.
  */
-FERRY_API int32_t ferry_external_memory_release(ferry_instance *instance, struct CUextMemory_st *memory);
+FERRY_API int32_t ferry_external_memory_release(ferry_instance *instance, struct CUextMemory_st *memory,
+                                                ferry_error_info *error);
 
 /*
  * Releases imported memory in the order of `stream`, and waits for no work. The stream must come after all work that
@@ -3041,7 +3082,7 @@ FERRY_API int32_t ferry_external_memory_release(ferry_instance *instance, struct
  * Driver:        cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_external_memory_release_async(ferry_instance *instance, struct CUextMemory_st *memory,
-                                                      struct CUstream_st *stream);
+                                                      struct CUstream_st *stream, ferry_error_info *error);
 
 /* The type of a handle of a semaphore; the values are CUexternalSemaphoreHandleType's. */
 #define FERRY_SEMAPHORE_OPAQUE_FD 1        /* a binary semaphore of Vulkan on Linux: a file descriptor */
@@ -3085,7 +3126,8 @@ FERRY_API int32_t ferry_external_semaphore_import(ferry_instance *instance, cons
  * Driver:        cuSignalExternalSemaphoresAsync.
  */
 FERRY_API int32_t ferry_external_semaphore_signal_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
-                                                        uint64_t value, struct CUstream_st *stream);
+                                                        uint64_t value, struct CUstream_st *stream,
+                                                        ferry_error_info *error);
 
 /*
  * Makes later work on `stream` wait for a semaphore: until a timeline semaphore or fence has at least `value`; until a
@@ -3098,7 +3140,8 @@ FERRY_API int32_t ferry_external_semaphore_signal_async(ferry_instance *instance
  * Driver:        cuWaitExternalSemaphoresAsync.
  */
 FERRY_API int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
-                                                      uint64_t value, uint32_t timeout_ms, struct CUstream_st *stream);
+                                                      uint64_t value, uint32_t timeout_ms, struct CUstream_st *stream,
+                                                      ferry_error_info *error);
 
 /*
  * Releases an imported semaphore. Its signals and waits must have completed.
@@ -3107,7 +3150,8 @@ FERRY_API int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, 
  * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already.
  * Driver:        cuDestroyExternalSemaphore.
  */
-FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, struct CUextSemaphore_st *semaphore);
+FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
+                                                   ferry_error_info *error);
 
 /*
  * Releases an imported semaphore in the order of `stream`, and waits for no work. The stream must come after all its
@@ -3124,7 +3168,7 @@ FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, str
  * Driver:        cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_external_semaphore_release_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
-                                                         struct CUstream_st *stream);
+                                                         struct CUstream_st *stream, ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Staging
@@ -3150,7 +3194,7 @@ typedef struct ferry_staging_info {
  *
  * Blocking:      never; takes time that grows with the number of copies in flight.
  */
-FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info);
+FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info, ferry_error_info *error);
 
 /*
  * Creates what the first staged copy of `device` would otherwise create and wait for: ferry's kernels in the device's
@@ -3165,7 +3209,7 @@ FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging
  * Driver:        cuLibraryLoadData, cuKernelGetFunction, cuMemHostRegister or cuMemHostAlloc, cuEventCreate,
  *                cuStreamCreateWithPriority.
  */
-FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device);
+FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device, ferry_error_info *error);
 
 /*
  * Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the part that
@@ -3176,7 +3220,7 @@ FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device
  * Errors:        the driver's own: memory that it does not take back stays in use.
  * Driver:        cuMemHostUnregister or cuMemFreeHost.
  */
-FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
+FERRY_API int32_t ferry_staging_trim(ferry_instance *instance, ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Profiles
@@ -3223,7 +3267,7 @@ FERRY_API int32_t ferry_device_calibrate(ferry_instance *instance, int32_t devic
  * Values:        `buffer`: `size` bytes.
  */
 FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
-                                     uint64_t *needed);
+                                     uint64_t *needed, ferry_error_info *error);
 
 /*
  * Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate.

@@ -353,6 +353,19 @@ constexpr std::uint64_t add(std::uint64_t a, std::uint64_t b) noexcept {
     return a > max_uint64 - b ? max_uint64 : a + b;
 }
 
+template <class T> T sized() noexcept {
+    T filled = {};
+    filled.struct_size = sizeof filled;
+    return filled;
+}
+
+// Returns the status of a function of ferry.h, whose last parameter is a ferry_error_info.
+template <class Call, class... Arguments> status call(Call function, Arguments... arguments) noexcept {
+    ferry_error_info info = sized<ferry_error_info>();
+    info.status = function(arguments..., &info);
+    return status(info);
+}
+
 constexpr status refusal(std::int32_t code, std::int32_t field, std::uint64_t limit = 0, std::uint64_t value = 0,
                          std::int32_t side = FERRY_SIDE_NONE) noexcept {
     ferry_error_info info = {};
@@ -607,8 +620,8 @@ public:
         ferry_array_desc desc = {};
         desc.struct_size = sizeof desc;
         array_view view;
-        if (const std::int32_t code = ferry_array_get_info(instance, array, &desc, &view.element_size_))
-            return status(code);
+        const status done = detail::call(ferry_array_get_info, instance, array, &desc, &view.element_size_);
+        if (!done.ok()) return done;
         const bool has_blocks = desc.format >= FERRY_FORMAT_BC1_UNORM && desc.format <= FERRY_FORMAT_BC7_UNORM_SRGB;
         const std::uint64_t side = has_blocks ? 4 : 1;
         view.array_ = array;
@@ -1030,30 +1043,10 @@ view_of(R &&range) noexcept {
 
 namespace detail {
 
-template <class T> T sized() noexcept {
-    T filled = {};
-    filled.struct_size = sizeof filled;
-    return filled;
-}
-
-// Returns the value that `call` writes to its last argument.
+// Returns the value that `call` writes to its last argument but one, before the ferry_error_info.
 template <class T, class Call, class... Arguments>
 result<T> fetch(T value, Call call, Arguments... arguments) noexcept {
-    if (const std::int32_t code = call(arguments..., &value)) return status(code);
-    return value;
-}
-
-// Returns the status of a call whose last argument is a ferry_error_info.
-template <class Call, class... Arguments> status call_with_error_info(Call call, Arguments... arguments) noexcept {
-    ferry_error_info info = sized<ferry_error_info>();
-    info.status = call(arguments..., &info);
-    return status(info);
-}
-
-// Returns the value that `call` writes to its last argument but one; the last argument is a ferry_error_info.
-template <class T, class Call, class... Arguments>
-result<T> fetch_with_error_info(T value, Call call, Arguments... arguments) noexcept {
-    const status done = detail::call_with_error_info(call, arguments..., &value);
+    const status done = detail::call(call, arguments..., &value);
     return done.ok() ? result<T>(value) : done;
 }
 
@@ -1066,8 +1059,8 @@ template <class View, class More> struct view_and : View {
     More more = {};
 };
 
-// Owns a handle that `destroy` destroys, and data about the handle. If `destroy` takes a third argument, that argument
-// is the `more` of a view_and.
+// Owns a handle that `destroy` destroys, and data about the handle. If `destroy` takes an argument before the
+// ferry_error_info, that argument is the `more` of a view_and.
 template <class Handle, auto destroy, class Data = no_data> class owner {
 public:
     owner() noexcept = default;
@@ -1101,20 +1094,20 @@ public:
         return std::exchange(handle_, {});
     }
     void reset() noexcept {
-        if constexpr (std::is_invocable_v<decltype(destroy), ferry_instance *, Handle>) {
-            if (const Handle handle = release()) static_cast<void>(destroy(instance_, handle));
+        if constexpr (std::is_invocable_v<decltype(destroy), ferry_instance *, Handle, ferry_error_info *>) {
+            if (const Handle handle = release()) static_cast<void>(destroy(instance_, handle, nullptr));
         } else {
             const auto more = data_.more;
-            if (const Handle handle = release()) static_cast<void>(destroy(instance_, handle, more));
+            if (const Handle handle = release()) static_cast<void>(destroy(instance_, handle, more, nullptr));
         }
     }
 
 protected:
     // Destroys the handle with another call than `destroy`. On failure the handle stays owned.
     template <class Call, class... Arguments> status destroy_with(Call call, Arguments... arguments) noexcept {
-        const std::int32_t code = handle_ ? call(instance_, handle_, arguments...) : FERRY_SUCCESS;
-        if (code == FERRY_SUCCESS) release();
-        return status(code);
+        const status done = handle_ ? detail::call(call, instance_, handle_, arguments...) : status();
+        if (done.ok()) release();
+        return done;
     }
 
     ferry_instance *instance_ = nullptr;
@@ -1128,7 +1121,7 @@ result<Owner> own(ferry_instance *instance, const result<Handle> &made, const Da
     return Owner(instance, *made, data...);
 }
 
-inline std::int32_t close(ferry_instance *, ferry_instance *instance) noexcept {
+inline std::int32_t close(ferry_instance *, ferry_instance *instance, ferry_error_info *) noexcept {
     ferry_close(instance);
     return FERRY_SUCCESS;
 }
@@ -1152,7 +1145,7 @@ public:
     static result<instance> open(ferry_options options = {}) noexcept {
         options.struct_size = sizeof options;
         ferry_instance *const none = nullptr;
-        const auto opened = detail::fetch_with_error_info(none, ferry_open, &options);
+        const auto opened = detail::fetch(none, ferry_open, &options);
         return opened ? result<instance>(instance(*opened)) : opened.error();
     }
     operator ferry_instance *() const &noexcept { return handle_; }
@@ -1181,17 +1174,17 @@ public:
         return detail::fetch(detail::sized<ferry_peer_info>(), ferry_peer_get_info, handle_, device, peer);
     }
     status probe_peer(std::int32_t device, std::int32_t peer) const noexcept {
-        return status(ferry_peer_probe(handle_, device, peer));
+        return detail::call(ferry_peer_probe, handle_, device, peer);
     }
     status enable_peer(std::int32_t device, std::int32_t peer) const noexcept {
-        return status(ferry_peer_enable(handle_, device, peer));
+        return detail::call(ferry_peer_enable, handle_, device, peer);
     }
     status disable_peer(std::int32_t device, std::int32_t peer) const noexcept {
-        return status(ferry_peer_disable(handle_, device, peer));
+        return detail::call(ferry_peer_disable, handle_, device, peer);
     }
     // Measures copies from `device` to `peer`, for peer_info and for the profile of `device`.
     status calibrate_peer(std::int32_t device, std::int32_t peer) const noexcept {
-        return detail::call_with_error_info(ferry_peer_calibrate, handle_, device, peer);
+        return detail::call(ferry_peer_calibrate, handle_, device, peer);
     }
     // Enables access for every ordered pair of devices that offers it, and returns their number. A pair that loses the
     // probe's data does not count. Any other error ends the call, and the pairs before it keep their access.
@@ -1214,7 +1207,7 @@ public:
     // options: none. struct_size need not be set.
     status set_multilink(std::int32_t device, ferry_multilink_options options = {}) const noexcept {
         options.struct_size = sizeof options;
-        return detail::call_with_error_info(ferry_multilink_set, handle_, device, &options);
+        return detail::call(ferry_multilink_set, handle_, device, &options);
     }
     // `helpers`: std::int32_t in any type that std::data() and std::size() accept. `max_sms`: on each, for pinned memory.
     template <class Helpers, detail::if_not<const Helpers &, ferry_multilink_options> = 0>
@@ -1231,9 +1224,9 @@ public:
     }
     // Does the set-up that the first staged copy would otherwise wait for.
     status prepare_staging(std::int32_t device) const noexcept {
-        return status(ferry_staging_prepare(handle_, device));
+        return detail::call(ferry_staging_prepare, handle_, device);
     }
-    status trim_staging() const noexcept { return status(ferry_staging_trim(handle_)); }
+    status trim_staging() const noexcept { return detail::call(ferry_staging_trim, handle_); }
     // Arrays and memory freed in stream order that the instance still keeps, on one device, or on all and in the host's
     // memory.
     result<ferry_deferred_info> deferred(std::int32_t device = FERRY_DEVICE_UNKNOWN) const noexcept {
@@ -1241,11 +1234,11 @@ public:
     }
     // If there is anything to free, waits for running work.
     status trim_deferred(std::uint64_t keep = 0, std::int32_t device = FERRY_DEVICE_UNKNOWN) const noexcept {
-        return status(ferry_deferred_trim(handle_, device, keep));
+        return detail::call(ferry_deferred_trim, handle_, device, keep);
     }
     // Measures the device; later copies are planned with this profile.
     status calibrate(std::int32_t device) const noexcept {
-        return detail::call_with_error_info(ferry_device_calibrate, handle_, device);
+        return detail::call(ferry_device_calibrate, handle_, device);
     }
     // The size of the profile as text, including the terminating zero.
     result<std::uint64_t> profile_size(std::int32_t device) const noexcept {
@@ -1253,14 +1246,14 @@ public:
         return detail::fetch(std::uint64_t{0}, ferry_profile_save, handle_, device, nowhere, std::uint64_t{0});
     }
     status save_profile(std::int32_t device, char *buffer, std::uint64_t size) const noexcept {
-        return status(ferry_profile_save(handle_, device, buffer, size, nullptr));
+        return detail::call(ferry_profile_save, handle_, device, buffer, size, nullptr);
     }
     status load_profile(const char *text, std::uint64_t size) const noexcept {
-        return detail::call_with_error_info(ferry_profile_load, handle_, text, size);
+        return detail::call(ferry_profile_load, handle_, text, size);
     }
     // Waits for all work in the context that ferry uses for `device`.
     status synchronize(std::int32_t device) const noexcept {
-        return status(ferry_context_synchronize(handle_, device, nullptr));
+        return detail::call(ferry_context_synchronize, handle_, device, nullptr);
     }
 };
 
@@ -1358,8 +1351,8 @@ template <class T> class device_memory : public detail::deferrable_memory<T> {
 public:
     using device_memory::deferrable_memory::deferrable_memory;
     static result<device_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count) noexcept {
-        const auto made = detail::fetch_with_error_info(std::uint64_t{0}, ferry_device_alloc, instance, device,
-                                                        detail::multiply(count, sizeof(T)));
+        const auto made =
+            detail::fetch(std::uint64_t{0}, ferry_device_alloc, instance, device, detail::multiply(count, sizeof(T)));
         return detail::own<device_memory>(instance, made, device_view<T>(device, *made, count));
     }
 };
@@ -1372,9 +1365,9 @@ public:
                                          std::uint64_t height, std::uint64_t depth = 1) noexcept {
         constexpr std::uint32_t element_size = sizeof(T) % 16 == 0 ? 16 : sizeof(T) % 8 == 0 ? 8 : 4;
         std::uint64_t address = 0;
-        const auto row_pitch = detail::fetch_with_error_info(std::uint64_t{0}, ferry_device_alloc_pitched, instance,
-                                                             device, detail::multiply(width, sizeof(T)),
-                                                             detail::multiply(height, depth), element_size, &address);
+        const auto row_pitch =
+            detail::fetch(std::uint64_t{0}, ferry_device_alloc_pitched, instance, device,
+                          detail::multiply(width, sizeof(T)), detail::multiply(height, depth), element_size, &address);
         if (!row_pitch) return row_pitch.error();
         return pitched_memory(instance, address, device_view<T>(device, address, width, height, depth, *row_pitch));
     }
@@ -1386,8 +1379,8 @@ class managed_memory : public detail::host_memory<T, FERRY_KIND_DEVICE, std::uin
 public:
     using managed_memory::host_memory::host_memory;
     static result<managed_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count) noexcept {
-        const auto made = detail::fetch_with_error_info(std::uint64_t{0}, ferry_managed_alloc, instance, device,
-                                                        detail::multiply(count, sizeof(T)));
+        const auto made =
+            detail::fetch(std::uint64_t{0}, ferry_managed_alloc, instance, device, detail::multiply(count, sizeof(T)));
         return detail::own<managed_memory>(instance, made, device_view<T>(device, *made, count));
     }
 };
@@ -1406,8 +1399,8 @@ public:
     static result<pinned_memory> create(ferry_instance *instance, std::uint64_t count,
                                         ferry_host_options options) noexcept {
         options.struct_size = sizeof options;
-        const auto made = detail::fetch_with_error_info(detail::sized<ferry_host_block>(), ferry_host_alloc, instance,
-                                                        detail::multiply(count, sizeof(T)), &options);
+        const auto made = detail::fetch(detail::sized<ferry_host_block>(), ferry_host_alloc, instance,
+                                        detail::multiply(count, sizeof(T)), &options);
         if (!made) return made.error();
         const host_view<T> view(static_cast<T *>(made->address), made->size / sizeof(T));
         return pinned_memory(instance, made->address, {view, *made});
@@ -1436,8 +1429,7 @@ public:
             const auto view = ferry::view_of(range);
             if (!view.error().ok()) return view.error();
             void *const first = reinterpret_cast<void *>(static_cast<std::uintptr_t>(view.address()));
-            const status done =
-                detail::call_with_error_info(ferry_host_register, instance, first, view.reach(), flags.bits());
+            const status done = detail::call(ferry_host_register, instance, first, view.reach(), flags.bits());
             return done.ok() ? result<registration>(registration(instance, first)) : done;
         } else {
             return status();
@@ -1451,8 +1443,8 @@ public:
 
 namespace detail {
 
-inline std::int32_t destroy_pinned_pool(ferry_instance *, ferry_pinned_pool *pool) noexcept {
-    return ferry_pinned_pool_destroy(pool);
+inline std::int32_t destroy_pinned_pool(ferry_instance *, ferry_pinned_pool *pool, ferry_error_info *error) noexcept {
+    return ferry_pinned_pool_destroy(pool, error);
 }
 
 // The pool of a block, and the stream in whose order the block is freed, if it has one.
@@ -1462,9 +1454,10 @@ struct pool_block {
     bool has_stream = false;
 };
 
-inline std::int32_t free_block(ferry_instance *, void *address, const pool_block &block) noexcept {
-    if (block.has_stream) return ferry_pinned_pool_free_async(block.pool, address, block.stream);
-    return ferry_pinned_pool_free(block.pool, address);
+inline std::int32_t free_block(ferry_instance *, void *address, const pool_block &block,
+                               ferry_error_info *error) noexcept {
+    if (block.has_stream) return ferry_pinned_pool_free_async(block.pool, address, block.stream, error);
+    return ferry_pinned_pool_free(block.pool, address, error);
 }
 
 } // namespace detail
@@ -1477,8 +1470,7 @@ public:
     static result<pinned_pool> create(ferry_instance *instance, ferry_pinned_pool_options options = {}) noexcept {
         options.struct_size = sizeof options;
         ferry_pinned_pool *const none = nullptr;
-        return detail::own<pinned_pool>(
-            instance, detail::fetch_with_error_info(none, ferry_pinned_pool_create, instance, &options));
+        return detail::own<pinned_pool>(instance, detail::fetch(none, ferry_pinned_pool_create, instance, &options));
     }
     operator ferry_pinned_pool *() const &noexcept { return handle_; }
     operator ferry_pinned_pool *() const && = delete; // the pool would be gone: keep the owner in a variable
@@ -1486,8 +1478,8 @@ public:
     result<ferry_pool_stats> stats() const noexcept {
         return detail::fetch(detail::sized<ferry_pool_stats>(), ferry_pinned_pool_get_stats, handle_);
     }
-    status reset_stats() const noexcept { return status(ferry_pinned_pool_reset_stats(handle_)); }
-    status trim(std::uint64_t keep = 0) const noexcept { return status(ferry_pinned_pool_trim(handle_, keep)); }
+    status reset_stats() const noexcept { return detail::call(ferry_pinned_pool_reset_stats, handle_); }
+    status trim(std::uint64_t keep = 0) const noexcept { return detail::call(ferry_pinned_pool_trim, handle_, keep); }
 };
 
 // A block of a pinned pool.
@@ -1518,8 +1510,7 @@ private:
     static result<pinned_block> allocate(const pinned_pool &pool, std::uint64_t count, const detail::pool_block &block,
                                          Call call, Stream... stream) noexcept {
         void *const none = nullptr;
-        const auto made =
-            detail::fetch_with_error_info(none, call, pool.handle(), detail::multiply(count, sizeof(T)), stream...);
+        const auto made = detail::fetch(none, call, pool.handle(), detail::multiply(count, sizeof(T)), stream...);
         if (!made) return made.error();
         return pinned_block(pool.instance(), *made, {host_view<T>(static_cast<T *>(*made), count), block});
     }
@@ -1579,7 +1570,7 @@ public:
     }
     // Makes this the current pool of its location, for the whole process.
     status make_current() const noexcept {
-        return status(ferry_pool_set_current(this->instance_, location(), index(), this->handle_));
+        return detail::call(ferry_pool_set_current, this->instance_, location(), index(), this->handle_);
     }
 
 private:
@@ -1588,7 +1579,7 @@ private:
         return detail::fetch(value, call, this->instance_, this->handle_, arguments...);
     }
     template <class Call, class... Arguments> status invoke(Call call, Arguments... arguments) const noexcept {
-        return status(call(this->instance_, this->handle_, arguments...));
+        return detail::call(call, this->instance_, this->handle_, arguments...);
     }
 };
 
@@ -1631,7 +1622,7 @@ public:
     static result<pool> create(ferry_instance *instance, ferry_pool_desc desc) noexcept {
         desc.struct_size = sizeof desc;
         CUmemPoolHandle_st *const none = nullptr;
-        return detail::own<pool>(instance, detail::fetch_with_error_info(none, ferry_pool_create, instance, &desc),
+        return detail::own<pool>(instance, detail::fetch(none, ferry_pool_create, instance, &desc),
                                  detail::pool_location{desc.location, desc.index});
     }
     operator CUmemPoolHandle_st *() const &noexcept { return handle_; }
@@ -1688,8 +1679,8 @@ private:
     template <class Call, class From>
     static result<stream_memory> allocate(ferry_instance *instance, std::int32_t device, std::uint64_t count,
                                           stream_view stream, Call call, From from) noexcept {
-        const auto made = detail::fetch_with_error_info(std::uint64_t{0}, call, instance, from,
-                                                        detail::multiply(count, sizeof(T)), stream);
+        const auto made =
+            detail::fetch(std::uint64_t{0}, call, instance, from, detail::multiply(count, sizeof(T)), stream);
         if (!made) return made.error();
         return stream_memory(instance, *made, {stream_memory::line_at(device, *made, count), stream});
     }
@@ -1718,7 +1709,7 @@ public:
     using owner::owner;
     static result<array> create(ferry_instance *instance, std::int32_t device, const ferry_array_desc &desc) noexcept {
         CUarray_st *const none = nullptr;
-        const auto handle = detail::fetch_with_error_info(none, ferry_array_create, instance, device, &desc);
+        const auto handle = detail::fetch(none, ferry_array_create, instance, device, &desc);
         auto made = detail::own<array>(instance, handle, array_view());
         if (!made) return made.error();
         const auto view = array_view::of(instance, device, *made);
@@ -1753,8 +1744,7 @@ public:
     static result<mipmapped_array> create(ferry_instance *instance, std::int32_t device, const ferry_array_desc &desc,
                                           std::uint32_t levels = 0) noexcept {
         CUmipmappedArray_st *const none = nullptr;
-        const auto made =
-            detail::fetch_with_error_info(none, ferry_mipmapped_array_create, instance, device, &desc, levels);
+        const auto made = detail::fetch(none, ferry_mipmapped_array_create, instance, device, &desc, levels);
         if (!made) return made.error();
         return detail::own<mipmapped_array>(instance, made, device);
     }
@@ -1785,8 +1775,8 @@ template <class Call, class... Arguments> result<bool> is_done(Call call, Argume
     return *done != 0;
 }
 
-inline std::int32_t pop_context(ferry_instance *instance, bool) noexcept {
-    return ferry_context_pop(instance, nullptr);
+inline std::int32_t pop_context(ferry_instance *instance, bool, ferry_error_info *error) noexcept {
+    return ferry_context_pop(instance, nullptr, error);
 }
 
 } // namespace detail
@@ -1798,8 +1788,8 @@ public:
     static result<stream> create(ferry_instance *instance, std::int32_t device, stream_flags flags = {},
                                  std::int32_t priority = 0) noexcept {
         CUstream_st *const none = nullptr;
-        return detail::own<stream>(instance, detail::fetch_with_error_info(none, ferry_stream_create, instance, device,
-                                                                           flags.bits(), priority));
+        return detail::own<stream>(instance,
+                                   detail::fetch(none, ferry_stream_create, instance, device, flags.bits(), priority));
     }
     operator CUstream_st *() const &noexcept { return handle_; }
     operator CUstream_st *() const && = delete; // the stream would be gone: keep the owner in a variable
@@ -1815,7 +1805,7 @@ public:
         if (!handle_) return status(FERRY_ERROR_INVALID_ARGUMENT);
         auto *const kept = new (std::nothrow) Done(std::move(done));
         if (!kept) return status(FERRY_ERROR_OUT_OF_MEMORY);
-        const status enqueued = detail::call_with_error_info(ferry_stream_notify, instance_, handle_, run<Done>, kept);
+        const status enqueued = detail::call(ferry_stream_notify, instance_, handle_, run<Done>, kept);
         if (!enqueued.ok()) delete kept;
         return enqueued;
     }
@@ -1830,7 +1820,8 @@ private:
     }
     // An empty stream is refused: NULL would name the legacy default stream.
     template <class Call, class... Arguments> status invoke(Call call, Arguments... arguments) const noexcept {
-        return status(handle_ ? call(instance_, handle_, arguments...) : FERRY_ERROR_INVALID_ARGUMENT);
+        if (!handle_) return status(FERRY_ERROR_INVALID_ARGUMENT);
+        return detail::call(call, instance_, handle_, arguments...);
     }
 };
 
@@ -1842,9 +1833,11 @@ public:
     operator CUevent_st *() const noexcept { return this->handle_; }
 
     status record(stream_view stream) const noexcept {
-        return status(ferry_event_record(this->instance_, this->handle_, stream));
+        return detail::call(ferry_event_record, this->instance_, this->handle_, stream);
     }
-    status synchronize() const noexcept { return status(ferry_event_synchronize(this->instance_, this->handle_)); }
+    status synchronize() const noexcept {
+        return detail::call(ferry_event_synchronize, this->instance_, this->handle_);
+    }
     result<bool> is_done() const noexcept { return detail::is_done(ferry_event_query, this->instance_, this->handle_); }
 };
 
@@ -1856,8 +1849,7 @@ public:
     using event_owner::event_owner;
     static result<event> create(ferry_instance *instance, std::int32_t device, event_flags flags = {}) noexcept {
         CUevent_st *const none = nullptr;
-        return detail::own<event>(
-            instance, detail::fetch_with_error_info(none, ferry_event_create, instance, device, flags.bits()));
+        return detail::own<event>(instance, detail::fetch(none, ferry_event_create, instance, device, flags.bits()));
     }
     result<float> elapsed_ms_since(CUevent_st *start) const noexcept {
         return detail::fetch(0.0f, ferry_event_elapsed_time, instance_, start, handle_);
@@ -1883,7 +1875,8 @@ public:
 
 private:
     static result<context_scope> enter(ferry_instance *instance, std::int32_t device, CUctx_st *context) noexcept {
-        if (const std::int32_t code = ferry_context_push(instance, device, context)) return status(code);
+        const status done = detail::call(ferry_context_push, instance, device, context);
+        if (!done.ok()) return done;
         return context_scope(instance, true);
     }
 };
@@ -1902,8 +1895,7 @@ template <class R> result<ferry_ipc_handle> export_memory(ferry_instance *instan
         if (!view.error().ok()) return view.error();
         // Size 0 would export the rest of the allocation.
         if (!view.reach()) return detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_WIDTH);
-        return detail::fetch_with_error_info(ferry_ipc_handle(), ferry_ipc_export_memory, instance, view.address(),
-                                             view.reach());
+        return detail::fetch(ferry_ipc_handle(), ferry_ipc_export_memory, instance, view.address(), view.reach());
     } else {
         return status();
     }
@@ -1919,8 +1911,8 @@ struct exported_pool {
 inline result<exported_pool> export_pool(ferry_instance *instance, CUmemPoolHandle_st *pool,
                                          std::uint32_t handle_type) noexcept {
     exported_pool exported;
-    const auto os_handle = detail::fetch_with_error_info(std::int64_t{-1}, ferry_ipc_export_pool, instance, pool,
-                                                         handle_type, &exported.handle);
+    const auto os_handle =
+        detail::fetch(std::int64_t{-1}, ferry_ipc_export_pool, instance, pool, handle_type, &exported.handle);
     if (!os_handle) return os_handle.error();
     exported.os_handle = *os_handle;
     return exported;
@@ -1928,7 +1920,7 @@ inline result<exported_pool> export_pool(ferry_instance *instance, CUmemPoolHand
 
 // ferry_ipc_export_event. The event must have been created with FERRY_EVENT_INTERPROCESS.
 inline result<ferry_ipc_handle> export_event(ferry_instance *instance, CUevent_st *event) noexcept {
-    return detail::fetch_with_error_info(ferry_ipc_handle(), ferry_ipc_export_event, instance, event);
+    return detail::fetch(ferry_ipc_handle(), ferry_ipc_export_event, instance, event);
 }
 
 // ferry_ipc_import_memory: a line of elements in memory of another process. Its length is the number of whole elements
@@ -1940,8 +1932,7 @@ public:
     using imported_memory::stream_ordered::stream_ordered;
     static result<imported_memory> open(ferry_instance *instance, const ferry_ipc_handle &handle,
                                         stream_view stream) noexcept {
-        const auto address =
-            detail::fetch_with_error_info(std::uint64_t{0}, ferry_ipc_import_memory, instance, &handle);
+        const auto address = detail::fetch(std::uint64_t{0}, ferry_ipc_import_memory, instance, &handle);
         auto opened =
             detail::own<imported_memory>(instance, address, detail::view_and{linear_view<T, kind>(), stream.handle()});
         if (!opened) return opened;
@@ -1962,7 +1953,7 @@ public:
     static result<imported_pool> open(ferry_instance *instance, const ferry_ipc_handle &handle,
                                       std::int64_t os_handle) noexcept {
         CUmemPoolHandle_st *const none = nullptr;
-        const auto found = detail::fetch_with_error_info(none, ferry_ipc_import_pool, instance, &handle, os_handle);
+        const auto found = detail::fetch(none, ferry_ipc_import_pool, instance, &handle, os_handle);
         auto opened = detail::own<imported_pool>(instance, found, detail::pool_location());
         if (!opened) return opened;
         const auto info = opened->info();
@@ -1980,8 +1971,7 @@ public:
     using event_owner::event_owner;
     static result<imported_event> open(ferry_instance *instance, const ferry_ipc_handle &handle) noexcept {
         CUevent_st *const none = nullptr;
-        return detail::own<imported_event>(
-            instance, detail::fetch_with_error_info(none, ferry_ipc_import_event, instance, &handle));
+        return detail::own<imported_event>(instance, detail::fetch(none, ferry_ipc_import_event, instance, &handle));
     }
 };
 
@@ -1998,7 +1988,7 @@ public:
         desc.struct_size = sizeof desc;
         CUextMemory_st *const none = nullptr;
         return detail::own<external_memory>(
-            instance, detail::fetch_with_error_info(none, ferry_external_memory_import, instance, &desc), desc.device);
+            instance, detail::fetch(none, ferry_external_memory_import, instance, &desc), desc.device);
     }
     std::int32_t device() const noexcept { return data_; }
 
@@ -2006,9 +1996,8 @@ public:
     // memory.
     template <class T> result<device_view<T>> line(std::uint64_t offset, std::uint64_t count) const &noexcept {
         if (!count) return detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_WIDTH);
-        const auto address =
-            detail::fetch_with_error_info(std::uint64_t{0}, ferry_external_memory_get_address, instance_, handle_,
-                                          offset, detail::multiply(count, sizeof(T)));
+        const auto address = detail::fetch(std::uint64_t{0}, ferry_external_memory_get_address, instance_, handle_,
+                                           offset, detail::multiply(count, sizeof(T)));
         if (!address) return detail::in_elements(address.error(), sizeof(T));
         return device_view<T>(data_, *address, count);
     }
@@ -2017,17 +2006,16 @@ public:
     result<CUmipmappedArray_st *> mipmapped(std::uint64_t offset, const ferry_array_desc &desc,
                                             std::uint32_t levels) const &noexcept {
         CUmipmappedArray_st *const none = nullptr;
-        return detail::fetch_with_error_info(none, ferry_external_memory_get_array, instance_, handle_, offset, &desc,
-                                             levels);
+        return detail::fetch(none, ferry_external_memory_get_array, instance_, handle_, offset, &desc, levels);
     }
     void mipmapped(std::uint64_t, const ferry_array_desc &, std::uint32_t) const && = delete;
     // Such an array ends with the memory at the latest. These end it alone: ferry_mipmapped_array_destroy, which waits for
     // running work, and ferry_mipmapped_array_destroy_async.
     status destroy(CUmipmappedArray_st *of) const noexcept {
-        return status(ferry_mipmapped_array_destroy(instance_, of));
+        return detail::call(ferry_mipmapped_array_destroy, instance_, of);
     }
     status destroy_async(CUmipmappedArray_st *of, stream_view stream) const noexcept {
-        return status(ferry_mipmapped_array_destroy_async(instance_, of, stream));
+        return detail::call(ferry_mipmapped_array_destroy_async, instance_, of, stream);
     }
     // A level of such an array; level 0 is the largest.
     result<array_view> level(CUmipmappedArray_st *of, std::uint32_t number) const &noexcept {
@@ -2057,15 +2045,15 @@ public:
     static result<external_semaphore> open(ferry_instance *instance, ferry_external_semaphore_desc desc) noexcept {
         desc.struct_size = sizeof desc;
         CUextSemaphore_st *const none = nullptr;
-        return detail::own<external_semaphore>(
-            instance, detail::fetch_with_error_info(none, ferry_external_semaphore_import, instance, &desc));
+        return detail::own<external_semaphore>(instance,
+                                               detail::fetch(none, ferry_external_semaphore_import, instance, &desc));
     }
     // On `stream`. A binary semaphore has no value.
     status signal(stream_view stream, std::uint64_t value = 0) const noexcept {
-        return status(ferry_external_semaphore_signal_async(instance_, handle_, value, stream));
+        return detail::call(ferry_external_semaphore_signal_async, instance_, handle_, value, stream);
     }
     status wait(stream_view stream, std::uint64_t value = 0, std::uint32_t timeout_ms = UINT32_MAX) const noexcept {
-        return status(ferry_external_semaphore_wait_async(instance_, handle_, value, timeout_ms, stream));
+        return detail::call(ferry_external_semaphore_wait_async, instance_, handle_, value, timeout_ms, stream);
     }
     // ferry_external_semaphore_release_async: leaves this empty on success and unchanged on failure.
     status release_async(stream_view stream) noexcept {
@@ -2261,7 +2249,7 @@ result<ferry_copy_desc> describe_copy(From &&from, To &&to, copy_flags flags = {
 
 // ferry_copy: returns when the copy is complete.
 inline status copy(ferry_instance *instance, const ferry_copy_desc &desc) noexcept {
-    return detail::call_with_error_info(ferry_copy, instance, &desc);
+    return detail::call(ferry_copy, instance, &desc);
 }
 template <class From, class To>
 status copy(ferry_instance *instance, From &&from, To &&to, copy_flags flags = {}) noexcept {
@@ -2272,7 +2260,7 @@ status copy(ferry_instance *instance, From &&from, To &&to, copy_flags flags = {
 
 // ferry_copy_async: ordered on `stream`.
 inline status copy_async(ferry_instance *instance, const ferry_copy_desc &desc, stream_view stream) noexcept {
-    return detail::call_with_error_info(ferry_copy_async, instance, &desc, stream, nullptr);
+    return detail::call(ferry_copy_async, instance, &desc, stream, nullptr);
 }
 template <class From, class To>
 status copy_async(ferry_instance *instance, From &&from, To &&to, stream_view stream, copy_flags flags = {}) noexcept {
@@ -2284,8 +2272,8 @@ status copy_async(ferry_instance *instance, From &&from, To &&to, stream_view st
 
 namespace detail {
 
-inline std::int32_t release_ticket(ferry_instance *, ferry_ticket *ticket) noexcept {
-    return ferry_ticket_release(ticket);
+inline std::int32_t release_ticket(ferry_instance *, ferry_ticket *ticket, ferry_error_info *error) noexcept {
+    return ferry_ticket_release(ticket, error);
 }
 
 } // namespace detail
@@ -2297,8 +2285,7 @@ public:
     // For the work enqueued on the stream so far.
     static result<ticket> create(ferry_instance *instance, stream_view stream) noexcept {
         ferry_ticket *const none = nullptr;
-        return detail::own<ticket>(instance,
-                                   detail::fetch_with_error_info(none, ferry_ticket_create, instance, stream));
+        return detail::own<ticket>(instance, detail::fetch(none, ferry_ticket_create, instance, stream));
     }
     operator ferry_ticket *() const noexcept { return handle_; }
 
@@ -2313,15 +2300,14 @@ public:
         return found->done != 0;
     }
     // Waits until the work is complete and returns its status.
-    status wait() const noexcept { return status(ferry_ticket_wait(handle_)); }
+    status wait() const noexcept { return detail::call(ferry_ticket_wait, handle_); }
 };
 
 // ferry_copy_async: like copy_async(), and returns a ticket.
 inline result<ticket> copy_async_ticket(ferry_instance *instance, const ferry_copy_desc &desc,
                                         stream_view stream) noexcept {
     ferry_ticket *const none = nullptr;
-    return detail::own<ticket>(instance,
-                               detail::fetch_with_error_info(none, ferry_copy_async, instance, &desc, stream));
+    return detail::own<ticket>(instance, detail::fetch(none, ferry_copy_async, instance, &desc, stream));
 }
 template <class From, class To>
 result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to, stream_view stream,
@@ -2335,7 +2321,7 @@ result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to,
 // ferry_copy_explain: reports what copy() would do, without copying.
 inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_copy_desc &desc) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
-    const status done = detail::call_with_error_info(ferry_copy_explain, instance, &desc, &found);
+    const status done = detail::call(ferry_copy_explain, instance, &desc, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
 template <class From, class To>
@@ -2349,7 +2335,7 @@ result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to
 inline result<ferry_explanation> explain_async(ferry_instance *instance, const ferry_copy_desc &desc,
                                                stream_view stream) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
-    const status done = detail::call_with_error_info(ferry_copy_explain_async, instance, &desc, stream, &found);
+    const status done = detail::call(ferry_copy_explain_async, instance, &desc, stream, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
 template <class From, class To>
@@ -2382,7 +2368,7 @@ result<ferry_fill_desc> describe_fill(To &&to, const detail::fill_element<To> &v
 
 // ferry_fill: returns when the fill is complete.
 inline status fill(ferry_instance *instance, const ferry_fill_desc &desc) noexcept {
-    return detail::call_with_error_info(ferry_fill, instance, &desc);
+    return detail::call(ferry_fill, instance, &desc);
 }
 template <class To>
 status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &value, copy_flags flags = {}) noexcept {
@@ -2393,7 +2379,7 @@ status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &v
 
 // ferry_fill_async: ordered on `stream`.
 inline status fill_async(ferry_instance *instance, const ferry_fill_desc &desc, stream_view stream) noexcept {
-    return detail::call_with_error_info(ferry_fill_async, instance, &desc, stream);
+    return detail::call(ferry_fill_async, instance, &desc, stream);
 }
 template <class To>
 status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<To> &value, stream_view stream,
@@ -2408,13 +2394,13 @@ status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<
 // that describe_fill() makes.
 inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_fill_desc &desc) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
-    const status done = detail::call_with_error_info(ferry_fill_explain, instance, &desc, &found);
+    const status done = detail::call(ferry_fill_explain, instance, &desc, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
 inline result<ferry_explanation> explain_async(ferry_instance *instance, const ferry_fill_desc &desc,
                                                stream_view stream) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
-    const status done = detail::call_with_error_info(ferry_fill_explain_async, instance, &desc, stream, &found);
+    const status done = detail::call(ferry_fill_explain_async, instance, &desc, stream, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
 
@@ -2430,7 +2416,7 @@ inline result<ferry_explanation> explain_async(ferry_instance *instance, const f
 template <class Copies>
 status copy_batch(ferry_instance *instance, const Copies &copies, batch_flags flags = {}) noexcept {
     const auto list = detail::list_of<ferry_copy_desc>(copies);
-    return detail::call_with_error_info(ferry_copy_batch, instance, list.first, list.count, flags.bits());
+    return detail::call(ferry_copy_batch, instance, list.first, list.count, flags.bits());
 }
 
 // ferry_copy_batch_async.
@@ -2438,7 +2424,7 @@ template <class Copies>
 status copy_batch_async(ferry_instance *instance, const Copies &copies, stream_view stream,
                         batch_flags flags = {}) noexcept {
     const auto list = detail::list_of<ferry_copy_desc>(copies);
-    return detail::call_with_error_info(ferry_copy_batch_async, instance, list.first, list.count, flags.bits(), stream);
+    return detail::call(ferry_copy_batch_async, instance, list.first, list.count, flags.bits(), stream);
 }
 
 // ferry_copy_batch_explain_async: reports what copy_batch_async() would do, without copying.
@@ -2447,8 +2433,8 @@ result<ferry_batch_explanation> explain_batch_async(ferry_instance *instance, co
                                                     batch_flags flags = {}) noexcept {
     ferry_batch_explanation found = detail::sized<ferry_batch_explanation>();
     const auto list = detail::list_of<ferry_copy_desc>(copies);
-    const status done = detail::call_with_error_info(ferry_copy_batch_explain_async, instance, list.first, list.count,
-                                                     flags.bits(), stream, &found);
+    const status done =
+        detail::call(ferry_copy_batch_explain_async, instance, list.first, list.count, flags.bits(), stream, &found);
     return done.ok() ? result<ferry_batch_explanation>(found) : done;
 }
 
@@ -2496,16 +2482,15 @@ private:
 // ferry_copy_pieces.
 inline status copy_pieces(ferry_instance *instance, const pieces &all, batch_flags flags = {}) noexcept {
     if (!all.error.ok()) return all.error;
-    return detail::call_with_error_info(ferry_copy_pieces, instance, all.destinations, all.sources, all.sizes,
-                                        all.count, flags.bits());
+    return detail::call(ferry_copy_pieces, instance, all.destinations, all.sources, all.sizes, all.count, flags.bits());
 }
 
 // ferry_copy_pieces_async.
 inline status copy_pieces_async(ferry_instance *instance, const pieces &all, stream_view stream,
                                 batch_flags flags = {}) noexcept {
     if (!all.error.ok()) return all.error;
-    return detail::call_with_error_info(ferry_copy_pieces_async, instance, all.destinations, all.sources, all.sizes,
-                                        all.count, flags.bits(), stream);
+    return detail::call(ferry_copy_pieces_async, instance, all.destinations, all.sources, all.sizes, all.count,
+                        flags.bits(), stream);
 }
 
 // ferry_copy_pieces_explain_async: reports what copy_pieces_async() would do, without copying.
@@ -2513,8 +2498,8 @@ inline result<ferry_batch_explanation> explain_pieces_async(ferry_instance *inst
                                                             stream_view stream, batch_flags flags = {}) noexcept {
     if (!all.error.ok()) return all.error;
     ferry_batch_explanation found = detail::sized<ferry_batch_explanation>();
-    const status done = detail::call_with_error_info(ferry_copy_pieces_explain_async, instance, all.destinations,
-                                                     all.sources, all.sizes, all.count, flags.bits(), stream, &found);
+    const status done = detail::call(ferry_copy_pieces_explain_async, instance, all.destinations, all.sources,
+                                     all.sizes, all.count, flags.bits(), stream, &found);
     return done.ok() ? result<ferry_batch_explanation>(found) : done;
 }
 
@@ -2567,8 +2552,8 @@ result<ferry_batch_explanation> explain_broadcast_async(ferry_instance *instance
 
 namespace detail {
 
-inline std::int32_t destroy_prepared(ferry_instance *, ferry_prepared *prepared) noexcept {
-    return ferry_prepared_destroy(prepared);
+inline std::int32_t destroy_prepared(ferry_instance *, ferry_prepared *prepared, ferry_error_info *error) noexcept {
+    return ferry_prepared_destroy(prepared, error);
 }
 
 } // namespace detail
@@ -2584,24 +2569,22 @@ public:
                                    batch_flags flags = {}) noexcept {
         ferry_prepared *const none = nullptr;
         const auto list = detail::list_of<ferry_copy_desc>(copies);
-        const auto made = detail::fetch_with_error_info(none, ferry_prepared_create, instance, list.first, list.count,
-                                                        flags.bits(), stream);
+        const auto made =
+            detail::fetch(none, ferry_prepared_create, instance, list.first, list.count, flags.bits(), stream);
         return detail::own<prepared>(instance, made, list.count);
     }
     static result<prepared> create(ferry_instance *instance, const pieces &all, stream_view stream,
                                    batch_flags flags = {}) noexcept {
         if (!all.error.ok()) return all.error;
         ferry_prepared *const none = nullptr;
-        const auto made = detail::fetch_with_error_info(none, ferry_prepared_create_pieces, instance, all.destinations,
-                                                        all.sources, all.sizes, all.count, flags.bits(), stream);
+        const auto made = detail::fetch(none, ferry_prepared_create_pieces, instance, all.destinations, all.sources,
+                                        all.sizes, all.count, flags.bits(), stream);
         return detail::own<prepared>(instance, made, all.count);
     }
     operator ferry_prepared *() const noexcept { return handle_; }
     std::uint64_t count() const noexcept { return data_; } // copies in the batch
 
-    status launch(stream_view stream) const noexcept {
-        return detail::call_with_error_info(ferry_prepared_launch, handle_, stream);
-    }
+    status launch(stream_view stream) const noexcept { return detail::call(ferry_prepared_launch, handle_, stream); }
     // ferry_prepared_set_addresses: for pieces prepared with FERRY_BATCH_UPDATABLE, one address per piece. nullptr
     // keeps the current destinations or sources.
     template <class To, class From>
@@ -2609,7 +2592,7 @@ public:
         const std::uint64_t *to = nullptr, *from = nullptr;
         status done = take_addresses(destinations, FERRY_SIDE_DESTINATION, to);
         if (done.ok()) done = take_addresses(sources, FERRY_SIDE_SOURCE, from);
-        return done.ok() ? detail::call_with_error_info(ferry_prepared_set_addresses, handle_, to, from, stream) : done;
+        return done.ok() ? detail::call(ferry_prepared_set_addresses, handle_, to, from, stream) : done;
     }
 
 private:

@@ -149,8 +149,8 @@ int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *d
     return report_item(details, failed, FERRY_ITEM_PIECE, bad_index);
 }
 
-int32_t ferry_prepared_destroy(ferry_prepared *prepared) {
-    return prepared ? destroy_prepared(*prepared).status.number : FERRY_SUCCESS;
+int32_t ferry_prepared_destroy(ferry_prepared *prepared, ferry_error_info *details) {
+    return report(details, prepared ? destroy_prepared(*prepared) : ok);
 }
 
 } // extern "C"

@@ -45,13 +45,13 @@ int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, C
     return report(details, to_error(instance->cu.cuDevicePrimaryCtxRetain(context, instance->devices[device].handle)));
 }
 
-int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (error failed = check_device(*instance, device)) return failed.status;
+int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (error failed = check_device(*instance, device)) return report(details, failed);
     call_result result;
     instance->trace.release_context(
         device, [&] { result = instance->cu.cuDevicePrimaryCtxRelease(instance->devices[device].handle); });
-    return to_status(result);
+    return report(details, to_error(result));
 }
 
 int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags, CUctx_st **context,
@@ -62,53 +62,58 @@ int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t 
     return report(details, create_context(instance->cu, instance->devices[device].handle, flags, *context));
 }
 
-int32_t ferry_context_destroy(ferry_instance *instance, CUctx_st *context) {
-    if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
-    return destroy_context(*instance, context).status;
+int32_t ferry_context_destroy(ferry_instance *instance, CUctx_st *context, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!context) return report(details, refuse_null(FERRY_FIELD_CONTEXT));
+    return report(details, about(destroy_context(*instance, context), FERRY_FIELD_CONTEXT, number(context)));
 }
 
-int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, CUctx_st *context) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (instance->fork_mark.is_in_child()) return no_driver_in_child; // the mutex may be locked there
+int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, CUctx_st *context, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (instance->fork_mark.is_in_child()) return report(details, in_child); // the mutex may be locked there
     if (context) {
-        if (error failed = instance->contexts.device_of(context, device)) return failed.status;
+        if (error failed = instance->contexts.device_of(context, device))
+            return report(details, about(failed, FERRY_FIELD_CONTEXT, number(context)));
     } else if (error failed = check_device(*instance, device)) {
-        return failed.status;
+        return report(details, failed);
     }
     instance->contexts.adopt(device, context);
-    return FERRY_SUCCESS;
+    return report(details, ok);
 }
 
-int32_t ferry_context_push(ferry_instance *instance, int32_t device, CUctx_st *context) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+int32_t ferry_context_push(ferry_instance *instance, int32_t device, CUctx_st *context, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
     CUcontext wanted = nullptr;
-    if (error failed = named_or_own(*instance, device, context, wanted)) return failed.status;
-    return to_status(instance->cu.cuCtxPushCurrent(wanted));
+    if (error failed = named_or_own(*instance, device, context, wanted)) return report(details, failed);
+    return report(details, about(to_error(instance->cu.cuCtxPushCurrent(wanted)), FERRY_FIELD_CONTEXT, number(wanted)));
 }
 
-int32_t ferry_context_pop(ferry_instance *instance, CUctx_st **context) {
+int32_t ferry_context_pop(ferry_instance *instance, CUctx_st **context, ferry_error_info *details) {
     if (context) *context = nullptr;
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!instance) return report(details, null_argument);
     CUcontext popped = nullptr;
     const call_result result = instance->cu.cuCtxPopCurrent(&popped);
     if (context) *context = popped;
-    return result == CUDA_ERROR_INVALID_CONTEXT ? status_code(FERRY_ERROR_NO_CONTEXT, result.call) : to_status(result);
+    return report(details,
+                  {.status = result == CUDA_ERROR_INVALID_CONTEXT ? status_code(FERRY_ERROR_NO_CONTEXT, result.call)
+                                                                  : to_status(result)});
 }
 
-int32_t ferry_context_get_current(ferry_instance *instance, CUctx_st **context) {
+int32_t ferry_context_get_current(ferry_instance *instance, CUctx_st **context, ferry_error_info *details) {
     if (context) *context = nullptr;
-    if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
-    return to_status(instance->cu.cuCtxGetCurrent(context));
+    if (!instance || !context) return report(details, null_argument);
+    return report(details, to_error(instance->cu.cuCtxGetCurrent(context)));
 }
 
-int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, CUctx_st *context) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, CUctx_st *context,
+                                  ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
     CUcontext wanted = nullptr;
-    if (error failed = named_or_own(*instance, device, context, wanted)) return failed.status;
+    if (error failed = named_or_own(*instance, device, context, wanted)) return report(details, failed);
     context_scope scope(instance->cu);
     error failed = scope.enter(wanted);
     if (!failed) failed = instance->contexts.synchronise_current();
-    return noted(*instance, failed.status);
+    return report(details, about(noted(*instance, failed), FERRY_FIELD_CONTEXT, number(wanted)));
 }
 
 } // extern "C"

@@ -9,7 +9,7 @@ namespace {
 
 // Runs `body`, except in a forked child, which has no driver and may have inherited a locked mutex.
 template <class Body> error with_driver(ferry_instance &instance, const Body &body) noexcept {
-    if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    if (instance.fork_mark.is_in_child()) return in_child;
     const error failed = body();
     note_error(instance, failed);
     return failed;
@@ -27,7 +27,8 @@ error import(ferry_instance &instance, const Description *desc, const Import &im
 template <class Handle, class Body>
 error with_handle(ferry_instance &instance, Handle handle, const Body &body) noexcept {
     return with_driver(instance, [&]() noexcept -> error {
-        if (instance.deferred.holds(handle)) return {FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE};
+        if (instance.deferred.holds(handle))
+            return refuse_value(FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE, number(handle));
         return body();
     });
 }
@@ -48,7 +49,8 @@ int32_t ferry_external_memory_import(ferry_instance *instance, const ferry_exter
 int32_t ferry_external_memory_get_address(ferry_instance *instance, CUextMemory_st *memory, uint64_t offset,
                                           uint64_t size, uint64_t *address, ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !memory || !address) return report(details, null_argument);
+    if (!instance || !address) return report(details, null_argument);
+    if (!memory) return report(details, refuse_null(FERRY_FIELD_HANDLE));
     return report(details, with_handle(*instance, memory, [&]() noexcept {
                       return instance->externals.get_address(memory, offset, size, *address);
                   }));
@@ -58,7 +60,8 @@ int32_t ferry_external_memory_get_array(ferry_instance *instance, CUextMemory_st
                                         const ferry_array_desc *desc, uint32_t levels, CUmipmappedArray_st **mipmapped,
                                         ferry_error_info *details) {
     if (mipmapped) *mipmapped = nullptr;
-    if (!instance || !memory || !desc || !mipmapped) return report(details, null_argument);
+    if (!instance || !desc || !mipmapped) return report(details, null_argument);
+    if (!memory) return report(details, refuse_null(FERRY_FIELD_HANDLE));
     ferry_array_desc wanted = {};
     if (error failed = read_sized(desc, wanted)) return report(details, failed);
     return report(details, with_handle(*instance, memory, [&]() noexcept {
@@ -66,21 +69,21 @@ int32_t ferry_external_memory_get_array(ferry_instance *instance, CUextMemory_st
                   }));
 }
 
-int32_t ferry_external_memory_release(ferry_instance *instance, CUextMemory_st *memory) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!memory) return FERRY_SUCCESS;
-    return with_handle(*instance, memory,
-                       [&]() noexcept {
-                           instance->deferred.forget_parts(memory);
-                           return instance->externals.release_memory(memory);
-                       })
-        .status;
+int32_t ferry_external_memory_release(ferry_instance *instance, CUextMemory_st *memory, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!memory) return report(details, ok);
+    return report(details, with_handle(*instance, memory, [&]() noexcept {
+                      instance->deferred.forget_parts(memory);
+                      return instance->externals.release_memory(memory);
+                  }));
 }
 
-int32_t ferry_external_memory_release_async(ferry_instance *instance, CUextMemory_st *memory, CUstream_st *stream) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!memory) return FERRY_SUCCESS;
-    return with_driver(*instance, [&]() noexcept { return instance->deferred.defer(memory, stream); }).status;
+int32_t ferry_external_memory_release_async(ferry_instance *instance, CUextMemory_st *memory, CUstream_st *stream,
+                                            ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!memory) return report(details, ok);
+    const error failed = with_driver(*instance, [&]() noexcept { return instance->deferred.defer(memory, stream); });
+    return report(details, about(failed, FERRY_FIELD_HANDLE, number(memory)));
 }
 
 int32_t ferry_external_semaphore_import(ferry_instance *instance, const ferry_external_semaphore_desc *desc,
@@ -93,34 +96,37 @@ int32_t ferry_external_semaphore_import(ferry_instance *instance, const ferry_ex
 }
 
 int32_t ferry_external_semaphore_signal_async(ferry_instance *instance, CUextSemaphore_st *semaphore, uint64_t value,
-                                              CUstream_st *stream) {
-    if (!instance || !semaphore) return FERRY_ERROR_INVALID_ARGUMENT;
-    return with_handle(*instance, semaphore,
-                       [&]() noexcept { return instance->externals.signal(semaphore, value, stream); })
-        .status;
+                                              CUstream_st *stream, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!semaphore) return report(details, refuse_null(FERRY_FIELD_HANDLE));
+    return report(details, with_handle(*instance, semaphore, [&]() noexcept {
+                      return instance->externals.signal(semaphore, value, stream);
+                  }));
 }
 
 int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, CUextSemaphore_st *semaphore, uint64_t value,
-                                            uint32_t timeout_ms, CUstream_st *stream) {
-    if (!instance || !semaphore) return FERRY_ERROR_INVALID_ARGUMENT;
-    return with_handle(*instance, semaphore,
-                       [&]() noexcept { return instance->externals.wait(semaphore, value, timeout_ms, stream); })
-        .status;
+                                            uint32_t timeout_ms, CUstream_st *stream, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!semaphore) return report(details, refuse_null(FERRY_FIELD_HANDLE));
+    return report(details, with_handle(*instance, semaphore, [&]() noexcept {
+                      return instance->externals.wait(semaphore, value, timeout_ms, stream);
+                  }));
 }
 
-int32_t ferry_external_semaphore_release(ferry_instance *instance, CUextSemaphore_st *semaphore) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!semaphore) return FERRY_SUCCESS;
-    return with_handle(*instance, semaphore,
-                       [&]() noexcept { return instance->externals.release_semaphore(semaphore); })
-        .status;
+int32_t ferry_external_semaphore_release(ferry_instance *instance, CUextSemaphore_st *semaphore,
+                                         ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!semaphore) return report(details, ok);
+    return report(details, with_handle(*instance, semaphore,
+                                       [&]() noexcept { return instance->externals.release_semaphore(semaphore); }));
 }
 
 int32_t ferry_external_semaphore_release_async(ferry_instance *instance, CUextSemaphore_st *semaphore,
-                                               CUstream_st *stream) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!semaphore) return FERRY_SUCCESS;
-    return with_driver(*instance, [&]() noexcept { return instance->deferred.defer(semaphore, stream); }).status;
+                                               CUstream_st *stream, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!semaphore) return report(details, ok);
+    const error failed = with_driver(*instance, [&]() noexcept { return instance->deferred.defer(semaphore, stream); });
+    return report(details, about(failed, FERRY_FIELD_HANDLE, number(semaphore)));
 }
 
 } // extern "C"

@@ -10,8 +10,6 @@ using namespace ferry;
 
 namespace {
 
-std::uint64_t number(const void *address) noexcept { return reinterpret_cast<std::uintptr_t>(address); }
-
 // `options` may be null.
 error read_options(const ferry_instance &instance, std::uint64_t size, const ferry_host_options *options,
                    host_request &request) noexcept {
@@ -74,26 +72,30 @@ int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, const ferry_ho
     return report(details, allocate_block(*instance, size, options, block));
 }
 
-int32_t ferry_host_free(ferry_instance *instance, void *address) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!address) return FERRY_SUCCESS;
+int32_t ferry_host_free(ferry_instance *instance, void *address, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!address) return report(details, ok);
     context_scope scope(instance->cu);
-    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return noted(*instance, instance->pinned.free(number(address), host_owner::caller).status);
+    if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
+    return report(details, about(noted(*instance, instance->pinned.free(number(address), host_owner::caller)),
+                                 FERRY_FIELD_ADDRESS, number(address)));
 }
 
-int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, CUstream_st *stream) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!address) return FERRY_SUCCESS;
-    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
+int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, CUstream_st *stream,
+                                 ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!address) return report(details, ok);
+    if (instance->fork_mark.is_in_child()) return report(details, in_child);
     context_scope scope(instance->cu); // without a current context, a driver may not report the owner
-    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return noted(*instance, instance->deferred.defer_host(number(address), stream).status);
+    if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
+    return report(details, about(noted(*instance, instance->deferred.defer_host(number(address), stream)),
+                                 FERRY_FIELD_ADDRESS, number(address)));
 }
 
 int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags,
                             ferry_error_info *details) {
-    if (!instance || !address) return report(details, null_argument);
+    if (!instance) return report(details, null_argument);
+    if (!address) return report(details, refuse_null(FERRY_FIELD_ADDRESS));
     if (!size) return report(details, refuse_zero(FERRY_FIELD_SIZE));
     if (flags & ~FERRY_REGISTER_READ_ONLY)
         return report(details, refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, numbers::bits,
@@ -105,11 +107,13 @@ int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t si
     return report(details, about(failed, FERRY_FIELD_ADDRESS, number(address)));
 }
 
-int32_t ferry_host_unregister(ferry_instance *instance, void *address) {
-    if (!instance || !address) return FERRY_ERROR_INVALID_ARGUMENT;
+int32_t ferry_host_unregister(ferry_instance *instance, void *address, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!address) return report(details, refuse_null(FERRY_FIELD_ADDRESS));
     context_scope scope(instance->cu);
-    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return noted(*instance, instance->pinned.unregister_range(number(address)).status);
+    if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
+    return report(details, about(noted(*instance, instance->pinned.unregister_range(number(address))),
+                                 FERRY_FIELD_ADDRESS, number(address)));
 }
 
 } // extern "C"

@@ -13,7 +13,7 @@ namespace {
 
 // Frees device memory, managed memory or memory of a pool. Rejects imported memory.
 error free_device_memory(ferry_instance &instance, std::uint64_t address) noexcept {
-    if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    if (instance.fork_mark.is_in_child()) return in_child;
     if (instance.externals.is_part(address)) return {.status = FERRY_ERROR_IMPORTED};
     address_facts facts;
     if (error failed = look_up_address(instance.cu, address, address_query::everything, facts)) return failed;
@@ -73,7 +73,8 @@ error make(ferry_instance &instance, int device, const made_array &like, Array &
 template <class Array> error destroy(ferry_instance &instance, Array array) noexcept {
     context_scope scope(instance.cu);
     if (error failed = enter_any(instance, nullptr, scope)) return failed;
-    if (instance.deferred.holds(array)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
+    if (instance.deferred.holds(array))
+        return refuse_value(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_ARRAY, number(array));
     const auto end = [&]() noexcept {
         if constexpr (std::is_same_v<Array, CUmipmappedArray>)
             if (instance.externals.is_part(array)) return instance.externals.release_array(array);
@@ -165,35 +166,39 @@ int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uin
     return report(details, about(failed, FERRY_FIELD_SIZE, width * height));
 }
 
-int32_t ferry_device_free(ferry_instance *instance, uint64_t address) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!address) return FERRY_SUCCESS;
-    return noted(*instance, free_device_memory(*instance, address).status);
+int32_t ferry_device_free(ferry_instance *instance, uint64_t address, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!address) return report(details, ok);
+    return report(details,
+                  about(noted(*instance, free_device_memory(*instance, address)), FERRY_FIELD_ADDRESS, address));
 }
 
-int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, CUstream_st *stream) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!address) return FERRY_SUCCESS;
-    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
-    return noted(*instance, defer_free(*instance, address, stream).status);
+int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, CUstream_st *stream,
+                                   ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!address) return report(details, ok);
+    if (instance->fork_mark.is_in_child()) return report(details, in_child);
+    return report(details,
+                  about(noted(*instance, defer_free(*instance, address, stream)), FERRY_FIELD_ADDRESS, address));
 }
 
-int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
+int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (instance->fork_mark.is_in_child()) return report(details, in_child);
     if (device != FERRY_DEVICE_UNKNOWN)
-        if (error failed = check_device(*instance, device)) return failed.status;
-    return noted(*instance, instance->deferred.trim(device, keep).status);
+        if (error failed = check_device(*instance, device)) return report(details, failed);
+    return report(details, noted(*instance, instance->deferred.trim(device, keep)));
 }
 
-int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info) {
-    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
+int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info,
+                                ferry_error_info *details) {
+    if (!instance || !info) return report(details, null_argument);
+    if (instance->fork_mark.is_in_child()) return report(details, in_child);
     if (device != FERRY_DEVICE_UNKNOWN)
-        if (error failed = check_device(*instance, device)) return failed.status;
+        if (error failed = check_device(*instance, device)) return report(details, failed);
     ferry_deferred_info found = {};
     instance->deferred.count(device, found);
-    return write_sized(found, info).status;
+    return report(details, write_sized(found, info));
 }
 
 int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
@@ -219,17 +224,19 @@ int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry
     return report(details, make_array(*instance, device, wanted, *array));
 }
 
-int32_t ferry_array_destroy(ferry_instance *instance, CUarray_st *array) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!array) return FERRY_SUCCESS;
-    return destroy_array(*instance, array).status;
+int32_t ferry_array_destroy(ferry_instance *instance, CUarray_st *array, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!array) return report(details, ok);
+    return report(details, about(destroy_array(*instance, array), FERRY_FIELD_ARRAY, number(array)));
 }
 
-int32_t ferry_array_destroy_async(ferry_instance *instance, CUarray_st *array, CUstream_st *stream) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!array) return FERRY_SUCCESS;
-    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
-    return noted(*instance, instance->deferred.defer(array, stream).status);
+int32_t ferry_array_destroy_async(ferry_instance *instance, CUarray_st *array, CUstream_st *stream,
+                                  ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!array) return report(details, ok);
+    if (instance->fork_mark.is_in_child()) return report(details, in_child);
+    return report(details,
+                  about(noted(*instance, instance->deferred.defer(array, stream)), FERRY_FIELD_ARRAY, number(array)));
 }
 
 int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
@@ -242,59 +249,67 @@ int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, c
 }
 
 int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, CUmipmappedArray_st *mipmapped, uint32_t level,
-                                        CUarray_st **array) {
+                                        CUarray_st **array, ferry_error_info *details) {
     if (array) *array = nullptr;
-    if (!instance || !mipmapped || !array) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!instance || !array) return report(details, null_argument);
+    if (!mipmapped) return report(details, refuse_null(FERRY_FIELD_ARRAY));
     context_scope scope(instance->cu);
-    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
     const status_code status = call_optional(instance->cu.cuMipmappedArrayGetLevel, array, mipmapped, level);
     if (status == FERRY_SUCCESS) instance->surfaces.note_part(mipmapped, *array);
-    return status;
+    return report(details, about({.status = status}, FERRY_FIELD_LEVEL, level));
 }
 
-int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, CUmipmappedArray_st *mipmapped) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!mipmapped) return FERRY_SUCCESS;
-    return destroy_array(*instance, mipmapped).status;
+int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, CUmipmappedArray_st *mipmapped,
+                                      ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!mipmapped) return report(details, ok);
+    return report(details, about(destroy_array(*instance, mipmapped), FERRY_FIELD_ARRAY, number(mipmapped)));
 }
 
 int32_t ferry_mipmapped_array_destroy_async(ferry_instance *instance, CUmipmappedArray_st *mipmapped,
-                                            CUstream_st *stream) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!mipmapped) return FERRY_SUCCESS;
-    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
-    return noted(*instance, instance->deferred.defer(mipmapped, stream).status);
+                                            CUstream_st *stream, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!mipmapped) return report(details, ok);
+    if (instance->fork_mark.is_in_child()) return report(details, in_child);
+    return report(details, about(noted(*instance, instance->deferred.defer(mipmapped, stream)), FERRY_FIELD_ARRAY,
+                                 number(mipmapped)));
 }
 
-int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint32_t plane, CUarray_st **plane_array) {
+int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint32_t plane, CUarray_st **plane_array,
+                              ferry_error_info *details) {
     if (plane_array) *plane_array = nullptr;
-    if (!instance || !array || !plane_array) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!instance || !plane_array) return report(details, null_argument);
+    if (!array) return report(details, refuse_null(FERRY_FIELD_ARRAY));
     context_scope scope(instance->cu);
-    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
     const status_code status = call_optional(instance->cu.cuArrayGetPlane, plane_array, array, plane);
     if (status == FERRY_SUCCESS) instance->surfaces.note_part(array, *plane_array);
-    return status;
+    return report(details, about({.status = status}, FERRY_FIELD_PLANE, plane));
 }
 
 int32_t ferry_array_get_info(ferry_instance *instance, CUarray_st *array, ferry_array_desc *desc,
-                             uint32_t *element_size) {
+                             uint32_t *element_size, ferry_error_info *details) {
     if (element_size) *element_size = 0;
-    if (!instance || !array || !desc) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!instance || !desc) return report(details, null_argument);
+    if (!array) return report(details, refuse_null(FERRY_FIELD_ARRAY));
     context_scope scope(instance->cu);
-    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
     ferry_array_desc found = {};
     std::uint32_t bytes = 0;
-    if (error failed = describe_array(instance->cu, array, found, bytes)) return failed.status;
-    if (error failed = write_sized(found, desc)) return failed.status;
+    if (error failed = describe_array(instance->cu, array, found, bytes))
+        return report(details, about(failed, FERRY_FIELD_ARRAY, number(array)));
+    if (error failed = write_sized(found, desc)) return report(details, failed);
     if (element_size) *element_size = bytes;
-    return FERRY_SUCCESS;
+    return report(details, ok);
 }
 
-int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info) {
-    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
+int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info,
+                               ferry_error_info *details) {
+    if (!instance || !info) return report(details, null_argument);
     ferry_address_info found = {};
-    if (error failed = describe_address(*instance, address, found)) return failed.status;
-    return write_sized(found, info).status;
+    if (error failed = describe_address(*instance, address, found)) return report(details, failed);
+    return report(details, write_sized(found, info));
 }
 
 } // extern "C"

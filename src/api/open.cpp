@@ -38,8 +38,8 @@ error check_version(ferry_instance &instance) noexcept {
 
 error initialise(ferry_instance &instance) noexcept {
     const call_result result = instance.cu.cuInit(0);
-    if (result == CUDA_ERROR_NO_DEVICE) return {.status = FERRY_ERROR_NO_DEVICE};
-    if (result == CUDA_ERROR_STUB_LIBRARY) return {.status = FERRY_ERROR_NO_DRIVER};
+    if (result == CUDA_ERROR_NO_DEVICE) return replace(to_status(result), {.status = FERRY_ERROR_NO_DEVICE});
+    if (result == CUDA_ERROR_STUB_LIBRARY) return replace(to_status(result), {.status = FERRY_ERROR_NO_DRIVER});
     return to_error(result);
 }
 
@@ -208,7 +208,7 @@ ferry_report describe_instance(const ferry_instance &instance) noexcept {
 }
 
 // Validates staging options that the range table in read_options does not cover.
-error check_staging(const ferry_options &options) noexcept {
+error check_staging(const ferry_options &options, error_item &bad) noexcept {
     const auto refuse_number = [](std::int32_t field, numbers given, std::int64_t limit, std::int64_t value) noexcept {
         return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, field, given, limit, value);
     };
@@ -220,9 +220,11 @@ error check_staging(const ferry_options &options) noexcept {
     if (!options.staging_cpus != !options.staging_cpu_count)
         return refuse_number(FERRY_FIELD_STAGING_CPU_COUNT, numbers::value, 0, options.staging_cpu_count);
     for (std::uint32_t i = 0; i < options.staging_cpu_count; ++i)
-        if (options.staging_cpus[i] < 0 || options.staging_cpus[i] >= static_cast<std::int32_t>(processor_set::most))
+        if (options.staging_cpus[i] < 0 || options.staging_cpus[i] >= static_cast<std::int32_t>(processor_set::most)) {
+            bad = {FERRY_ITEM_CPU, i};
             return refuse_number(FERRY_FIELD_STAGING_CPUS, numbers::count, processor_set::most,
                                  options.staging_cpus[i]);
+        }
     if (options.staging_numa != FERRY_NUMA_ANY && options.staging_numa != FERRY_NUMA_NODE)
         return refuse_number(FERRY_FIELD_STAGING_NUMA, numbers::value, 0, options.staging_numa);
     if (options.staging_numa == FERRY_NUMA_NODE) {
@@ -240,7 +242,7 @@ error check_staging(const ferry_options &options) noexcept {
     return {};
 }
 
-error read_options(const ferry_options *theirs, ferry_options &options) noexcept {
+error read_options(const ferry_options *theirs, ferry_options &options, error_item &bad) noexcept {
     options = {};
     if (!theirs) return {};
     if (error failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
@@ -269,7 +271,7 @@ error read_options(const ferry_options *theirs, ferry_options &options) noexcept
     if (options.register_chunk % chunk_unit)
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_REGISTER_CHUNK, numbers::multiple, chunk_unit,
                              options.register_chunk);
-    if (error failed = check_staging(options)) return failed;
+    if (error failed = check_staging(options, bad)) return failed;
     if (!options.allocate != !options.deallocate)
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);
     return {};
@@ -283,18 +285,19 @@ int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferr
     if (!instance) return report(details, null_argument);
     *instance = nullptr;
     ferry_options known;
-    error failed = read_options(options, known);
+    error_item bad;
+    error failed = read_options(options, known, bad);
     if (!failed) failed = open_instance(known, *instance);
-    return report(details, failed);
+    return report(details, failed, bad);
 }
 
 void ferry_close(ferry_instance *instance) {
     if (instance) close_instance(*instance);
 }
 
-int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *report) {
-    if (!instance || !report) return FERRY_ERROR_INVALID_ARGUMENT;
-    return write_sized(describe_instance(*instance), report).status;
+int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *filled, ferry_error_info *details) {
+    if (!instance || !filled) return report(details, null_argument);
+    return report(details, write_sized(describe_instance(*instance), filled));
 }
 
 const char *ferry_instance_get_missing_entry_point(const ferry_instance *instance, uint32_t index) {
@@ -306,24 +309,26 @@ void *ferry_instance_get_proc(const ferry_instance *instance, const char *name, 
     return instance->entry_points.get_proc(instance->entry_points.user, name, version);
 }
 
-int32_t ferry_device_get_info(const ferry_instance *instance, int32_t device, ferry_device_info *info) {
-    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (error failed = check_device(*instance, device)) return failed.status;
-    return write_sized(instance->devices[device].info, info).status;
+int32_t ferry_device_get_info(const ferry_instance *instance, int32_t device, ferry_device_info *info,
+                              ferry_error_info *details) {
+    if (!instance || !info) return report(details, null_argument);
+    if (error failed = check_device(*instance, device)) return report(details, failed);
+    return report(details, write_sized(instance->devices[device].info, info));
 }
 
-int32_t ferry_device_find(const ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid, int32_t *device) {
+int32_t ferry_device_find(const ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid, int32_t *device,
+                          ferry_error_info *details) {
     if (device) *device = -1;
-    if (!instance || !device || (!uuid && !luid)) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!instance || !device || (!uuid && !luid)) return report(details, null_argument);
     for (int32_t i = 0; i < instance->limits.device_count; ++i) {
         const ferry_device_info &info = instance->devices[i].info;
         const bool is_here = uuid ? std::memcmp(uuid, info.uuid, sizeof info.uuid) == 0
                                   : info.luid_node_mask != 0 && std::memcmp(luid, info.luid, sizeof info.luid) == 0;
         if (!is_here) continue;
         *device = i;
-        return FERRY_SUCCESS;
+        return report(details, ok);
     }
-    return FERRY_ERROR_DEVICE;
+    return report(details, {.status = FERRY_ERROR_DEVICE});
 }
 
 } // extern "C"

@@ -55,30 +55,31 @@ error enable_helper(ferry_instance &instance, std::int32_t helper, std::int32_t 
 
 extern "C" {
 
-int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info) {
-    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (error failed = check_pair(*instance, device, peer)) return failed.status;
+int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info,
+                            ferry_error_info *details) {
+    if (!instance || !info) return report(details, null_argument);
+    if (error failed = check_pair(*instance, device, peer)) return report(details, failed);
     ferry_peer_info found = {};
     instance->peers.describe(device, peer, found);
-    return write_sized(found, info).status;
+    return report(details, write_sized(found, info));
 }
 
-int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (error failed = check_pair(*instance, device, peer)) return failed.status;
-    return instance->peers.probe(device, peer, instance->allocator, instance->log).status;
+int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (error failed = check_pair(*instance, device, peer)) return report(details, failed);
+    return report(details, instance->peers.probe(device, peer, instance->allocator, instance->log));
 }
 
-int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (error failed = check_pair(*instance, device, peer)) return failed.status;
-    return instance->peers.enable(device, peer, instance->allocator, instance->log).status;
+int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (error failed = check_pair(*instance, device, peer)) return report(details, failed);
+    return report(details, instance->peers.enable(device, peer, instance->allocator, instance->log));
 }
 
-int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (error failed = check_pair(*instance, device, peer)) return failed.status;
-    return instance->peers.disable(device, peer).status;
+int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (error failed = check_pair(*instance, device, peer)) return report(details, failed);
+    return report(details, instance->peers.disable(device, peer));
 }
 
 int32_t ferry_peer_calibrate(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *details) {
@@ -94,7 +95,8 @@ int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferr
     if (options)
         if (error failed = read_sized(options, given)) return report(details, failed);
     if (given.reserved) return report(details, refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED));
-    if (given.helper_count && !given.helpers) return report(details, null_argument);
+    if (given.helper_count && !given.helpers)
+        return report(details, refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HELPERS));
     constexpr std::uint32_t most = gpu::max_links - 1;
     if (given.helper_count > most)
         return report(

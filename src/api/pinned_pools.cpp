@@ -50,7 +50,7 @@ error read_options(const ferry_pinned_pool_options *theirs, ferry_pinned_pool_op
 error check_block_request(const ferry_pinned_pool *pool, std::uint64_t size, void *const *address) noexcept {
     if (!pool || !address) return null_argument;
     if (!size) return refuse_zero(FERRY_FIELD_SIZE);
-    return pool->fork_mark.is_in_child() ? error{.status = no_driver_in_child} : ok;
+    return pool->fork_mark.is_in_child() ? in_child : ok;
 }
 
 } // namespace
@@ -67,10 +67,10 @@ int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry_pinned_po
     return report(details, failed);
 }
 
-int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool) {
-    if (!pool) return FERRY_SUCCESS;
-    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
-    return destroy_pinned_pool(*pool).status;
+int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool, ferry_error_info *details) {
+    if (!pool) return report(details, ok);
+    if (pool->fork_mark.is_in_child()) return report(details, in_child);
+    return report(details, destroy_pinned_pool(*pool));
 }
 
 int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address, ferry_error_info *details) {
@@ -86,36 +86,38 @@ int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, CU
     return report(details, about(pool->pool.allocate_on(stream, size, *address), FERRY_FIELD_SIZE, size));
 }
 
-int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address) {
-    if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
-    return address ? pool->pool.free(address).status.number : FERRY_SUCCESS;
+int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address, ferry_error_info *details) {
+    if (!pool) return report(details, null_argument);
+    if (pool->fork_mark.is_in_child()) return report(details, in_child);
+    return report(details, address ? about(pool->pool.free(address), FERRY_FIELD_ADDRESS, number(address)) : ok);
 }
 
-int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, CUstream_st *stream) {
-    if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
-    return address ? pool->pool.free_on(stream, address).status.number : FERRY_SUCCESS;
+int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, CUstream_st *stream,
+                                     ferry_error_info *details) {
+    if (!pool) return report(details, null_argument);
+    if (pool->fork_mark.is_in_child()) return report(details, in_child);
+    return report(details,
+                  address ? about(pool->pool.free_on(stream, address), FERRY_FIELD_ADDRESS, number(address)) : ok);
 }
 
-int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep) {
-    if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
-    return pool->pool.trim(keep).status;
+int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep, ferry_error_info *details) {
+    if (!pool) return report(details, null_argument);
+    if (pool->fork_mark.is_in_child()) return report(details, in_child);
+    return report(details, pool->pool.trim(keep));
 }
 
-int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats) {
-    if (!pool || !stats) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
+int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats, ferry_error_info *details) {
+    if (!pool || !stats) return report(details, null_argument);
+    if (pool->fork_mark.is_in_child()) return report(details, in_child);
     ferry_pool_stats found = {};
-    if (error failed = pool->pool.get_stats(found)) return failed.status;
-    return write_sized(found, stats).status;
+    if (error failed = pool->pool.get_stats(found)) return report(details, failed);
+    return report(details, write_sized(found, stats));
 }
 
-int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool) {
-    if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
-    return pool->pool.reset_stats().status;
+int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool, ferry_error_info *details) {
+    if (!pool) return report(details, null_argument);
+    if (pool->fork_mark.is_in_child()) return report(details, in_child);
+    return report(details, pool->pool.reset_stats());
 }
 
 } // extern "C"

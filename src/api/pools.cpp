@@ -18,18 +18,23 @@ constexpr status_code pool_status(status_code status) noexcept {
 
 // Runs `body` with a current context and in relaxed capture mode. In other modes, most pool calls can break a capture
 // (docs/driver.md).
-template <class Body> std::int32_t administer(ferry_instance &instance, Body body) noexcept {
+template <class Body> error administer(ferry_instance &instance, Body body) noexcept {
     context_scope scope(instance.cu);
-    if (error failed = enter_any(instance, nullptr, scope)) return failed.status;
+    if (error failed = enter_any(instance, nullptr, scope)) return failed;
     const relaxed_capture_mode relaxed(instance.cu);
-    return relaxed.entered() ? pool_status(noted(instance, body().status)) : relaxed.why().status;
+    if (!relaxed.entered()) return relaxed.why();
+    error failed = noted(instance, body());
+    failed.status = pool_status(failed.status);
+    return failed;
 }
 
 // Same as administer(), but rejects imported pools.
-template <class Body> std::int32_t administer_own(ferry_instance &instance, CUmemoryPool pool, Body body) noexcept {
+template <class Body> error administer_own(ferry_instance &instance, CUmemoryPool pool, Body body) noexcept {
     return administer(instance, [&]() noexcept -> error {
         pool_location where;
-        return instance.sharing.memory.is_imported(pool, where) ? error{.status = FERRY_ERROR_IMPORTED} : body();
+        const error failed =
+            instance.sharing.memory.is_imported(pool, where) ? error{.status = FERRY_ERROR_IMPORTED} : body();
+        return about(failed, FERRY_FIELD_POOL, number(pool));
     });
 }
 
@@ -228,26 +233,27 @@ error allocate_from_pool(ferry_instance &instance, CUmemoryPool pool, std::uint6
     if (!belongs_to_current_context(stream)) {
         failed.status = call_optional(instance.cu.cuMemAllocFromPoolAsync, &allocated, size, pool, stream);
     } else {
-        failed.status =
-            administer_own(instance, pool, [&]() noexcept -> error { return instance.pools.locate(pool, where); });
+        failed = administer_own(instance, pool, [&]() noexcept -> error { return instance.pools.locate(pool, where); });
         const int device = where.location == FERRY_LOCATION_DEVICE ? where.index : -1;
         if (!failed) failed = allocate_from(instance, pool, device, size, stream, allocated);
     }
     if (failed)
-        return instance.sharing.memory.is_imported(pool, where) ? error{.status = FERRY_ERROR_IMPORTED}
-                                                                : pool_error(instance, failed);
+        return instance.sharing.memory.is_imported(pool, where)
+                   ? about({.status = FERRY_ERROR_IMPORTED}, FERRY_FIELD_POOL, number(pool))
+                   : pool_error(instance, failed);
     address = allocated;
     return {};
 }
 
-std::int32_t free_on_stream(ferry_instance &instance, std::uint64_t address, CUstream stream) noexcept {
-    if (instance.fork_mark.is_in_child()) return no_driver_in_child;
-    if (instance.externals.is_part(address)) return FERRY_ERROR_IMPORTED;
-    if (instance.sharing.memory.is_imported(address)) return FERRY_ERROR_IMPORTED; // the driver would close the import
+error free_on_stream(ferry_instance &instance, std::uint64_t address, CUstream stream) noexcept {
+    if (instance.fork_mark.is_in_child()) return in_child;
+    if (instance.externals.is_part(address)) return {.status = FERRY_ERROR_IMPORTED};
+    if (instance.sharing.memory.is_imported(address))
+        return {.status = FERRY_ERROR_IMPORTED}; // the driver would close the import
     const status_code status = belongs_to_current_context(stream)
                                    ? free_on_default_stream(instance, address, stream).status
                                    : call_optional(instance.cu.cuMemFreeAsync, address, stream);
-    return status ? why_not_freed(instance, address, status) : status;
+    return {.status = status ? why_not_freed(instance, address, status) : status};
 }
 
 } // namespace
@@ -262,15 +268,18 @@ int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint6
                   about(allocate_on_stream(*instance, device, size, stream, *address), FERRY_FIELD_SIZE, size));
 }
 
-int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, CUstream_st *stream) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    return address ? free_on_stream(*instance, address, stream) : FERRY_SUCCESS;
+int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, CUstream_st *stream,
+                                ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    return report(details,
+                  address ? about(free_on_stream(*instance, address, stream), FERRY_FIELD_ADDRESS, address) : ok);
 }
 
 int32_t ferry_pool_alloc_async(ferry_instance *instance, CUmemPoolHandle_st *pool, uint64_t size, CUstream_st *stream,
                                uint64_t *address, ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !pool || !address) return report(details, null_argument);
+    if (!instance || !address) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
     return report(details, about(allocate_from_pool(*instance, pool, size, stream, *address), FERRY_FIELD_SIZE, size));
 }
 
@@ -283,98 +292,123 @@ int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc,
     return report(details, create_pool(*instance, wanted, *pool));
 }
 
-int32_t ferry_pool_destroy(ferry_instance *instance, CUmemPoolHandle_st *pool) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!pool) return FERRY_SUCCESS;
-    return administer_own(*instance, pool, [&]() noexcept { return destroy_pool(*instance, pool); });
+int32_t ferry_pool_destroy(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!pool) return report(details, ok);
+    return report(details, administer_own(*instance, pool, [&]() noexcept { return destroy_pool(*instance, pool); }));
 }
 
-int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st **pool) {
+int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st **pool,
+                               ferry_error_info *details) {
     if (pool) *pool = nullptr;
-    if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!instance || !pool) return report(details, null_argument);
     const pool_location where = {location, index};
-    if (error failed = check_location(*instance, where)) return failed.status;
-    return instance->pools.get_default(where, *pool).status;
+    if (error failed = check_location(*instance, where)) return report(details, failed);
+    return report(details, instance->pools.get_default(where, *pool));
 }
 
-int32_t ferry_pool_get_current(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st **pool) {
+int32_t ferry_pool_get_current(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st **pool,
+                               ferry_error_info *details) {
     if (pool) *pool = nullptr;
-    if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!instance || !pool) return report(details, null_argument);
     const pool_location where = {location, index};
-    if (error failed = check_location(*instance, where)) return failed.status;
-    return instance->pools.get_current(where, *pool).status;
+    if (error failed = check_location(*instance, where)) return report(details, failed);
+    return report(details, instance->pools.get_current(where, *pool));
 }
 
-int32_t ferry_pool_set_current(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st *pool) {
-    if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
+int32_t ferry_pool_set_current(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st *pool,
+                               ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
     const pool_location where = {location, index};
-    if (error failed = check_location(*instance, where)) return failed.status;
-    return administer_own(*instance, pool,
-                          [&]() noexcept -> error { return instance->pools.set_current(where, pool); });
+    if (error failed = check_location(*instance, where)) return report(details, failed);
+    return report(details, administer_own(*instance, pool, [&]() noexcept -> error {
+                      return instance->pools.set_current(where, pool);
+                  }));
 }
 
-int32_t ferry_pool_get_info(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_pool_info *info) {
-    if (!instance || !pool || !info) return FERRY_ERROR_INVALID_ARGUMENT;
-    return administer(*instance, [&]() noexcept -> error {
-        ferry_pool_info found = {};
-        if (error failed = describe_pool(*instance, pool, found)) return failed;
-        return write_sized(found, info);
-    });
+int32_t ferry_pool_get_info(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_pool_info *info,
+                            ferry_error_info *details) {
+    if (!instance || !info) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    return report(details, administer(*instance, [&]() noexcept -> error {
+                      ferry_pool_info found = {};
+                      if (error failed = describe_pool(*instance, pool, found))
+                          return about(failed, FERRY_FIELD_POOL, number(pool));
+                      return write_sized(found, info);
+                  }));
 }
 
-int32_t ferry_pool_get_attributes(ferry_instance *instance, CUmemPoolHandle_st *pool,
-                                  ferry_pool_attributes *attributes) {
-    if (!instance || !pool || !attributes) return FERRY_ERROR_INVALID_ARGUMENT;
-    return administer_own(*instance, pool, [&]() noexcept -> error {
-        ferry_pool_attributes found = {};
-        if (error failed = get_pool_attributes(instance->cu, pool, found)) return failed;
-        return write_sized(found, attributes);
-    });
+int32_t ferry_pool_get_attributes(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_pool_attributes *attributes,
+                                  ferry_error_info *details) {
+    if (!instance || !attributes) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    return report(details, administer_own(*instance, pool, [&]() noexcept -> error {
+                      ferry_pool_attributes found = {};
+                      if (error failed = get_pool_attributes(instance->cu, pool, found)) return failed;
+                      return write_sized(found, attributes);
+                  }));
 }
 
 int32_t ferry_pool_set_attributes(ferry_instance *instance, CUmemPoolHandle_st *pool,
-                                  const ferry_pool_attributes *attributes) {
-    if (!instance || !pool || !attributes) return FERRY_ERROR_INVALID_ARGUMENT;
+                                  const ferry_pool_attributes *attributes, ferry_error_info *details) {
+    if (!instance || !attributes) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
     ferry_pool_attributes wanted = {};
-    if (error failed = read_sized(attributes, wanted)) return failed.status;
-    return administer_own(*instance, pool, [&]() noexcept -> error {
-        return set_pool_attributes(instance->cu, pool, wanted, attributes->struct_size);
-    });
+    if (error failed = read_sized(attributes, wanted)) return report(details, failed);
+    return report(details, administer_own(*instance, pool, [&]() noexcept -> error {
+                      return set_pool_attributes(instance->cu, pool, wanted, attributes->struct_size);
+                  }));
 }
 
-int32_t ferry_pool_get_stats(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_pool_stats *stats) {
-    if (!instance || !pool || !stats) return FERRY_ERROR_INVALID_ARGUMENT;
-    return administer_own(*instance, pool, [&]() noexcept -> error {
-        ferry_pool_stats found = {};
-        if (error failed = get_pool_stats(instance->cu, pool, found)) return failed;
-        return write_sized(found, stats);
-    });
+int32_t ferry_pool_get_stats(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_pool_stats *stats,
+                             ferry_error_info *details) {
+    if (!instance || !stats) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    return report(details, administer_own(*instance, pool, [&]() noexcept -> error {
+                      ferry_pool_stats found = {};
+                      if (error failed = get_pool_stats(instance->cu, pool, found)) return failed;
+                      return write_sized(found, stats);
+                  }));
 }
 
-int32_t ferry_pool_reset_stats(ferry_instance *instance, CUmemPoolHandle_st *pool) {
-    if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
-    return administer_own(*instance, pool, [&]() noexcept -> error { return reset_pool_stats(instance->cu, pool); });
+int32_t ferry_pool_reset_stats(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    return report(details, administer_own(*instance, pool,
+                                          [&]() noexcept -> error { return reset_pool_stats(instance->cu, pool); }));
 }
 
-int32_t ferry_pool_trim(ferry_instance *instance, CUmemPoolHandle_st *pool, uint64_t keep) {
-    if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
-    return administer_own(*instance, pool, [&]() noexcept -> error {
-        return {.status = call_optional(instance->cu.cuMemPoolTrimTo, pool, keep)};
-    });
+int32_t ferry_pool_trim(ferry_instance *instance, CUmemPoolHandle_st *pool, uint64_t keep, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    return report(details, administer_own(*instance, pool, [&]() noexcept -> error {
+                      return {.status = call_optional(instance->cu.cuMemPoolTrimTo, pool, keep)};
+                  }));
 }
 
-int32_t ferry_pool_set_access(ferry_instance *instance, CUmemPoolHandle_st *pool, int32_t device, int32_t access) {
-    if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (access != FERRY_ACCESS_NONE && access != FERRY_ACCESS_READ_WRITE) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (error failed = check_device(*instance, device)) return failed.status;
-    return administer(*instance, [&]() noexcept -> error { return set_pool_access(*instance, pool, device, access); });
+int32_t ferry_pool_set_access(ferry_instance *instance, CUmemPoolHandle_st *pool, int32_t device, int32_t access,
+                              ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (access != FERRY_ACCESS_NONE && access != FERRY_ACCESS_READ_WRITE)
+        return report(details, refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_ACCESS,
+                                             numbers::value, 0, access));
+    if (error failed = check_device(*instance, device)) return report(details, failed);
+    return report(details, administer(*instance, [&]() noexcept -> error {
+                      return about(set_pool_access(*instance, pool, device, access), FERRY_FIELD_POOL, number(pool));
+                  }));
 }
 
-int32_t ferry_pool_get_access(ferry_instance *instance, CUmemPoolHandle_st *pool, int32_t device, int32_t *access) {
+int32_t ferry_pool_get_access(ferry_instance *instance, CUmemPoolHandle_st *pool, int32_t device, int32_t *access,
+                              ferry_error_info *details) {
     if (access) *access = FERRY_ACCESS_NONE;
-    if (!instance || !pool || !access) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (error failed = check_device(*instance, device)) return failed.status;
-    return administer(*instance, [&]() noexcept -> error { return instance->pools.get_access(pool, device, *access); });
+    if (!instance || !access) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (error failed = check_device(*instance, device)) return report(details, failed);
+    return report(details, administer(*instance, [&]() noexcept -> error {
+                      return about(instance->pools.get_access(pool, device, *access), FERRY_FIELD_POOL, number(pool));
+                  }));
 }
 
 } // extern "C"

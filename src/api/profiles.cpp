@@ -103,7 +103,8 @@ error save_profile(const ferry_instance &instance, std::int32_t device, char *bu
     const std::uint64_t length =
         write_profile(*instance.profiles.of(device), owner_of(instance, device), pairs, buffer, size);
     if (needed) *needed = length + 1;
-    return length < size || !buffer ? ok : null_argument;
+    if (length < size || !buffer) return {};
+    return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, numbers::at_least, length + 1, size);
 }
 
 } // namespace
@@ -116,10 +117,10 @@ int32_t ferry_device_calibrate(ferry_instance *instance, int32_t device, ferry_e
 }
 
 int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
-                           uint64_t *needed) {
+                           uint64_t *needed, ferry_error_info *details) {
     if (needed) *needed = 0;
-    if (!instance || (!buffer && size)) return FERRY_ERROR_INVALID_ARGUMENT;
-    return save_profile(*instance, device, buffer, size, needed).status;
+    if (!instance || (!buffer && size)) return report(details, null_argument);
+    return report(details, save_profile(*instance, device, buffer, size, needed));
 }
 
 int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size, ferry_error_info *details) {

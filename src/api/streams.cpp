@@ -14,9 +14,9 @@ error refuse_flags(std::uint32_t flags, numbers given, std::uint32_t limit) noex
 }
 
 // Translates the status of a query: CUDA_ERROR_NOT_READY becomes success with *done = 0.
-int32_t answer(int32_t status, int32_t *done) noexcept {
+status_code answer(status_code status, int32_t *done) noexcept {
     *done = status == FERRY_SUCCESS;
-    return status == not_ready ? FERRY_SUCCESS : status;
+    return status == not_ready ? status_code() : status;
 }
 
 // Calls `entry` with the context of `stream` current.
@@ -47,27 +47,37 @@ int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t f
                                                                      flags, priority))});
 }
 
-int32_t ferry_stream_destroy(ferry_instance *instance, CUstream_st *stream) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (!stream) return FERRY_SUCCESS;
-    if (belongs_to_current_context(stream)) return FERRY_ERROR_INVALID_ARGUMENT;
-    return noted(*instance, call_optional(instance->cu.cuStreamDestroy, stream));
+int32_t ferry_stream_destroy(ferry_instance *instance, CUstream_st *stream, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!stream) return report(details, ok);
+    if (belongs_to_current_context(stream)) // a default stream
+        return report(details,
+                      refuse_value(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_STREAM, number(stream)));
+    return report(details, about({.status = noted(*instance, call_optional(instance->cu.cuStreamDestroy, stream))},
+                                 FERRY_FIELD_STREAM, number(stream)));
 }
 
-int32_t ferry_stream_synchronize(ferry_instance *instance, CUstream_st *stream) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    return call_beside(instance, stream, instance->cu.cuStreamSynchronize, stream);
+int32_t ferry_stream_synchronize(ferry_instance *instance, CUstream_st *stream, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    return report(details, about({.status = call_beside(instance, stream, instance->cu.cuStreamSynchronize, stream)},
+                                 FERRY_FIELD_STREAM, number(stream)));
 }
 
-int32_t ferry_stream_query(ferry_instance *instance, CUstream_st *stream, int32_t *done) {
+int32_t ferry_stream_query(ferry_instance *instance, CUstream_st *stream, int32_t *done, ferry_error_info *details) {
     if (done) *done = 0;
-    if (!instance || !done) return FERRY_ERROR_INVALID_ARGUMENT;
-    return answer(call_beside(instance, stream, instance->cu.cuStreamQuery, stream), done);
+    if (!instance || !done) return report(details, null_argument);
+    return report(details,
+                  about({.status = answer(call_beside(instance, stream, instance->cu.cuStreamQuery, stream), done)},
+                        FERRY_FIELD_STREAM, number(stream)));
 }
 
-int32_t ferry_stream_wait_event(ferry_instance *instance, CUstream_st *stream, CUevent_st *event) {
-    if (!instance || !event) return FERRY_ERROR_INVALID_ARGUMENT;
-    return call_beside(instance, stream, instance->cu.cuStreamWaitEvent, stream, event, 0u);
+int32_t ferry_stream_wait_event(ferry_instance *instance, CUstream_st *stream, CUevent_st *event,
+                                ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!event) return report(details, refuse_null(FERRY_FIELD_EVENT));
+    return report(details,
+                  about({.status = call_beside(instance, stream, instance->cu.cuStreamWaitEvent, stream, event, 0u)},
+                        FERRY_FIELD_STREAM, number(stream)));
 }
 
 int32_t ferry_stream_notify(ferry_instance *instance, CUstream_st *stream, void (*done)(void *user, int32_t status),
@@ -94,31 +104,44 @@ int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t fl
     return report(details, failed);
 }
 
-int32_t ferry_event_destroy(ferry_instance *instance, CUevent_st *event) {
-    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    return event ? noted(*instance, instance->sharing.events.destroy_event(event).status).number : FERRY_SUCCESS;
+int32_t ferry_event_destroy(ferry_instance *instance, CUevent_st *event, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    return report(details, event ? about(noted(*instance, instance->sharing.events.destroy_event(event)),
+                                         FERRY_FIELD_EVENT, number(event))
+                                 : ok);
 }
 
-int32_t ferry_event_record(ferry_instance *instance, CUevent_st *event, CUstream_st *stream) {
-    if (!instance || !event) return FERRY_ERROR_INVALID_ARGUMENT;
-    return call_beside(instance, stream, instance->cu.cuEventRecord, event, stream);
+int32_t ferry_event_record(ferry_instance *instance, CUevent_st *event, CUstream_st *stream,
+                           ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!event) return report(details, refuse_null(FERRY_FIELD_EVENT));
+    return report(details, about({.status = call_beside(instance, stream, instance->cu.cuEventRecord, event, stream)},
+                                 FERRY_FIELD_STREAM, number(stream)));
 }
 
-int32_t ferry_event_synchronize(ferry_instance *instance, CUevent_st *event) {
-    if (!instance || !event) return FERRY_ERROR_INVALID_ARGUMENT;
-    return noted(*instance, call_optional(instance->cu.cuEventSynchronize, event));
+int32_t ferry_event_synchronize(ferry_instance *instance, CUevent_st *event, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    if (!event) return report(details, refuse_null(FERRY_FIELD_EVENT));
+    return report(details, about({.status = noted(*instance, call_optional(instance->cu.cuEventSynchronize, event))},
+                                 FERRY_FIELD_EVENT, number(event)));
 }
 
-int32_t ferry_event_query(ferry_instance *instance, CUevent_st *event, int32_t *done) {
+int32_t ferry_event_query(ferry_instance *instance, CUevent_st *event, int32_t *done, ferry_error_info *details) {
     if (done) *done = 0;
-    if (!instance || !event || !done) return FERRY_ERROR_INVALID_ARGUMENT;
-    return noted(*instance, answer(call_optional(instance->cu.cuEventQuery, event), done));
+    if (!instance || !done) return report(details, null_argument);
+    if (!event) return report(details, refuse_null(FERRY_FIELD_EVENT));
+    return report(details,
+                  about({.status = noted(*instance, answer(call_optional(instance->cu.cuEventQuery, event), done))},
+                        FERRY_FIELD_EVENT, number(event)));
 }
 
-int32_t ferry_event_elapsed_time(ferry_instance *instance, CUevent_st *start, CUevent_st *end, float *milliseconds) {
+int32_t ferry_event_elapsed_time(ferry_instance *instance, CUevent_st *start, CUevent_st *end, float *milliseconds,
+                                 ferry_error_info *details) {
     if (milliseconds) *milliseconds = 0;
-    if (!instance || !start || !end || !milliseconds) return FERRY_ERROR_INVALID_ARGUMENT;
-    return noted(*instance, call_optional(instance->cu.cuEventElapsedTime, milliseconds, start, end));
+    if (!instance || !milliseconds) return report(details, null_argument);
+    if (!start || !end) return report(details, refuse_null(FERRY_FIELD_EVENT));
+    return report(details, {.status = noted(*instance,
+                                            call_optional(instance->cu.cuEventElapsedTime, milliseconds, start, end))});
 }
 
 } // extern "C"

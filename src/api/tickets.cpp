@@ -14,34 +14,34 @@ int32_t ferry_ticket_create(ferry_instance *instance, CUstream_st *stream, ferry
     return report(details, make_ticket(*instance, stream, *ticket));
 }
 
-int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info) {
-    if (!ticket || !info) return FERRY_ERROR_INVALID_ARGUMENT;
+int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info, ferry_error_info *details) {
+    if (!ticket || !info) return report(details, null_argument);
     ferry_ticket_info found = {};
-    if (error failed = query_ticket(*ticket, found)) return failed.status;
-    return write_sized(found, info).status;
+    if (error failed = query_ticket(*ticket, found)) return report(details, failed);
+    return report(details, write_sized(found, info));
 }
 
-int32_t ferry_ticket_wait(ferry_ticket *ticket) {
-    return ticket ? wait_for_ticket(*ticket).status.number : FERRY_ERROR_INVALID_ARGUMENT;
+int32_t ferry_ticket_wait(ferry_ticket *ticket, ferry_error_info *details) {
+    return report(details, ticket ? wait_for_ticket(*ticket) : null_argument);
 }
 
-int32_t ferry_ticket_release(ferry_ticket *ticket) {
-    return ticket ? release_ticket(*ticket).status.number : FERRY_SUCCESS;
+int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *details) {
+    return report(details, ticket ? release_ticket(*ticket) : ok);
 }
 
-int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device) {
-    return instance ? prepare_staging(*instance, device).status.number : FERRY_ERROR_INVALID_ARGUMENT;
+int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device, ferry_error_info *details) {
+    return report(details, instance ? prepare_staging(*instance, device) : null_argument);
 }
 
-int32_t ferry_staging_trim(ferry_instance *instance) {
-    return instance ? trim_staging(*instance).status.number : FERRY_ERROR_INVALID_ARGUMENT;
+int32_t ferry_staging_trim(ferry_instance *instance, ferry_error_info *details) {
+    return report(details, instance ? trim_staging(*instance) : null_argument);
 }
 
-int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info) {
-    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
+int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info, ferry_error_info *details) {
+    if (!instance || !info) return report(details, null_argument);
     ferry_staging_info found = {};
-    if (error failed = get_staging_info(*instance, found)) return failed.status;
-    return write_sized(found, info).status;
+    if (error failed = get_staging_info(*instance, found)) return report(details, failed);
+    return report(details, write_sized(found, info));
 }
 
 } // extern "C"

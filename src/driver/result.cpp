@@ -44,14 +44,20 @@ driver_result find_status(std::int32_t status) noexcept {
 } // namespace
 
 error about(error failed, std::int32_t field, std::uint64_t value) noexcept {
-    switch (FERRY_STATUS_DRIVER_BASE - failed.status) {
-    case CUDA_ERROR_INVALID_VALUE:
-    case CUDA_ERROR_OUT_OF_MEMORY:
-    case CUDA_ERROR_INVALID_CONTEXT:
-    case CUDA_ERROR_INVALID_HANDLE:
-    case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
-    case CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED:
-        if (failed.field != FERRY_FIELD_NONE) break;
+    switch (failed.status) {
+    case to_status(CUDA_ERROR_INVALID_VALUE):
+    case to_status(CUDA_ERROR_OUT_OF_MEMORY):
+    case to_status(CUDA_ERROR_INVALID_CONTEXT):
+    case to_status(CUDA_ERROR_INVALID_HANDLE):
+    case to_status(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED):
+    case to_status(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED):
+    case FERRY_ERROR_INVALID_ARGUMENT:
+    case FERRY_ERROR_ADDRESS:
+    case FERRY_ERROR_IN_USE:
+    case FERRY_ERROR_HANDLE:
+    case FERRY_ERROR_IMPORTED:
+    case FERRY_ERROR_NOT_SHAREABLE:
+        if (failed.field != FERRY_FIELD_NONE || failed.side != FERRY_SIDE_NONE) break;
         failed.field = static_cast<std::int16_t>(field);
         failed.numbers = numbers::value;
         failed.value = value;

@@ -25,9 +25,15 @@ status_code call_optional(const Entry &entry, Arguments... arguments) noexcept {
 constexpr error to_error(CUresult result) noexcept { return {.status = to_status(result)}; }
 constexpr error to_error(call_result returned) noexcept { return {.status = to_status(returned)}; }
 
-// Adds the field that a driver function was given, if that is what the function could not use and the error names no
-// field yet.
+// Adds the field that a call was given, if the status says that the value could not be used and the error names no side
+// or field yet.
 [[gnu::cold]] error about(error failed, std::int32_t field, std::uint64_t value) noexcept;
+
+// Replaces the driver's status by ferry's own error, which keeps the name of the driver function.
+inline error replace(status_code status, error own) noexcept {
+    own.status.call = status.call;
+    return own;
+}
 
 // Returns the name of a row of driver_symbols, counted from 1; null for 0.
 constexpr const char *name_of_call(std::int32_t row) noexcept { return row ? driver_symbols[row - 1].name : nullptr; }

@@ -51,7 +51,7 @@ private:
 error enable_access(const driver_table &cu, CUcontext far, bool &was_enabled) noexcept {
     const call_result result = cu.cuCtxEnablePeerAccess(far, 0);
     was_enabled = result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
-    if (result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED) return no_access;
+    if (result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED) return replace(to_status(result), no_access);
     return was_enabled ? ok : to_error(result);
 }
 

@@ -36,12 +36,10 @@ error lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call, std::ui
 error explain_refusal(const CUDA_ARRAY3D_DESCRIPTOR &call, status_code status) noexcept {
     const bool has_elements = elements_of(call).size != 0 || find_format(planar_formats, call.Format);
     if (status != to_status(CUDA_ERROR_INVALID_VALUE) || has_elements) return {.status = status};
-    error refused =
-        find_format(array_formats, call.Format)
-            ? refuse_option(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_CHANNELS, numbers::power, 4, call.NumChannels)
-            : refuse_option(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_FORMAT, numbers::value, 0, call.Format);
-    refused.status.call = status.call;
-    return refused;
+    return replace(
+        status, find_format(array_formats, call.Format)
+                    ? refuse_option(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_CHANNELS, numbers::power, 4, call.NumChannels)
+                    : refuse_option(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_FORMAT, numbers::value, 0, call.Format));
 }
 
 } // namespace

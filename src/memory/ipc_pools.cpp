@@ -131,7 +131,8 @@ error ipc_memory::open_pool(const handle_contents &contents, std::int64_t os_han
                                             static_cast<CUmemAllocationHandleType>(contents.handle_type), 0ull);
     if (!status) return {};
     error failed = import_failure(status);
-    if (status == to_status(CUDA_ERROR_UNKNOWN)) failed = bad_handle(FERRY_ERROR_HANDLE); // not a descriptor of a pool
+    if (status == to_status(CUDA_ERROR_UNKNOWN)) // not a descriptor of a pool
+        failed = replace(status, bad_handle(FERRY_ERROR_HANDLE));
     if (failed.status == FERRY_ERROR_HANDLE && !is_inside) failed.field = FERRY_FIELD_OS_HANDLE;
     return failed;
 }
@@ -173,7 +174,7 @@ error ipc_memory::close_pool(CUmemoryPool pool) noexcept {
         if (!status) imported_pools_.remove(i);
     });
     if (status == to_status(CUDA_ERROR_INVALID_VALUE)) // seen while any instance has imported memory of the pool
-        return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+        return replace(status, refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL));
     return {.status = status};
 }
 

@@ -5,19 +5,21 @@
 namespace ferry {
 
 error export_failure(status_code status, std::int32_t field) noexcept {
-    if (status == to_status(CUDA_ERROR_NOT_SUPPORTED)) return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, field);
+    if (status == to_status(CUDA_ERROR_NOT_SUPPORTED))
+        return replace(status, refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, field));
     const bool is_refusal =
         status == to_status(CUDA_ERROR_INVALID_VALUE) || status == to_status(CUDA_ERROR_INVALID_HANDLE);
-    return is_refusal ? refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, field) : error{.status = status};
+    return is_refusal ? replace(status, refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, field))
+                      : error{.status = status};
 }
 
 error import_failure(status_code status) noexcept {
-    if (status == to_status(CUDA_ERROR_NOT_SUPPORTED)) return bad_handle(FERRY_ERROR_UNSUPPORTED);
+    if (status == to_status(CUDA_ERROR_NOT_SUPPORTED)) return replace(status, bad_handle(FERRY_ERROR_UNSUPPORTED));
     // The first result was seen for memory, the others for events.
     const bool is_refusal = status == to_status(CUDA_ERROR_INVALID_VALUE) ||
                             status == to_status(CUDA_ERROR_MAP_FAILED) ||
                             status == to_status(CUDA_ERROR_INVALID_HANDLE);
-    return is_refusal ? bad_handle(FERRY_ERROR_HANDLE) : error{.status = status};
+    return is_refusal ? replace(status, bad_handle(FERRY_ERROR_HANDLE)) : error{.status = status};
 }
 
 bool ipc_key::operator==(const ipc_key &other) const noexcept {

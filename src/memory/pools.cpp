@@ -36,11 +36,11 @@ CUmemLocation lower(const pool_location &where, const device_facts *devices) noe
 // Translates the driver's status for a location that has no pools and for a node that does not exist.
 error location_failure(status_code status, const pool_location &where) noexcept {
     if (status == to_status(CUDA_ERROR_NOT_SUPPORTED))
-        return refuse_signed(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_LOCATION, numbers::value, 0,
-                             where.location);
+        return replace(status, refuse_signed(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_LOCATION,
+                                             numbers::value, 0, where.location));
     if (status == to_status(CUDA_ERROR_INVALID_VALUE) && where.location == FERRY_LOCATION_HOST_NUMA)
-        return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_INDEX, numbers::value, 0,
-                             where.index);
+        return replace(status, refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_INDEX,
+                                             numbers::value, 0, where.index));
     return {.status = status};
 }
 
@@ -158,9 +158,8 @@ error memory_pools::destroy(CUmemoryPool pool) noexcept {
         const lock_guard lock(mutex_);
         (void)records_.append(known); // without a record, the pool counts as not created by ferry
     }
-    return {.status = status == to_status(CUDA_ERROR_INVALID_VALUE)
-                          ? status_code(FERRY_ERROR_INVALID_ARGUMENT, status.call)
-                          : status};
+    return status == to_status(CUDA_ERROR_INVALID_VALUE) ? replace(status, {.status = FERRY_ERROR_INVALID_ARGUMENT})
+                                                         : error{.status = status};
 }
 
 bool memory_pools::is_of(CUmemoryPool pool, const pool_location &where) const noexcept {
@@ -243,7 +242,7 @@ error memory_pools::set_current(const pool_location &of, CUmemoryPool pool) cons
     const status_code status = of.location == FERRY_LOCATION_DEVICE
                                    ? call_optional(cu_.cuDeviceSetMemPool, CUdevice{at.id}, pool)
                                    : call_optional(cu_.cuMemSetMemPool, &at, CU_MEM_ALLOCATION_TYPE_PINNED, pool);
-    if (status == to_status(CUDA_ERROR_INVALID_VALUE)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
+    if (status == to_status(CUDA_ERROR_INVALID_VALUE)) return replace(status, {.status = FERRY_ERROR_INVALID_ARGUMENT});
     return location_failure(status, of);
 }
 
@@ -325,7 +324,7 @@ error set_pool_attributes(const driver_table &cu, CUmemoryPool pool, const ferry
                           std::size_t known) noexcept {
     for (const std::int32_t flag : {attributes.reuse_follow_event_dependencies, attributes.reuse_opportunistic,
                                     attributes.reuse_internal_dependencies})
-        if (flag != 0 && flag != 1) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
+        if (flag != 0 && flag != 1) return {.status = FERRY_ERROR_INVALID_ARGUMENT, .side = FERRY_SIDE_OPTIONS};
     for (const pool_field &field : attribute_fields) {
         if (field.offset + field.size > known) continue;
         std::uint64_t value = 0;

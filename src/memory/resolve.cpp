@@ -129,7 +129,7 @@ error look_up_array(const driver_table &cu, const array_surfaces &made, const fe
     CUDA_ARRAY3D_DESCRIPTOR desc = {};
     const call_result result = cu.cuArray3DGetDescriptor(&desc, place.array);
     if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE)
-        return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ARRAY);
+        return replace(to_status(result), refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ARRAY));
     if (result) return to_error(result);
     const array_elements elements = elements_of(desc);
     facts = {elements.size,

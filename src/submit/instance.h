@@ -19,6 +19,12 @@ struct ferry_instance : ferry::machine {
 namespace ferry {
 
 constexpr error null_argument = {.status = FERRY_ERROR_INVALID_ARGUMENT};
+// An address or a handle, as the value of an error.
+inline std::uint64_t number(const void *address) noexcept { return reinterpret_cast<std::uintptr_t>(address); }
+// A handle or an address that must not be null.
+inline error refuse_null(std::int32_t field) noexcept {
+    return refuse_value(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, field, 0);
+}
 // A parameter, such as a size, that is 0.
 inline error refuse_zero(std::int32_t field) noexcept {
     return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, field, numbers::at_least, 1, 0);
@@ -26,6 +32,7 @@ inline error refuse_zero(std::int32_t field) noexcept {
 // The driver's status in a forked child, for calls that must not reach the driver, or for which the driver does not
 // report it.
 constexpr std::int32_t no_driver_in_child = to_status(CUDA_ERROR_NOT_INITIALIZED);
+constexpr error in_child = {.status = no_driver_in_child};
 
 inline error check_device(const ferry_instance &instance, std::int32_t device) noexcept {
     const int count = instance.limits.device_count;

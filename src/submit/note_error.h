@@ -11,10 +11,13 @@ inline void note_error(ferry_instance &instance, const error &failed) noexcept {
     if (means_dead_context(failed.status)) instance.staging.lose_dead();
 }
 
-// Same as note_error, and returns the status.
+// Same as note_error, and returns the error.
+inline error noted(ferry_instance &instance, error failed) noexcept {
+    if (failed) note_error(instance, failed);
+    return failed;
+}
 inline status_code noted(ferry_instance &instance, status_code status) noexcept {
-    if (status) note_error(instance, {.status = status});
-    return status;
+    return noted(instance, error{.status = status}).status;
 }
 
 } // namespace ferry

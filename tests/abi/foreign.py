@@ -42,7 +42,7 @@ SIGNATURES = {
     "ferry_close": [c_void_p],
     "ferry_device_alloc": [c_void_p, c_int32, c_uint64, c_void_p, c_void_p],
     "ferry_device_alloc_pitched": [c_void_p, c_int32, c_uint64, c_uint64, c_uint32, c_void_p, c_void_p, c_void_p],
-    "ferry_device_free": [c_void_p, c_uint64],
+    "ferry_device_free": [c_void_p, c_uint64, c_void_p],
     "ferry_copy": [c_void_p, c_void_p, c_void_p],
     "ferry_copy_bytes": [c_void_p, c_uint64, c_uint64, c_uint64, c_void_p],
     "ferry_error_format": [c_void_p, c_char_p, c_uint64],
@@ -73,7 +73,7 @@ def copies_1d(instance, sent):
     check(ferry.ferry_device_alloc(instance, 0, size, byref(memory), None))
     check(ferry.ferry_copy_bytes(instance, memory, addressof(sent), size, byref(error)))
     check(ferry.ferry_copy_bytes(instance, addressof(received), memory, size, byref(error)))
-    check(ferry.ferry_device_free(instance, memory))
+    check(ferry.ferry_device_free(instance, memory, byref(error)))
     assert received.raw == sent.raw
 
 
@@ -104,7 +104,7 @@ def copies_2d(instance, sent):
     assert (error.status, error.side, error.field) == (ERROR_PITCH, SIDE_DESTINATION, FIELD_ROW_PITCH), error_line()
     assert (error.value, error.limit) == (width - 1, width), error_line()
     assert error_line() == "destination.row_pitch: 99, must be at least 100 (FERRY_ERROR_PITCH)", error_line()
-    check(ferry.ferry_device_free(instance, memory))
+    check(ferry.ferry_device_free(instance, memory, byref(error)))
 
 
 def options(**given):

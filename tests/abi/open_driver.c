@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
     const int32_t status = ferry_open(&options, &ferry, &error);
     if (status)
         printf("%d %s value %llu\n", status, ferry_status_name(status), (unsigned long long)error.value);
-    else if (ferry_instance_get_report(ferry, &report) == FERRY_SUCCESS)
+    else if (ferry_instance_get_report(ferry, &report, NULL) == FERRY_SUCCESS)
         printf("driver %d because %s\n", report.driver, ferry_status_name(report.fallback_reason));
     ferry_close(ferry);
     return 0;

@@ -23,8 +23,8 @@ void copy_and_compare(trial &t, test_place &source, const box &from, test_place 
     ferry_copy_desc copy =
         describe_copy(source.describe(how, from), destination.describe(how, to), width, height, depth);
     copy.flags = flags;
-    const bool succeeded = is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, nullptr, t.error())
-                                           : CALL(t, ferry_copy, t.ferry, &copy, t.error());
+    const bool succeeded = is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, nullptr)
+                                           : CALL(t, ferry_copy, t.ferry, &copy);
     t.expect_copy(succeeded, source, from, destination, to, width, height, depth);
     if (is_asynchronous)
         t.wait_and_compare(t.stream);
@@ -56,14 +56,13 @@ void lines_and_bytes(trial &t) {
     constexpr grid shape = {.width = 70'000, .lead = 3};
     test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape), pool(place_kind::pool, shape);
     pinned.fill(1), device.fill(2), pool.fill(3);
-    const bool by_bytes = CALL(t, ferry_copy_bytes, t.ferry, device.address(), pinned.address(), 60'000, t.error());
+    const bool by_bytes = CALL(t, ferry_copy_bytes, t.ferry, device.address(), pinned.address(), 60'000);
     t.expect_copy(by_bytes, pinned, {}, device, {}, 60'000);
     t.compare();
     const bool asynchronous =
-        CALL(t, ferry_copy_bytes_async, t.ferry, pool.address() + 7, device.address() + 3, 50'000, t.stream, t.error());
+        CALL(t, ferry_copy_bytes_async, t.ferry, pool.address() + 7, device.address() + 3, 50'000, t.stream);
     t.expect_copy(asynchronous, device, {3}, pool, {7}, 50'000);
-    const bool back =
-        CALL(t, ferry_copy_bytes_async, t.ferry, pinned.address(), pool.address(), 70'000, t.stream, t.error());
+    const bool back = CALL(t, ferry_copy_bytes_async, t.ferry, pinned.address(), pool.address(), 70'000, t.stream);
     t.expect_copy(back, pool, {}, pinned, {}, 70'000);
     t.wait_and_compare(t.stream);
     copy_and_compare(t, pinned, {}, device, {}, 70'000, 1, 1, 0, true, statement::stated);
@@ -84,9 +83,8 @@ void without_a_current_context(trial &t) {
                 describe_copy(is_staged ? pageable.describe(statement::any) : other.describe(statement::stated),
                               device.describe(statement::stated), 60, 40);
             copy.flags = flags;
-            const bool succeeded = form.is_asynchronous
-                                       ? CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, nullptr, t.error())
-                                       : CALL(t, ferry_copy, t.ferry, &copy, t.error());
+            const bool succeeded = form.is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, nullptr)
+                                                        : CALL(t, ferry_copy, t.ferry, &copy);
             t.expect_copy(succeeded, is_staged ? pageable : other, {}, device, {}, 60, 40);
             t.make_current(t.primary);
             t.wait_and_compare(t.stream);
@@ -182,7 +180,7 @@ void staged_many(trial &t) {
     const auto enqueue = [&](test_place &from, test_place &to, CUstream on) {
         ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 150'000);
         copy.flags = is_array(from.kind()) || from.kind() == to.kind() ? 0 : FERRY_COPY_BY_STAGING;
-        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, on, nullptr, t.error()), from, {}, to, {}, 150'000);
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, on, nullptr), from, {}, to, {}, 150'000);
     };
     enqueue(host, device, t.stream);
     enqueue(unchanged, of_second, second);
@@ -204,8 +202,7 @@ void tickets(trial &t) {
         ferry_ticket *ticket = nullptr;
         ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 180'000);
         copy.flags = flags;
-        t.expect_copy(MAKE(t, ticket, ferry_copy_async, t.ferry, &copy, t.stream, &ticket, t.error()), from, {}, to, {},
-                      180'000);
+        t.expect_copy(MAKE(t, ticket, ferry_copy_async, t.ferry, &copy, t.stream, &ticket), from, {}, to, {}, 180'000);
         return ticket;
     };
     const auto finish = [&](ferry_ticket *ticket, test_place &to) {
@@ -236,12 +233,12 @@ void tickets(trial &t) {
         t.wait_and_compare(t.stream);
     }
     ferry_ticket *of_stream = nullptr;
-    MAKE(t, of_stream, ferry_ticket_create, t.ferry, t.stream, &of_stream, t.error());
+    MAKE(t, of_stream, ferry_ticket_create, t.ferry, t.stream, &of_stream);
     finish(of_stream, device);
     std::atomic<bool> called = false;
     if (CALL(
             t, ferry_stream_notify, t.ferry, t.stream,
-            [](void *user, std::int32_t) { *static_cast<std::atomic<bool> *>(user) = true; }, &called, t.error())) {
+            [](void *user, std::int32_t) { *static_cast<std::atomic<bool> *>(user) = true; }, &called)) {
         t.wait_and_compare(t.stream);
         if (!called && !t.is_dead()) t.add(finding::bad_output, "a notification was not called");
     }
@@ -277,8 +274,8 @@ void other_calls_beside_staged_copies(trial &t) {
     if (!CALL(t, ferry_staging_prepare, t.ferry, 0)) return;
     CUstream_st *second = nullptr;
     CUevent_st *event = nullptr;
-    MAKE(t, second, ferry_stream_create, t.ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &second, t.error());
-    MAKE(t, event, ferry_event_create, t.ferry, 0, FERRY_EVENT_DISABLE_TIMING, &event, t.error());
+    MAKE(t, second, ferry_stream_create, t.ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &second);
+    MAKE(t, event, ferry_event_create, t.ferry, 0, FERRY_EVENT_DISABLE_TIMING, &event);
     test_place host(place_kind::pageable, staged_line), back(place_kind::pageable, staged_line),
         device(place_kind::device, staged_line), other(place_kind::device, staged_line),
         small(place_kind::device, {.width = 256, .height = 20}),
@@ -290,10 +287,9 @@ void other_calls_beside_staged_copies(trial &t) {
         ferry_copy_desc down = describe_copy(other.describe(statement::any), back.describe(statement::any), 200'000);
         up.flags = down.flags = FERRY_COPY_BY_STAGING;
         ferry_ticket *ticket = nullptr;
-        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &up, t.stream, nullptr, t.error()), host, {}, device, {},
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &up, t.stream, nullptr), host, {}, device, {}, 200'000);
+        t.expect_copy(MAKE(t, ticket, ferry_copy_async, t.ferry, &down, t.stream, &ticket), other, {}, back, {},
                       200'000);
-        t.expect_copy(MAKE(t, ticket, ferry_copy_async, t.ferry, &down, t.stream, &ticket, t.error()), other, {}, back,
-                      {}, 200'000);
         std::int32_t done = 0;
         if (second) {
             if (event) {
@@ -309,17 +305,16 @@ void other_calls_beside_staged_copies(trial &t) {
                     describe_copy(pinned.describe(statement::any), small.describe(statement::any), 200, 20);
                 copy.source.row_pitch = copy.destination.row_pitch = 256;
                 copy.flags = flags;
-                t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, second, nullptr, t.error()), pinned, {}, small,
-                              {}, 200, 20);
+                t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, second, nullptr), pinned, {}, small, {}, 200,
+                              20);
             }
             const ferry_place place = small.describe(statement::any);
             ferry_fill_desc fill;
             const std::uint8_t pattern = 7;
             ferry_fill_desc_init(&fill, &place, 10, 1, 1, &pattern, 1);
-            t.expect_pattern(CALL(t, ferry_fill_async, t.ferry, &fill, second, t.error()), small, {}, 10, 1, 1,
-                             &pattern, 1);
+            t.expect_pattern(CALL(t, ferry_fill_async, t.ferry, &fill, second), small, {}, 10, 1, 1, &pattern, 1);
             std::uint64_t address = 0;
-            if (MAKE(t, address, ferry_device_alloc_async, t.ferry, 0, 4096, second, &address, nullptr))
+            if (MAKE(t, address, ferry_device_alloc_async, t.ferry, 0, 4096, second, &address))
                 RELEASE(t, ferry_device_free_async, t.ferry, address, second);
             if (const CUresult result = raw().cuStreamSynchronize(second)) t.note_dead("waiting for a stream", result);
         }
@@ -366,7 +361,7 @@ void parts(trial &t) {
     host.fill(1), device.fill(2);
     const std::uint64_t begin = (host.address() + page - 1) / page * page - host.address();
     void *const registered = reinterpret_cast<void *>(host.address() + begin + 8 * page);
-    const bool is_registered = CALL(t, ferry_host_register, t.ferry, registered, 12 * page, 0, nullptr);
+    const bool is_registered = CALL(t, ferry_host_register, t.ferry, registered, 12 * page, 0);
     const struct {
         std::uint64_t from, width;
     } ranges[] = {{begin, 140'000}, {begin + 9 * page, 60'000}, {begin + 8 * page + 100, 11 * page}};
@@ -382,11 +377,11 @@ void parts(trial &t) {
     const std::uint32_t pattern = 0x01020304;
     ferry_fill_desc fill;
     ferry_fill_desc_init(&fill, &place, 12 * page, 1, 1, &pattern, sizeof pattern);
-    t.expect_pattern(CALL(t, ferry_fill, t.ferry, &fill, t.error()), host, {begin + 8 * page}, 12 * page, 1, 1,
-                     &pattern, sizeof pattern);
+    t.expect_pattern(CALL(t, ferry_fill, t.ferry, &fill), host, {begin + 8 * page}, 12 * page, 1, 1, &pattern,
+                     sizeof pattern);
     t.compare();
-    t.expect_pattern(CALL(t, ferry_fill_async, t.ferry, &fill, t.stream, t.error()), host, {begin + 8 * page},
-                     12 * page, 1, 1, &pattern, sizeof pattern);
+    t.expect_pattern(CALL(t, ferry_fill_async, t.ferry, &fill, t.stream), host, {begin + 8 * page}, 12 * page, 1, 1,
+                     &pattern, sizeof pattern);
     t.wait_and_compare(t.stream);
     RELEASE(t, ferry_host_unregister, t.ferry, registered);
 }
@@ -421,15 +416,14 @@ void batches(trial &t) {
         for (const planned &one : plan)
             t.expect_copy(succeeded, *one.from, one.at, *one.to, one.onto, one.width, one.height);
     };
-    expect(CALL(t, ferry_copy_batch, t.ferry, copies.data(), copies.size(), 0, t.error()));
+    expect(CALL(t, ferry_copy_batch, t.ferry, copies.data(), copies.size(), 0));
     t.wait_and_compare(t.stream);
-    expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), FERRY_BATCH_CHECK_OVERLAP, t.stream,
-                t.error()));
+    expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), FERRY_BATCH_CHECK_OVERLAP, t.stream));
     t.wait_and_compare(t.stream);
     for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS}) {
         for (ferry_copy_desc &copy : copies)
             copy.flags = flags;
-        expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), 0, t.stream, t.error()));
+        expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), 0, t.stream));
         t.wait_and_compare(t.stream);
     }
 }
@@ -446,11 +440,11 @@ struct pieces {
 // Copies synchronously, then twice on the stream. The argument of `expect` is whether a call succeeded.
 void copy_three_times(trial &t, const pieces &all, const std::function<void(bool)> &expect) {
     expect(CALL(t, ferry_copy_pieces, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
-                all.sizes.size(), 0, t.error()));
+                all.sizes.size(), 0));
     t.wait_and_compare(t.stream);
     for (int i = 0; i < 2; ++i) {
         expect(CALL(t, ferry_copy_pieces_async, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
-                    all.sizes.size(), 0, t.stream, t.error()));
+                    all.sizes.size(), 0, t.stream));
         t.wait_and_compare(t.stream);
     }
 }
@@ -517,10 +511,8 @@ void sources_read_early(trial &t) {
             describe_copy(small.describe(statement::any), other.describe(statement::any), 4000)};
         for (ferry_copy_desc &copy : both)
             copy.flags = FERRY_COPY_SOURCE_READ;
-        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &both[0], t.stream, nullptr, t.error()), large, {}, device, {},
-                      150'000);
-        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &both[1], t.stream, nullptr, t.error()), small, {}, other, {},
-                      4000);
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &both[0], t.stream, nullptr), large, {}, device, {}, 150'000);
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &both[1], t.stream, nullptr), small, {}, other, {}, 4000);
         t.wait_and_compare(t.stream);
     }
 }
@@ -543,11 +535,11 @@ void destinations_written(trial &t) {
             t.expect_copy(succeeded, device, {3}, small, {}, 4000);
             t.compare(); // without waiting
         };
-        const bool one = CALL(t, ferry_copy_async, t.ferry, &both[0], t.stream, nullptr, t.error());
-        const bool other = CALL(t, ferry_copy_async, t.ferry, &both[1], t.stream, nullptr, t.error());
+        const bool one = CALL(t, ferry_copy_async, t.ferry, &both[0], t.stream, nullptr);
+        const bool other = CALL(t, ferry_copy_async, t.ferry, &both[1], t.stream, nullptr);
         expect(one && other);
         device.fill(flags);
-        expect(CALL(t, ferry_copy_batch_async, t.ferry, both, 2, 0, t.stream, t.error()));
+        expect(CALL(t, ferry_copy_batch_async, t.ferry, both, 2, 0, t.stream));
         t.wait_and_compare(t.stream);
     }
 }
@@ -641,20 +633,19 @@ void prepared_batches(trial &t) {
     };
     ferry_prepared *prepared = nullptr;
     if (MAKE(t, prepared, ferry_prepared_create_pieces, t.ferry, to_device.destinations.data(),
-             to_device.sources.data(), to_device.sizes.data(), count, FERRY_BATCH_UPDATABLE, t.stream, &prepared,
-             t.error())) {
-        expect(CALL(t, ferry_prepared_launch, prepared, t.stream, t.error()), device, 0, 0);
+             to_device.sources.data(), to_device.sizes.data(), count, FERRY_BATCH_UPDATABLE, t.stream, &prepared)) {
+        expect(CALL(t, ferry_prepared_launch, prepared, t.stream), device, 0, 0);
         t.wait_and_compare(t.stream);
         const bool is_changed = CALL(t, ferry_prepared_set_addresses, prepared, to_other.destinations.data(),
-                                     to_other.sources.data(), t.stream, t.error());
-        const bool is_launched = CALL(t, ferry_prepared_launch, prepared, t.stream, t.error());
+                                     to_other.sources.data(), t.stream);
+        const bool is_launched = CALL(t, ferry_prepared_launch, prepared, t.stream);
         if (is_changed)
             expect(is_launched, other, 16, 32);
         else
             expect(is_launched, device, 0, 0); // the old addresses are still valid
         t.wait_and_compare(t.stream);
         t.begin("ferry_prepared_destroy");
-        t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared));
+        t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared, t.error()));
     }
     // Copies of every kind.
     const ferry_copy_desc copies[] = {
@@ -662,17 +653,16 @@ void prepared_batches(trial &t) {
         describe_copy(pageable.describe(statement::any), other.describe(statement::any), 50'000),
         describe_copy(device.describe(statement::any, {60'000}), other.describe(statement::any, {60'000}), 30'000)};
     prepared = nullptr;
-    if (MAKE(t, prepared, ferry_prepared_create, t.ferry, copies, std::size(copies), 0, t.stream, &prepared,
-             t.error())) {
+    if (MAKE(t, prepared, ferry_prepared_create, t.ferry, copies, std::size(copies), 0, t.stream, &prepared)) {
         for (int i = 0; i < 2; ++i) {
-            const bool succeeded = CALL(t, ferry_prepared_launch, prepared, t.stream, t.error());
+            const bool succeeded = CALL(t, ferry_prepared_launch, prepared, t.stream);
             t.expect_copy(succeeded, pinned, {}, device, {}, 50'000);
             t.expect_copy(succeeded, pageable, {}, other, {}, 50'000);
             t.expect_copy(succeeded, device, {60'000}, other, {60'000}, 30'000);
             t.wait_and_compare(t.stream);
         }
         t.begin("ferry_prepared_destroy");
-        t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared));
+        t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared, t.error()));
     }
 }
 
@@ -693,9 +683,8 @@ void fills(trial &t) {
                     const ferry_place where = place->describe(statement::any, at);
                     ferry_fill_desc fill;
                     ferry_fill_desc_init(&fill, &where, width, height, depth, pattern, size);
-                    const bool succeeded = form.is_asynchronous
-                                               ? CALL(t, ferry_fill_async, t.ferry, &fill, t.stream, t.error())
-                                               : CALL(t, ferry_fill, t.ferry, &fill, t.error());
+                    const bool succeeded = form.is_asynchronous ? CALL(t, ferry_fill_async, t.ferry, &fill, t.stream)
+                                                                : CALL(t, ferry_fill, t.ferry, &fill);
                     t.expect_pattern(succeeded, *place, at, width, height, depth, pattern, size);
                     if (form.is_asynchronous)
                         t.wait_and_compare(t.stream);
@@ -723,9 +712,9 @@ void arrays(trial &t) {
     device.fill(1), back.fill(2), host.fill(3), pinned.fill(4);
     CUarray_st *array = nullptr, *level = nullptr;
     CUmipmappedArray_st *mipmapped = nullptr;
-    MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array, t.error());
+    MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array);
     desc.width *= 2, desc.height *= 2;
-    MAKE(t, mipmapped, ferry_mipmapped_array_create, t.ferry, 0, &desc, 2, &mipmapped, t.error());
+    MAKE(t, mipmapped, ferry_mipmapped_array_create, t.ferry, 0, &desc, 2, &mipmapped);
     if (mipmapped) MAKE(t, level, ferry_mipmapped_array_get_level, t.ferry, mipmapped, 1, &level);
     for (CUarray_st *const one : {array, level}) {
         if (!one) continue;
@@ -739,8 +728,8 @@ void arrays(trial &t) {
             down.flags = flags;
             bool succeeded = true;
             for (ferry_copy_desc *copy : {&up, &down})
-                succeeded &= is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, copy, t.stream, nullptr, t.error())
-                                             : CALL(t, ferry_copy, t.ferry, copy, t.error());
+                succeeded &= is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, copy, t.stream, nullptr)
+                                             : CALL(t, ferry_copy, t.ferry, copy);
             t.expect_copy(succeeded, from, {}, to, {}, 256, 50);
             t.wait_and_compare(t.stream);
         };
@@ -754,14 +743,13 @@ void arrays(trial &t) {
         ferry_place in_array;
         ferry_place_array(&in_array, 0, one);
         ferry_copy_desc whole = describe_copy(device.describe(statement::any), in_array, 256, 50);
-        const bool is_written = CALL(t, ferry_copy, t.ferry, &whole, t.error());
+        const bool is_written = CALL(t, ferry_copy, t.ferry, &whole);
         std::vector<ferry_copy_desc> boxes;
         for (std::uint64_t i = 0; i < 12; ++i) {
             in_array.x = 16 * i;
             boxes.push_back(describe_copy(in_array, back.describe(statement::any, {16 * i}), 16, 40));
         }
-        const bool is_read =
-            CALL(t, ferry_copy_batch_async, t.ferry, boxes.data(), boxes.size(), 0, t.stream, t.error());
+        const bool is_read = CALL(t, ferry_copy_batch_async, t.ferry, boxes.data(), boxes.size(), 0, t.stream);
         t.expect_copy(is_written && is_read, device, {}, back, {}, 12 * 16, 40);
         t.wait_and_compare(t.stream);
     }
@@ -783,14 +771,14 @@ void surfaces(trial &t) {
     test_place pinned(place_kind::pinned, shape), back(place_kind::device, shape);
     pinned.fill(1), back.fill(2);
     CUarray_st *array = nullptr;
-    if (!MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array, t.error())) return;
+    if (!MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array)) return;
     ferry_place in_array;
     ferry_place_array(&in_array, 0, array);
     ferry_copy_desc up = describe_copy(pinned.describe(statement::any), in_array, 256, 50),
                     down = describe_copy(in_array, back.describe(statement::any), 256, 50);
     down.flags = FERRY_COPY_BY_KERNEL;
-    const bool is_up = CALL(t, ferry_copy, t.ferry, &up, t.error());
-    const bool is_down = CALL(t, ferry_copy, t.ferry, &down, t.error());
+    const bool is_up = CALL(t, ferry_copy, t.ferry, &up);
+    const bool is_down = CALL(t, ferry_copy, t.ferry, &down);
     t.expect_copy(is_up && is_down, pinned, {}, back, {}, 256, 50);
     t.wait_and_compare(t.stream);
     RELEASE(t, ferry_array_destroy, t.ferry, array);
@@ -837,7 +825,7 @@ void peers(trial &t) {
         const ferry_copy_desc copies[] = {
             describe_copy(there.describe(statement::any), back.describe(statement::any), 50),
             describe_copy(there.describe(statement::any, {60, 1}), back.describe(statement::any, {60, 1}), 50, 30)};
-        const bool succeeded = CALL(t, ferry_copy_batch_async, t.ferry, copies, 2, 0, t.stream, t.error());
+        const bool succeeded = CALL(t, ferry_copy_batch_async, t.ferry, copies, 2, 0, t.stream);
         t.expect_copy(succeeded, there, {}, back, {}, 50);
         t.expect_copy(succeeded, there, {60, 1}, back, {60, 1}, 50, 30);
         t.wait_and_compare(t.stream);
@@ -866,7 +854,7 @@ void graphs(trial &t) {
                              std::uint32_t flags) {
         ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), width, height);
         copy.flags = flags;
-        captured[index] = CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, nullptr, t.error());
+        captured[index] = CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, nullptr);
     };
     capture(0, host, device, 90'000, 1, FERRY_COPY_BY_STAGING);
     capture(1, device, back, 90'000, 1, FERRY_COPY_BY_STAGING);
@@ -876,11 +864,11 @@ void graphs(trial &t) {
     ferry_fill_desc fill;
     const ferry_place place = row_target.describe(statement::any, {0, 45});
     ferry_fill_desc_init(&fill, &place, 64, 2, 1, &pattern, sizeof pattern);
-    captured[4] = CALL(t, ferry_fill_async, t.ferry, &fill, t.stream, t.error());
+    captured[4] = CALL(t, ferry_fill_async, t.ferry, &fill, t.stream);
     const ferry_copy_desc batch[] = {
         describe_copy(pinned.describe(statement::any, {90'000}), device.describe(statement::any, {90'000}), 1000),
         describe_copy(pinned.describe(statement::any, {95'000}), device.describe(statement::any, {95'000}), 1000)};
-    captured[5] = CALL(t, ferry_copy_batch_async, t.ferry, batch, 2, 0, t.stream, t.error());
+    captured[5] = CALL(t, ferry_copy_batch_async, t.ferry, batch, 2, 0, t.stream);
     const bool all = captured[0] && captured[1] && captured[2] && captured[3] && captured[4] && captured[5];
     CUgraph graph = nullptr;
     CUgraphExec executable = nullptr;
@@ -918,18 +906,18 @@ void explanations(trial &t) {
             describe_copy(from->describe(statement::any), device.describe(statement::any, {0, 5}), 4000, 5);
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        CALL(t, ferry_copy_explain, t.ferry, &copy, &told, t.error());
-        CALL(t, ferry_copy_explain_async, t.ferry, &copy, t.stream, &told, t.error());
+        CALL(t, ferry_copy_explain, t.ferry, &copy, &told);
+        CALL(t, ferry_copy_explain_async, t.ferry, &copy, t.stream, &told);
     }
     ferry_batch_explanation all = {};
     all.struct_size = sizeof all;
     const ferry_copy_desc boxes[] = {
         describe_copy(pageable.describe(statement::any), device.describe(statement::any, {0, 5}), 4000, 5),
         describe_copy(pinned.describe(statement::any), device.describe(statement::any), 4000, 5)};
-    CALL(t, ferry_copy_batch_explain_async, t.ferry, boxes, 2, 0, t.stream, &all, t.error());
+    CALL(t, ferry_copy_batch_explain_async, t.ferry, boxes, 2, 0, t.stream, &all);
     const std::uint64_t to[] = {device.address(), device.address() + 100},
                         from[] = {pageable.address(), pageable.address() + 50}, sizes[] = {50, 60};
-    CALL(t, ferry_copy_pieces_explain_async, t.ferry, to, from, sizes, 2, 0, t.stream, &all, t.error());
+    CALL(t, ferry_copy_pieces_explain_async, t.ferry, to, from, sizes, 2, 0, t.stream, &all);
     ferry_address_info info = {};
     info.struct_size = sizeof info;
     CALL(t, ferry_address_get_info, t.ferry, device.address(), &info);
@@ -961,9 +949,8 @@ void host_pools_of_one_device(trial &t) {
                 for (const CUdeviceptr host : hosts) {
                     auto *const bytes = reinterpret_cast<unsigned char *>(host);
                     const auto copy = [&](const ferry_copy_desc &one) {
-                        return form.is_asynchronous
-                                   ? CALL(t, ferry_copy_async, t.ferry, &one, t.stream, nullptr, t.error())
-                                   : CALL(t, ferry_copy, t.ferry, &one, t.error());
+                        return form.is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &one, t.stream, nullptr)
+                                                    : CALL(t, ferry_copy, t.ferry, &one);
                     };
                     ferry_copy_desc up = {}, down = {};
                     ferry_place_host(&up.source, bytes);
@@ -1008,7 +995,7 @@ void several_devices(trial &t) {
     const std::uint64_t to[] = {near.address(), far.address()}, from[] = {pinned.address(), pinned.address()},
                         sizes[] = {length, length};
     const auto broadcast = [&] {
-        const bool succeeded = CALL(t, ferry_copy_pieces_async, t.ferry, to, from, sizes, 2, 0, t.stream, t.error());
+        const bool succeeded = CALL(t, ferry_copy_pieces_async, t.ferry, to, from, sizes, 2, 0, t.stream);
         t.expect_copy(succeeded, pinned, {}, near, {}, length, 1, 1);
         t.expect_copy(succeeded, pinned, {}, far, {}, length, 1, 1);
         t.wait_and_compare(t.stream);
@@ -1020,7 +1007,7 @@ void several_devices(trial &t) {
     options.helpers = &helper;
     options.helper_count = 1;
     CALL(t, ferry_peer_enable, t.ferry, 0, 1);
-    CALL(t, ferry_multilink_set, t.ferry, 0, &options, t.error());
+    CALL(t, ferry_multilink_set, t.ferry, 0, &options);
     pinned.fill(4);
     broadcast();
     for (const copy_form &form : both_forms) {

@@ -22,7 +22,7 @@ std::int32_t open_driver_under_test() {
     const ferry_options options = options_under_test();
     if (const std::int32_t status = ferry_open(&options, &opened.instance, nullptr)) return status;
     opened.report.struct_size = sizeof opened.report;
-    ferry_instance_get_report(opened.instance, &opened.report);
+    ferry_instance_get_report(opened.instance, &opened.report, nullptr);
     bool found[driver_symbol_count] = {};
     resolve_table(raw_entry_points(), opened.table, found);
     return FERRY_SUCCESS;

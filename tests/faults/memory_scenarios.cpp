@@ -51,22 +51,22 @@ void opening_and_closing(trial &t) {
 void contexts(trial &t) {
     t.open();
     CUctx_st *retained = nullptr, *own = nullptr, *current = nullptr;
-    if (MAKE(t, retained, ferry_context_retain_primary, t.ferry, 0, &retained, nullptr))
+    if (MAKE(t, retained, ferry_context_retain_primary, t.ferry, 0, &retained))
         RELEASE(t, ferry_context_release_primary, t.ferry, 0);
     CALL(t, ferry_context_get_current, t.ferry, &current);
     CALL(t, ferry_context_synchronize, t.ferry, 0, nullptr);
     // Push and pop change the current context, so it is checked only after both.
     t.begin("ferry_context_push");
-    const std::int32_t pushed = ferry_context_push(t.ferry, 0, nullptr);
+    const std::int32_t pushed = ferry_context_push(t.ferry, 0, nullptr, nullptr);
     std::int32_t popped = FERRY_SUCCESS;
     if (pushed == FERRY_SUCCESS) {
         t.begin("ferry_context_pop");
-        popped = ferry_context_pop(t.ferry, &current);
+        popped = ferry_context_pop(t.ferry, &current, nullptr);
         if (popped) raw().cuCtxPopCurrent(&current);
     }
     t.ended("ferry_context_push", pushed);
     t.ended("ferry_context_pop", popped);
-    if (MAKE(t, own, ferry_context_create, t.ferry, 0, 0, &own, t.error())) {
+    if (MAKE(t, own, ferry_context_create, t.ferry, 0, 0, &own)) {
         const bool is_adopted = CALL(t, ferry_context_adopt, t.ferry, 0, own);
         CALL(t, ferry_context_synchronize, t.ferry, 0, nullptr);
         constexpr grid shape = {.width = 100'000};
@@ -74,17 +74,16 @@ void contexts(trial &t) {
             test_place host(place_kind::pageable, shape);
             host.fill(1);
             std::uint64_t address = 0;
-            if (MAKE(t, address, ferry_device_alloc, t.ferry, 0, shape.width, &address, t.error())) {
+            if (MAKE(t, address, ferry_device_alloc, t.ferry, 0, shape.width, &address)) {
                 ferry_place there;
                 ferry_place_any(&there, address);
                 ferry_copy_desc up = describe_copy(host.describe(statement::any), there, 90'000),
                                 down = describe_copy(there, host.describe(statement::any), 90'000);
                 up.flags = down.flags = FERRY_COPY_BY_STAGING;
                 CUstream_st *stream = nullptr;
-                if (MAKE(t, stream, ferry_stream_create, t.ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream,
-                         t.error())) {
-                    const bool is_up = CALL(t, ferry_copy_async, t.ferry, &up, stream, nullptr, t.error());
-                    const bool is_down = CALL(t, ferry_copy_async, t.ferry, &down, stream, nullptr, t.error());
+                if (MAKE(t, stream, ferry_stream_create, t.ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream)) {
+                    const bool is_up = CALL(t, ferry_copy_async, t.ferry, &up, stream, nullptr);
+                    const bool is_down = CALL(t, ferry_copy_async, t.ferry, &down, stream, nullptr);
                     t.expect_copy(is_up && is_down, host, {}, host, {}, 90'000);
                     t.wait_and_compare(stream);
                     RELEASE(t, ferry_stream_destroy, t.ferry, stream);
@@ -108,14 +107,14 @@ void contexts_that_end_beside_a_trace(trial &t) {
     t.open(options);
     for (int i = 0; i < 3; ++i) {
         CUctx_st *own = nullptr;
-        if (!MAKE(t, own, ferry_context_create, t.ferry, 0, 0, &own, t.error())) continue;
+        if (!MAKE(t, own, ferry_context_create, t.ferry, 0, 0, &own)) continue;
         const CUcontext before = t.context();
         t.make_current(own);
         CUstream stream = nullptr;
         CUdeviceptr memory = 0;
         EXPECT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         EXPECT_OK(raw().cuMemAlloc(&memory, 8192));
-        CALL(t, ferry_copy_bytes_async, t.ferry, memory + 4096, memory, 4096, stream, t.error());
+        CALL(t, ferry_copy_bytes_async, t.ferry, memory + 4096, memory, 4096, stream);
         t.make_current(before);
         RELEASE(t, ferry_context_destroy, t.ferry, own);
     }
@@ -127,10 +126,10 @@ void streams_and_events(trial &t) {
     for (int device = 0; device < std::min(device_count(), 2); ++device) {
         CUstream_st *one = nullptr, *other = nullptr;
         CUevent_st *start = nullptr, *end = nullptr;
-        MAKE(t, one, ferry_stream_create, t.ferry, device, 0, 0, &one, t.error());
-        MAKE(t, other, ferry_stream_create, t.ferry, device, FERRY_STREAM_NON_BLOCKING, -1, &other, t.error());
-        MAKE(t, start, ferry_event_create, t.ferry, device, 0, &start, t.error());
-        MAKE(t, end, ferry_event_create, t.ferry, device, FERRY_EVENT_BLOCKING_SYNC, &end, t.error());
+        MAKE(t, one, ferry_stream_create, t.ferry, device, 0, 0, &one);
+        MAKE(t, other, ferry_stream_create, t.ferry, device, FERRY_STREAM_NON_BLOCKING, -1, &other);
+        MAKE(t, start, ferry_event_create, t.ferry, device, 0, &start);
+        MAKE(t, end, ferry_event_create, t.ferry, device, FERRY_EVENT_BLOCKING_SYNC, &end);
         std::int32_t done = 0;
         if (one && other && start && end) {
             bool is_recorded = CALL(t, ferry_event_record, t.ferry, start, one);
@@ -158,18 +157,18 @@ void memory_of_devices(trial &t) {
     t.open();
     for (int device = 0; device < std::min(device_count(), 2); ++device) {
         std::uint64_t address = 0, pitch = 0;
-        if (MAKE(t, address, ferry_device_alloc, t.ferry, device, 10'000, &address, t.error())) {
+        if (MAKE(t, address, ferry_device_alloc, t.ferry, device, 10'000, &address)) {
             use_device_memory(t, address, 10'000);
             ferry_address_info info = {};
             info.struct_size = sizeof info;
             CALL(t, ferry_address_get_info, t.ferry, address, &info);
             RELEASE(t, ferry_device_free, t.ferry, address);
         }
-        if (MAKE(t, address, ferry_device_alloc_pitched, t.ferry, device, 100, 30, 4, &address, &pitch, t.error())) {
+        if (MAKE(t, address, ferry_device_alloc_pitched, t.ferry, device, 100, 30, 4, &address, &pitch)) {
             use_device_memory(t, address, pitch * 30);
             RELEASE(t, ferry_device_free, t.ferry, address);
         }
-        if (MAKE(t, address, ferry_managed_alloc, t.ferry, device, 10'000, &address, t.error())) {
+        if (MAKE(t, address, ferry_managed_alloc, t.ferry, device, 10'000, &address)) {
             use_host_memory(t, reinterpret_cast<void *>(address), 10'000);
             RELEASE(t, ferry_device_free, t.ferry, address);
         }
@@ -194,7 +193,7 @@ void memory_of_hosts(trial &t) {
                                       .min_size = 1000};
         ferry_host_block block = {};
         block.struct_size = sizeof block;
-        if (!CALL(t, ferry_host_alloc, t.ferry, 300'000, &options, &block, t.error())) continue;
+        if (!CALL(t, ferry_host_alloc, t.ferry, 300'000, &options, &block)) continue;
         use_host_memory(t, block.address, block.size);
         RELEASE(t, ferry_host_free, t.ferry, block.address);
     }
@@ -225,7 +224,7 @@ void registered_in_chunks(trial &t) {
     void *const begin = reinterpret_cast<void *>((reinterpret_cast<std::uint64_t>(memory.data()) + page_bytes - 1) /
                                                  page_bytes * page_bytes);
     for (const std::uint32_t flags : {0u, FERRY_REGISTER_READ_ONLY}) {
-        if (!CALL(t, ferry_host_register, t.ferry, begin, size, flags, nullptr)) continue;
+        if (!CALL(t, ferry_host_register, t.ferry, begin, size, flags)) continue;
         ferry_address_info info = {};
         info.struct_size = sizeof info;
         CALL(t, ferry_address_get_info, t.ferry, reinterpret_cast<std::uint64_t>(begin) + size / 2, &info);
@@ -247,13 +246,13 @@ void arrays_of_all_forms(trial &t) {
     ferry_array_desc told = {};
     told.struct_size = sizeof told;
     std::uint32_t element = 0;
-    if (MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array, t.error())) {
+    if (MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array)) {
         CALL(t, ferry_array_get_info, t.ferry, array, &told, &element);
         RELEASE(t, ferry_array_destroy, t.ferry, array);
     }
     desc.flags |= FERRY_ARRAY_LAYERED;
     desc.depth = 3;
-    if (MAKE(t, mipmapped, ferry_mipmapped_array_create, t.ferry, 0, &desc, 3, &mipmapped, t.error())) {
+    if (MAKE(t, mipmapped, ferry_mipmapped_array_create, t.ferry, 0, &desc, 3, &mipmapped)) {
         for (std::uint32_t level = 0; level < 3; ++level)
             MAKE(t, part, ferry_mipmapped_array_get_level, t.ferry, mipmapped, level, &part);
         RELEASE(t, ferry_mipmapped_array_destroy, t.ferry, mipmapped);
@@ -266,7 +265,7 @@ void arrays_of_all_forms(trial &t) {
             .height = 32,
             .depth = 0};
     array = nullptr;
-    if (MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array, t.error())) {
+    if (MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array)) {
         part = nullptr;
         MAKE(t, part, ferry_array_get_plane, t.ferry, array, 1, &part);
         RELEASE(t, ferry_array_destroy, t.ferry, array);
@@ -279,13 +278,13 @@ void stream_ordered_memory(trial &t) {
     t.open();
     for (int device = 0; device < std::min(device_count(), 2); ++device) {
         std::uint64_t one = 0, other = 0;
-        MAKE(t, one, ferry_device_alloc_async, t.ferry, device, 50'000, t.stream, &one, nullptr);
-        MAKE(t, other, ferry_device_alloc_async, t.ferry, device, 20'000, nullptr, &other, nullptr);
+        MAKE(t, one, ferry_device_alloc_async, t.ferry, device, 50'000, t.stream, &one);
+        MAKE(t, other, ferry_device_alloc_async, t.ferry, device, 20'000, nullptr, &other);
         if (one) RELEASE(t, ferry_device_free_async, t.ferry, one, t.stream);
         if (other) RELEASE(t, ferry_device_free, t.ferry, other);
     }
     std::uint64_t plain = 0;
-    if (MAKE(t, plain, ferry_device_alloc, t.ferry, 0, 1000, &plain, t.error()))
+    if (MAKE(t, plain, ferry_device_alloc, t.ferry, 0, 1000, &plain))
         RELEASE(t, ferry_device_free_async, t.ferry, plain, nullptr);
     t.wait_and_compare(t.stream);
     t.wait_and_compare(nullptr);
@@ -312,7 +311,7 @@ void pools(trial &t) {
     for (const ferry_pool_desc &desc : descs) {
         if (desc.location == FERRY_LOCATION_HOST && !is_supported(place_kind::pool_of_host)) continue;
         pool = nullptr;
-        if (!MAKE(t, pool, ferry_pool_create, t.ferry, &desc, &pool, t.error())) continue;
+        if (!MAKE(t, pool, ferry_pool_create, t.ferry, &desc, &pool)) continue;
         CALL(t, ferry_pool_get_info, t.ferry, pool, &info);
         ferry_pool_attributes attributes = {};
         attributes.struct_size = sizeof attributes;
@@ -331,7 +330,7 @@ void pools(trial &t) {
         }
         CALL(t, ferry_pool_set_access, t.ferry, pool, 0, FERRY_ACCESS_READ_WRITE);
         std::uint64_t address = 0;
-        if (MAKE(t, address, ferry_pool_alloc_async, t.ferry, pool, 30'000, t.stream, &address, nullptr)) {
+        if (MAKE(t, address, ferry_pool_alloc_async, t.ferry, pool, 30'000, t.stream, &address)) {
             t.wait_and_compare(t.stream);
             if (desc.location == FERRY_LOCATION_HOST)
                 use_host_memory(t, reinterpret_cast<void *>(address), 30'000);
@@ -358,17 +357,17 @@ void pinned_pools(trial &t) {
                                                .reserved = 0,
                                                .limit = 512 << 10};
     ferry_pinned_pool *pool = nullptr;
-    if (!MAKE(t, pool, ferry_pinned_pool_create, t.ferry, &options, &pool, t.error())) return;
+    if (!MAKE(t, pool, ferry_pinned_pool_create, t.ferry, &options, &pool)) return;
     CUstream second = nullptr;
     EXPECT_OK(raw().cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
     ferry_pool_stats stats = {};
     stats.struct_size = sizeof stats;
     for (int round = 0; round < 3; ++round) {
         void *blocks[4] = {};
-        MAKE(t, blocks[0], ferry_pinned_pool_alloc, pool, 10'000, &blocks[0], nullptr);
-        MAKE(t, blocks[1], ferry_pinned_pool_alloc_async, pool, 100'000, t.stream, &blocks[1], nullptr);
-        MAKE(t, blocks[2], ferry_pinned_pool_alloc_async, pool, 100'000, second, &blocks[2], nullptr);
-        MAKE(t, blocks[3], ferry_pinned_pool_alloc, pool, 700, &blocks[3], nullptr);
+        MAKE(t, blocks[0], ferry_pinned_pool_alloc, pool, 10'000, &blocks[0]);
+        MAKE(t, blocks[1], ferry_pinned_pool_alloc_async, pool, 100'000, t.stream, &blocks[1]);
+        MAKE(t, blocks[2], ferry_pinned_pool_alloc_async, pool, 100'000, second, &blocks[2]);
+        MAKE(t, blocks[3], ferry_pinned_pool_alloc, pool, 700, &blocks[3]);
         CALL(t, ferry_pinned_pool_get_stats, pool, &stats);
         for (void *const block : blocks)
             if (block) use_host_memory(t, block, 700);
@@ -382,7 +381,7 @@ void pinned_pools(trial &t) {
     EXPECT_OK(raw().cuStreamDestroy(second));
     // The pool no longer exists, whatever the driver returns.
     t.begin("ferry_pinned_pool_destroy");
-    t.ended("ferry_pinned_pool_destroy", ferry_pinned_pool_destroy(pool));
+    t.ended("ferry_pinned_pool_destroy", ferry_pinned_pool_destroy(pool, t.error()));
 }
 
 // ---- Sharing
@@ -392,17 +391,16 @@ void sharing_with_oneself(trial &t) {
     t.open();
     std::uint64_t address = 0, imported = 0;
     ferry_ipc_handle handle = {};
-    if (MAKE(t, address, ferry_device_alloc, t.ferry, 0, 10'000, &address, t.error())) {
-        if (CALL(t, ferry_ipc_export_memory, t.ferry, address, 0, &handle, t.error()) &&
-            MAKE(t, imported, ferry_ipc_import_memory, t.ferry, &handle, &imported, t.error()))
+    if (MAKE(t, address, ferry_device_alloc, t.ferry, 0, 10'000, &address)) {
+        if (CALL(t, ferry_ipc_export_memory, t.ferry, address, 0, &handle) &&
+            MAKE(t, imported, ferry_ipc_import_memory, t.ferry, &handle, &imported))
             RELEASE(t, ferry_ipc_close_memory, t.ferry, imported, nullptr);
         RELEASE(t, ferry_device_free, t.ferry, address);
     }
     CUevent_st *event = nullptr, *imported_event = nullptr;
-    if (MAKE(t, event, ferry_event_create, t.ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event,
-             t.error())) {
-        if (CALL(t, ferry_ipc_export_event, t.ferry, event, &handle, t.error()) &&
-            MAKE(t, imported_event, ferry_ipc_import_event, t.ferry, &handle, &imported_event, t.error()))
+    if (MAKE(t, event, ferry_event_create, t.ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event)) {
+        if (CALL(t, ferry_ipc_export_event, t.ferry, event, &handle) &&
+            MAKE(t, imported_event, ferry_ipc_import_event, t.ferry, &handle, &imported_event))
             RELEASE(t, ferry_ipc_close_event, t.ferry, imported_event);
         RELEASE(t, ferry_event_destroy, t.ferry, event);
     }
@@ -412,15 +410,14 @@ void sharing_with_oneself(trial &t) {
                                   .handle_types = FERRY_HANDLE_POSIX_FD,
                                   .max_size = 0};
     CUmemPoolHandle_st *pool = nullptr, *imported_pool = nullptr;
-    if (!MAKE(t, pool, ferry_pool_create, t.ferry, &desc, &pool, t.error())) return;
+    if (!MAKE(t, pool, ferry_pool_create, t.ferry, &desc, &pool)) return;
     std::int64_t os_handle = -1;
     ferry_ipc_handle of_memory = {};
-    if (CALL(t, ferry_ipc_export_pool, t.ferry, pool, FERRY_HANDLE_POSIX_FD, &handle, &os_handle, t.error())) {
-        if (MAKE(t, address, ferry_pool_alloc_async, t.ferry, pool, 10'000, t.stream, &address, nullptr)) {
-            const bool is_exported = CALL(t, ferry_ipc_export_memory, t.ferry, address, 0, &of_memory, t.error());
-            if (MAKE(t, imported_pool, ferry_ipc_import_pool, t.ferry, &handle, os_handle, &imported_pool, t.error())) {
-                if (is_exported &&
-                    MAKE(t, imported, ferry_ipc_import_memory, t.ferry, &of_memory, &imported, t.error()))
+    if (CALL(t, ferry_ipc_export_pool, t.ferry, pool, FERRY_HANDLE_POSIX_FD, &handle, &os_handle)) {
+        if (MAKE(t, address, ferry_pool_alloc_async, t.ferry, pool, 10'000, t.stream, &address)) {
+            const bool is_exported = CALL(t, ferry_ipc_export_memory, t.ferry, address, 0, &of_memory);
+            if (MAKE(t, imported_pool, ferry_ipc_import_pool, t.ferry, &handle, os_handle, &imported_pool)) {
+                if (is_exported && MAKE(t, imported, ferry_ipc_import_memory, t.ferry, &of_memory, &imported))
                     RELEASE(t, ferry_ipc_close_memory, t.ferry, imported, t.stream);
                 RELEASE(t, ferry_ipc_close_pool, t.ferry, imported_pool);
             }
@@ -451,16 +448,16 @@ void imports(trial &t) {
     desc.handle = memory_file;
     desc.size = size;
     CUextMemory_st *memory = nullptr;
-    if (MAKE(t, memory, ferry_external_memory_import, t.ferry, &desc, &memory, t.error())) {
+    if (MAKE(t, memory, ferry_external_memory_import, t.ferry, &desc, &memory)) {
         memory_file = -1;
         std::uint64_t address = 0;
-        if (CALL(t, ferry_external_memory_get_address, t.ferry, memory, 100, 1000, &address, t.error())) {
+        if (CALL(t, ferry_external_memory_get_address, t.ferry, memory, 100, 1000, &address)) {
             ferry_place place = {};
             ferry_fill_desc fill = {};
             const unsigned char pattern = 7;
             ferry_place_device(&place, 0, address);
             ferry_fill_desc_init(&fill, &place, 1000, 1, 1, &pattern, 1);
-            CALL(t, ferry_fill, t.ferry, &fill, t.error());
+            CALL(t, ferry_fill, t.ferry, &fill);
         }
         ferry_array_desc shape = {};
         shape.struct_size = sizeof shape;
@@ -469,11 +466,10 @@ void imports(trial &t) {
         shape.flags = FERRY_ARRAY_SURFACE;
         shape.width = shape.height = 32;
         CUmipmappedArray_st *array = nullptr;
-        CALL(t, ferry_external_memory_get_array, t.ferry, memory, 4096, &shape, 2, &array, t.error());
+        CALL(t, ferry_external_memory_get_array, t.ferry, memory, 4096, &shape, 2, &array);
         for (const bool is_deferred : {false, true}) {
             CUmipmappedArray_st *one = nullptr;
-            if (!MAKE(t, one, ferry_external_memory_get_array, t.ferry, memory, 40'000, &shape, 1, &one, t.error()))
-                continue;
+            if (!MAKE(t, one, ferry_external_memory_get_array, t.ferry, memory, 40'000, &shape, 1, &one)) continue;
             if (is_deferred)
                 RELEASE(t, ferry_mipmapped_array_destroy_async, t.ferry, one, t.stream);
             else
@@ -491,7 +487,7 @@ void imports(trial &t) {
     of_semaphore.handle_type = FERRY_SEMAPHORE_TIMELINE_FD;
     of_semaphore.handle = semaphore_file;
     CUextSemaphore_st *semaphore = nullptr;
-    if (MAKE(t, semaphore, ferry_external_semaphore_import, t.ferry, &of_semaphore, &semaphore, t.error())) {
+    if (MAKE(t, semaphore, ferry_external_semaphore_import, t.ferry, &of_semaphore, &semaphore)) {
         semaphore_file = -1;
         if (CALL(t, ferry_external_semaphore_signal_async, t.ferry, semaphore, 3, t.stream))
             CALL(t, ferry_external_semaphore_wait_async, t.ferry, semaphore, 3, 0, t.stream);
@@ -532,7 +528,7 @@ FERRY_SECOND_PROCESS(exports_everything) {
     EXPECT_OK(ferry_pool_alloc_async(instance, pool, shared_size, nullptr, &pooled, nullptr));
     EXPECT_OK(raw().cuMemsetD8(memory, shared_byte, shared_size));
     EXPECT_OK(raw().cuMemsetD8(pooled, pooled_byte, shared_size));
-    EXPECT_OK(ferry_event_record(instance, event, nullptr));
+    EXPECT_OK(ferry_event_record(instance, event, nullptr, nullptr));
     EXPECT_OK(raw().cuCtxSynchronize());
     exported all = {};
     std::int64_t os_handle = -1;
@@ -544,10 +540,10 @@ FERRY_SECOND_PROCESS(exports_everything) {
     channel.send_descriptor(static_cast<int>(os_handle));
     channel.await(); // until the importer has closed its imports
     ::close(static_cast<int>(os_handle));
-    EXPECT_OK(ferry_device_free(instance, memory));
-    EXPECT_OK(ferry_device_free(instance, pooled));
-    EXPECT_OK(ferry_event_destroy(instance, event));
-    EXPECT_OK(ferry_pool_destroy(instance, pool));
+    EXPECT_OK(ferry_device_free(instance, memory, nullptr));
+    EXPECT_OK(ferry_device_free(instance, pooled, nullptr));
+    EXPECT_OK(ferry_event_destroy(instance, event, nullptr));
+    EXPECT_OK(ferry_pool_destroy(instance, pool, nullptr));
     ferry_close(instance);
     return 0;
 }
@@ -576,22 +572,21 @@ void sharing_with_another_process(trial &t) {
     test_place host(place_kind::pinned, {.width = shared_size});
     host.fill(1);
     const auto expect_bytes = [&](std::uint64_t address, int value) {
-        const bool succeeded =
-            CALL(t, ferry_copy_bytes_async, t.ferry, host.address(), address, shared_size, t.stream, t.error());
+        const bool succeeded = CALL(t, ferry_copy_bytes_async, t.ferry, host.address(), address, shared_size, t.stream);
         const auto pattern = static_cast<unsigned char>(value);
         t.expect_pattern(succeeded, host, {}, shared_size, 1, 1, &pattern, 1);
         t.wait_and_compare(t.stream);
     };
     CUevent_st *event = nullptr;
-    if (MAKE(t, event, ferry_ipc_import_event, t.ferry, &all.event, &event, t.error())) {
+    if (MAKE(t, event, ferry_ipc_import_event, t.ferry, &all.event, &event)) {
         std::int32_t done = 0;
         CALL(t, ferry_stream_wait_event, t.ferry, t.stream, event);
         CALL(t, ferry_event_query, t.ferry, event, &done);
         RELEASE(t, ferry_ipc_close_event, t.ferry, event);
     }
     std::uint64_t first = 0, second = 0;
-    MAKE(t, first, ferry_ipc_import_memory, t.ferry, &all.memory, &first, t.error());
-    MAKE(t, second, ferry_ipc_import_memory, t.ferry, &all.memory, &second, t.error());
+    MAKE(t, first, ferry_ipc_import_memory, t.ferry, &all.memory, &first);
+    MAKE(t, second, ferry_ipc_import_memory, t.ferry, &all.memory, &second);
     if (first && second && first != second) t.add(finding::bad_output, "memory imported twice has two addresses");
     expect_nothing_forged(t, all.memory);
     for (const std::uint64_t address : {first, second}) {
@@ -600,9 +595,9 @@ void sharing_with_another_process(trial &t) {
         RELEASE(t, ferry_ipc_close_memory, t.ferry, address, nullptr);
     }
     CUmemPoolHandle_st *pool = nullptr;
-    if (MAKE(t, pool, ferry_ipc_import_pool, t.ferry, &all.pool, descriptor, &pool, t.error())) {
+    if (MAKE(t, pool, ferry_ipc_import_pool, t.ferry, &all.pool, descriptor, &pool)) {
         std::uint64_t pooled = 0;
-        if (MAKE(t, pooled, ferry_ipc_import_memory, t.ferry, &all.pooled, &pooled, t.error())) {
+        if (MAKE(t, pooled, ferry_ipc_import_memory, t.ferry, &all.pooled, &pooled)) {
             expect_nothing_forged(t, all.pooled);
             expect_bytes(pooled, pooled_byte);
             RELEASE(t, ferry_ipc_close_memory, t.ferry, pooled, t.stream);
@@ -626,7 +621,7 @@ void calibration(trial &t) {
         return text.substr(0, needed);
     };
     const std::string before = save();
-    if (!CALL(t, ferry_device_calibrate, t.ferry, 0, t.error()) && save() != before)
+    if (!CALL(t, ferry_device_calibrate, t.ferry, 0) && save() != before)
         t.add(finding::bad_output, "a failed calibration changed the profile");
     save();
 }
@@ -641,7 +636,7 @@ void calibration_of_a_pair(trial &t) {
         return text.substr(0, needed);
     };
     const std::string before = save();
-    const bool is_measured = CALL(t, ferry_peer_calibrate, t.ferry, 0, 1, t.error());
+    const bool is_measured = CALL(t, ferry_peer_calibrate, t.ferry, 0, 1);
     if (!is_measured && save() != before) t.add(finding::bad_output, "a failed calibration changed the profile");
     ferry_peer_info info = {};
     info.struct_size = sizeof info;

@@ -127,6 +127,9 @@ void trial::note_call(const char *name, std::int32_t status) {
     }
     if (is_error_asked_ && error_.status != status)
         add(finding::bad_output, "%s returned %d, but its error info has %d", name, status, error_.status);
+    if (is_error_asked_ && status <= FERRY_STATUS_DRIVER_BASE && !error_.driver_function)
+        add(finding::bad_output, "%s returned %s without the name of a driver function", name,
+            ferry_status_name(status));
     is_error_asked_ = false;
     if (status > 0 || std::string(ferry_status_name(status)) == "FERRY_ERROR_UNKNOWN_STATUS")
         add(finding::bad_output, "%s returned %d", name, status);

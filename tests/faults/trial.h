@@ -83,7 +83,8 @@ public:
     }
     // For a call that must not succeed, with or without a fault.
     void ended_refused(const char *name, std::int32_t status);
-    // For the last argument of the next call. The status in the struct must equal the returned status.
+    // For the last argument of the next call. The status in the struct must equal the returned status, and a failure of
+    // the driver must name the driver function.
     ferry_error_info *error();
     // For a call that releases something. If the call fails, it is repeated without faults.
     void release(const char *name, const std::function<std::int32_t()> &call);
@@ -135,10 +136,12 @@ private:
     std::set<test_place *> touched_, unknown_;
 };
 
-#define CALL(trial, name, ...) ((trial).begin(#name), (trial).ended(#name, name(__VA_ARGS__)))
+// Each adds the last argument, the trial's ferry_error_info.
+#define CALL(trial, name, ...) ((trial).begin(#name), (trial).ended(#name, name(__VA_ARGS__, (trial).error())))
 // `handle` is the result of the call.
-#define MAKE(trial, handle, name, ...) ((trial).begin(#name), (trial).ended(#name, name(__VA_ARGS__), handle))
-#define RELEASE(trial, name, ...) (trial).release(#name, [&] { return name(__VA_ARGS__); })
+#define MAKE(trial, handle, name, ...)                                                                                 \
+    ((trial).begin(#name), (trial).ended(#name, name(__VA_ARGS__, (trial).error()), handle))
+#define RELEASE(trial, name, ...) (trial).release(#name, [&] { return name(__VA_ARGS__, (trial).error()); })
 
 struct scenario {
     const char *name;

@@ -76,7 +76,7 @@ void buffer::allocate(std::uint64_t size) {
                                          : kind == memory_kind::host_pool_with_access ? from_.host_pool_with_access
                                                                                       : from_.host_pools_of_one[device],
                                          size, nullptr, &address, nullptr));
-        EXPECT_OK(ferry_context_synchronize(from_.ferry, 0, nullptr));
+        EXPECT_OK(ferry_context_synchronize(from_.ferry, 0, nullptr, nullptr));
         return;
     case memory_kind::device:
         EXPECT_OK(ferry_device_alloc(from_.ferry, device, size, &address, nullptr));
@@ -89,7 +89,7 @@ void buffer::allocate(std::uint64_t size) {
     case memory_kind::stream_ordered:
     case memory_kind::device_pool:
         reallocate(nullptr);
-        EXPECT_OK(ferry_context_synchronize(from_.ferry, device, nullptr));
+        EXPECT_OK(ferry_context_synchronize(from_.ferry, device, nullptr, nullptr));
         return;
     case memory_kind::managed:
         EXPECT_OK(ferry_managed_alloc(from_.ferry, device, size, &address, nullptr));
@@ -120,14 +120,14 @@ buffer::~buffer() {
     else if (is_mapped(kind))
         mapped_.reset();
     else if (kind == memory_kind::host_alloc)
-        EXPECT_OK(size() % 2 ? ferry_host_free_deferred(from_.ferry, host, nullptr)
-                             : ferry_host_free(from_.ferry, host));
+        EXPECT_OK(size() % 2 ? ferry_host_free_deferred(from_.ferry, host, nullptr, nullptr)
+                             : ferry_host_free(from_.ferry, host, nullptr));
     else if (kind == memory_kind::pinned_pool)
-        EXPECT_OK(ferry_pinned_pool_free(from_.pinned, host));
+        EXPECT_OK(ferry_pinned_pool_free(from_.pinned, host, nullptr));
     else if (kind == memory_kind::imported)
-        EXPECT_OK(ferry_ipc_close_memory(from_.ferry, address, nullptr));
+        EXPECT_OK(ferry_ipc_close_memory(from_.ferry, address, nullptr, nullptr));
     else
-        EXPECT_OK(ferry_device_free(from_.ferry, address));
+        EXPECT_OK(ferry_device_free(from_.ferry, address, nullptr));
 }
 
 bool buffer::may_be_pinned() const {
@@ -157,13 +157,13 @@ void buffer::register_part(dice &random) {
 
 void buffer::unregister_parts() {
     for (void *const one : registered_)
-        EXPECT_OK(ferry_host_unregister(from_.ferry, one));
+        EXPECT_OK(ferry_host_unregister(from_.ferry, one, nullptr));
     registered_.clear();
 }
 
 void buffer::reallocate(CUstream_st *stream) {
     if (address) {
-        EXPECT_OK(ferry_device_free_async(from_.ferry, address, stream));
+        EXPECT_OK(ferry_device_free_async(from_.ferry, address, stream, nullptr));
     }
     if (kind == memory_kind::device_pool)
         EXPECT_OK(ferry_pool_alloc_async(from_.ferry, from_.device_pools[device], size(), stream, &address, nullptr));

@@ -97,7 +97,7 @@ void issue(world &w, const drawn_copy &drawn, std::size_t lane, form how) {
     if (!ticket) return;
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
-    w.require(ferry_ticket_get_info(ticket, &info));
+    w.require(ferry_ticket_get_info(ticket, &info, nullptr));
     // A copy may use the driver's route if no earlier work is on the stream: a short copy, and a long copy if staging
     // was delayed. Since the explanation, the earlier work may have completed, and other threads may have enqueued work
     // on the legacy stream.
@@ -250,7 +250,7 @@ void copy_on_a_held_stream(world &w) {
     w.say(std::string("ferry_copy_async on a held '") + on.name + "' of device " + std::to_string(on.device) + ": " +
           drawn.words());
     // Staging is prepared first, because a first copy may wait.
-    const std::int32_t prepared = w.call(on.context, [&] { return ferry_staging_prepare(ferry, on.device); });
+    const std::int32_t prepared = w.call(on.context, [&] { return ferry_staging_prepare(ferry, on.device, nullptr); });
     w.expect(prepared == 0 || prepared == FERRY_ERROR_UNSUPPORTED, "ferry_staging_prepare failed");
     w.order(lane, {drawn});
     ferry_explanation explained = new_explanation();
@@ -269,8 +269,8 @@ void copy_on_a_held_stream(world &w) {
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
     if (ticket) {
-        w.require(ferry_ticket_get_info(ticket, &info));
-        w.require(ferry_ticket_release(ticket));
+        w.require(ferry_ticket_get_info(ticket, &info, nullptr));
+        w.require(ferry_ticket_release(ticket, nullptr));
     }
     const bool lacked_slots = may_lack_slots && (info.route == FERRY_ROUTE_DRIVER || explained.calls > 1);
     w.expect(!gate.has_timed_out() || lacked_slots, "the call waited for its stream, but the explanation denied it");
@@ -287,10 +287,10 @@ void query_a_ticket(world &w) {
     const bool waits = w.random.one_in(2);
     w.say(std::string(waits ? "waiting for" : "querying") + " the ticket of operation " +
           std::to_string(held.operation) + ": " + held.copy.words());
-    if (waits) w.require(w.call(w.any_context(), [&] { return ferry_ticket_wait(held.ticket); }));
+    if (waits) w.require(w.call(w.any_context(), [&] { return ferry_ticket_wait(held.ticket, nullptr); }));
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
-    w.require(w.call(w.any_context(), [&] { return ferry_ticket_get_info(held.ticket, &info); }));
+    w.require(w.call(w.any_context(), [&] { return ferry_ticket_get_info(held.ticket, &info, nullptr); }));
     w.expect(info.bytes_total == held.copy.size.total() && info.bytes_done <= info.bytes_total && info.status == 0 &&
                  (info.done || !waits) && (!info.done || info.bytes_done == info.bytes_total),
              "the ticket reports a wrong state");

@@ -56,7 +56,7 @@ struct table {
             desc.flags = FERRY_ARRAY_LAYERED;
         }
         expect(ferry_context_retain_primary(ferry, 0, &context, nullptr) == 0, "cannot retain a context");
-        expect(ferry_context_push(ferry, 0, context) == 0, "cannot make a context current");
+        expect(ferry_context_push(ferry, 0, context, nullptr) == 0, "cannot make a context current");
         for (buffer &one : buffers)
             transfer(one, one.model, true);
     }
@@ -72,7 +72,7 @@ struct table {
         call.srcHost = call.dstHost = bytes;
         (to_buffer ? call.dstDevice : call.srcDevice) = one.address;
         (to_buffer ? call.dstArray : call.srcArray) = one.array;
-        expect(copy_3d(&call) == CUDA_SUCCESS && ferry_context_synchronize(ferry, 0, nullptr) == 0,
+        expect(copy_3d(&call) == CUDA_SUCCESS && ferry_context_synchronize(ferry, 0, nullptr, nullptr) == 0,
                "a copy by the driver failed");
     }
     void compare(const buffer &one) const {
@@ -257,7 +257,7 @@ void run_copy(input &from, table &all) {
         check(all, drawn, status, error);
     } else {
         const std::int32_t status = ferry_copy_async(all.ferry, &drawn.desc, stream, nullptr, &error);
-        expect(ferry_stream_synchronize(all.ferry, stream) == 0, "the stream has failed");
+        expect(ferry_stream_synchronize(all.ferry, stream, nullptr) == 0, "the stream has failed");
         check(all, drawn, status, error);
     }
 }
@@ -288,10 +288,10 @@ void run_batch(input &from, table &all) {
                "preparing a batch must return either success and a batch, or an error");
         if (prepared) {
             status = ferry_prepared_launch(prepared, stream, &error);
-            expect(ferry_prepared_destroy(prepared) == 0, "cannot destroy a prepared batch");
+            expect(ferry_prepared_destroy(prepared, nullptr) == 0, "cannot destroy a prepared batch");
         }
     }
-    expect(ferry_stream_synchronize(all.ferry, stream) == 0, "the stream has failed");
+    expect(ferry_stream_synchronize(all.ferry, stream, nullptr) == 0, "the stream has failed");
     check(all, drawn, status, error);
 }
 
@@ -356,7 +356,7 @@ void run_options(input &from, table &all) {
         ferry_host_block block = {};
         block.struct_size = sizeof block;
         if (known(ferry_host_alloc(all.ferry, from.up_to(1 << 16), &options, &block, &error)) == 0)
-            expect(ferry_host_free(all.ferry, block.address) == 0, "cannot free host memory");
+            expect(ferry_host_free(all.ferry, block.address, nullptr) == 0, "cannot free host memory");
     } else if (from.one_in(2)) {
         ferry_array_desc desc = draw_struct<ferry_array_desc>(from);
         desc.width %= 4096;
@@ -364,12 +364,12 @@ void run_options(input &from, table &all) {
         desc.depth %= 32;
         CUarray_st *array = nullptr;
         if (known(ferry_array_create(all.ferry, from.take<std::int8_t>(), &desc, &array, nullptr)) == 0)
-            expect(ferry_array_destroy(all.ferry, array) == 0, "cannot destroy an array");
+            expect(ferry_array_destroy(all.ferry, array, nullptr) == 0, "cannot destroy an array");
     } else {
         ferry_pinned_pool_options options = draw_struct<ferry_pinned_pool_options>(from);
         ferry_pinned_pool *pool = nullptr;
         if (known(ferry_pinned_pool_create(all.ferry, &options, &pool, &error)) == 0)
-            expect(ferry_pinned_pool_destroy(pool) == 0, "cannot destroy a pinned pool");
+            expect(ferry_pinned_pool_destroy(pool, nullptr) == 0, "cannot destroy a pinned pool");
     }
 }
 

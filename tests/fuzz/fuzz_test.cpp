@@ -101,7 +101,7 @@ FERRY_SECOND_PROCESS(lends_memory) {
     EXPECT_OK(ferry_ipc_export_memory(ferry.get(), address, 0, &handle, nullptr));
     channel.send(handle);
     channel.await_for_ever(); // a campaign may take hours
-    EXPECT_OK(ferry_device_free(ferry.get(), address));
+    EXPECT_OK(ferry_device_free(ferry.get(), address, nullptr));
     return 0;
 }
 

@@ -35,7 +35,7 @@ exports export_one_of_each(ferry_instance *ferry) {
     expect(ferry_ipc_export_pool(ferry, pool, FERRY_HANDLE_POSIX_FD, &all.pool, &all.pool_descriptor, nullptr) == 0,
            "cannot export a pool");
     expect(ferry_pool_alloc_async(ferry, pool, 4096, nullptr, &address, nullptr) == 0, "cannot allocate pool memory");
-    expect(ferry_context_synchronize(ferry, 0, nullptr) == 0, "cannot synchronize the device");
+    expect(ferry_context_synchronize(ferry, 0, nullptr, nullptr) == 0, "cannot synchronize the device");
     expect(ferry_ipc_export_memory(ferry, address, 0, &all.pool_memory, nullptr) == 0, "cannot export pool memory");
     expect(ferry_event_create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event, nullptr) == 0,
            "cannot create an event");
@@ -87,7 +87,7 @@ struct exported {
 void expect_inside(ferry_instance *ferry, std::uint64_t address, std::uint64_t size) {
     ferry_address_info info = {};
     info.struct_size = sizeof info;
-    expect(ferry_address_get_info(ferry, address, &info) == 0 && info.memory == FERRY_MEMORY_DEVICE,
+    expect(ferry_address_get_info(ferry, address, &info, nullptr) == 0 && info.memory == FERRY_MEMORY_DEVICE,
            "a handle was imported as an address of other memory");
     expect(address >= info.range_start && address - info.range_start <= info.range_size &&
                size <= info.range_size - (address - info.range_start),
@@ -133,7 +133,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     const ferry_ipc_handle handle = forge(from, given);
     ferry_ipc_info info = {};
     info.struct_size = sizeof info;
-    const std::int32_t told = known(ferry_ipc_get_info(given.ferry, &handle, &info));
+    const std::int32_t told = known(ferry_ipc_get_info(given.ferry, &handle, &info, nullptr));
     expect(is_one_of(told, {0, FERRY_ERROR_HANDLE}),
            "ferry_ipc_get_info returned neither success nor FERRY_ERROR_HANDLE");
     ferry_error_info error = new_error();
@@ -146,15 +146,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     expect(status != 0 || told == 0, "bytes that are not a handle were imported");
     if (status == 0) {
         expect_inside(given.ferry, address, info.size);
-        expect(ferry_ipc_close_memory(given.ferry, address, nullptr) == 0, "cannot close imported memory");
+        expect(ferry_ipc_close_memory(given.ferry, address, nullptr, nullptr) == 0, "cannot close imported memory");
     }
     status = known(ferry_ipc_import_pool(given.ferry, &handle, from.of(given.descriptors), &pool, &error));
     expect(error.status == status && (status == 0) == (pool != nullptr),
            "importing a pool must return either success and a pool, or an error");
-    if (pool) expect(ferry_ipc_close_pool(given.ferry, pool) == 0, "cannot close an imported pool");
+    if (pool) expect(ferry_ipc_close_pool(given.ferry, pool, nullptr) == 0, "cannot close an imported pool");
     status = known(ferry_ipc_import_event(given.ferry, &handle, &event, &error));
     expect(error.status == status && (status == 0) == (event != nullptr),
            "importing an event must return either success and an event, or an error");
-    if (event) expect(ferry_ipc_close_event(given.ferry, event) == 0, "cannot close an imported event");
+    if (event) expect(ferry_ipc_close_event(given.ferry, event, nullptr) == 0, "cannot close an imported event");
     return 0;
 }

@@ -47,14 +47,14 @@ void reallocate_in_stream_order(world &w) {
 
 void trim_staging(world &w) {
     w.say("ferry_staging_trim");
-    w.require(w.call(w.any_context(), [&] { return ferry_staging_trim(w.run.ferry.get()); }));
+    w.require(w.call(w.any_context(), [&] { return ferry_staging_trim(w.run.ferry.get(), nullptr); }));
 }
 
 void trim_pools(world &w) {
     w.say("trimming pools");
     ferry_instance *const ferry = w.run.ferry.get();
     const std::uint64_t keep = w.random.size(1 << 20);
-    w.require(w.call(w.any_context(), [&] { return ferry_pinned_pool_trim(w.sources.pinned, keep); }));
+    w.require(w.call(w.any_context(), [&] { return ferry_pinned_pool_trim(w.sources.pinned, keep, nullptr); }));
     for (CUmemPoolHandle_st *const pool :
          {w.sources.host_pool, w.sources.host_pools_of_one[0], w.sources.device_pools[0], w.sources.device_pools[1]}) {
         if (!pool) continue;
@@ -62,12 +62,14 @@ void trim_pools(world &w) {
         stats.struct_size = sizeof stats;
         ferry_pool_attributes attributes = {};
         attributes.struct_size = sizeof attributes;
-        w.require(w.call(w.any_context(), [&] { return ferry_pool_get_attributes(ferry, pool, &attributes); }));
+        w.require(
+            w.call(w.any_context(), [&] { return ferry_pool_get_attributes(ferry, pool, &attributes, nullptr); }));
         attributes.release_threshold = w.random.one_in(2) ? 0 : ~std::uint64_t{0};
         attributes.reuse_opportunistic = w.random.one_in(2);
-        w.require(w.call(w.any_context(), [&] { return ferry_pool_set_attributes(ferry, pool, &attributes); }));
-        w.require(w.call(w.any_context(), [&] { return ferry_pool_trim(ferry, pool, keep); }));
-        w.require(w.call(w.any_context(), [&] { return ferry_pool_get_stats(ferry, pool, &stats); }));
+        w.require(
+            w.call(w.any_context(), [&] { return ferry_pool_set_attributes(ferry, pool, &attributes, nullptr); }));
+        w.require(w.call(w.any_context(), [&] { return ferry_pool_trim(ferry, pool, keep, nullptr); }));
+        w.require(w.call(w.any_context(), [&] { return ferry_pool_get_stats(ferry, pool, &stats, nullptr); }));
         w.expect(stats.reserved_current <= stats.reserved_high && stats.used_current <= stats.used_high,
                  "the statistics of a pool contradict each other");
     }
@@ -77,7 +79,7 @@ void prepare_staging(world &w) {
     const int device = static_cast<int>(w.random.up_to(static_cast<std::uint64_t>(device_count())));
     w.say("ferry_staging_prepare of device " + std::to_string(device));
     const std::int32_t status =
-        w.call(w.any_context(), [&] { return ferry_staging_prepare(w.run.ferry.get(), device); });
+        w.call(w.any_context(), [&] { return ferry_staging_prepare(w.run.ferry.get(), device, nullptr); });
     const std::int32_t expected = device == device_count()                  ? FERRY_ERROR_DEVICE
                                   : w.run.how.staging == FERRY_STAGING_NONE ? FERRY_ERROR_UNSUPPORTED
                                                                             : 0;
@@ -96,7 +98,8 @@ void change_peer_access(world &w) {
     while (!w.prepared.empty())
         w.release_prepared(0);
     const std::int32_t status = w.call(w.any_context(), [&] {
-        return enables ? ferry_peer_enable(ferry, device, 1 - device) : ferry_peer_disable(ferry, device, 1 - device);
+        return enables ? ferry_peer_enable(ferry, device, 1 - device, nullptr)
+                       : ferry_peer_disable(ferry, device, 1 - device, nullptr);
     });
     w.expect(status == 0 || is_without_access(status), "a change of peer access returned an unexpected status");
 }
@@ -108,7 +111,7 @@ void wait_for_a_stream(world &w) {
     std::int32_t is_done = 0;
     if (!w.is_alone() && w.lanes[lane].is_blocking) return; // other threads may have enqueued work there
     w.require(w.call(w.lanes[lane].context,
-                     [&] { return ferry_stream_query(w.run.ferry.get(), w.lanes[lane].stream, &is_done); }));
+                     [&] { return ferry_stream_query(w.run.ferry.get(), w.lanes[lane].stream, &is_done, nullptr); }));
     w.expect(is_done, "a synchronized stream still has work");
 }
 

@@ -34,7 +34,8 @@ bool is_layered(world &w, const buffer &one) {
     ferry_array_desc desc = {};
     desc.struct_size = sizeof desc;
     CUarray_st *const array = const_cast<buffer &>(one).array()->array();
-    w.require(w.call(w.any_context(), [&] { return ferry_array_get_info(w.run.ferry.get(), array, &desc, nullptr); }));
+    w.require(w.call(w.any_context(),
+                     [&] { return ferry_array_get_info(w.run.ferry.get(), array, &desc, nullptr, nullptr); }));
     return desc.flags & (FERRY_ARRAY_LAYERED | FERRY_ARRAY_CUBEMAP);
 }
 
@@ -128,7 +129,7 @@ void copy_within_a_buffer(world &w) {
         w.require(w.call(current, [&] { return ferry_prepared_launch(prepared, on.stream, &error); }));
         w.enqueued(lane, effects);
         w.synchronize(lane);
-        w.require(w.call(w.any_context(), [&] { return ferry_prepared_destroy(prepared); }));
+        w.require(w.call(w.any_context(), [&] { return ferry_prepared_destroy(prepared, nullptr); }));
     } else if (form == 0 || form == 2) {
         w.done(effects);
     } else {
@@ -246,7 +247,7 @@ void pieces_within_a_buffer(world &w) {
     }
     if (prepared) {
         w.synchronize(lane);
-        w.require(w.call(w.any_context(), [&] { return ferry_prepared_destroy(prepared); }));
+        w.require(w.call(w.any_context(), [&] { return ferry_prepared_destroy(prepared, nullptr); }));
     }
     w.compare_if_settled(in, "after an exchange of pieces");
 }

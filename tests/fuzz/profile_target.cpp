@@ -14,9 +14,10 @@ ferry_instance *instance() {
 
 std::string save() {
     std::uint64_t needed = 0;
-    expect(ferry_profile_save(instance(), 0, nullptr, 0, &needed) == 0, "ferry_profile_save does not return the size");
+    expect(ferry_profile_save(instance(), 0, nullptr, 0, &needed, nullptr) == 0,
+           "ferry_profile_save does not return the size");
     std::string text(needed, '\0');
-    expect(ferry_profile_save(instance(), 0, text.data(), needed, &needed) == 0, "ferry_profile_save failed");
+    expect(ferry_profile_save(instance(), 0, text.data(), needed, &needed, nullptr) == 0, "ferry_profile_save failed");
     text.pop_back();
     return text;
 }

@@ -28,13 +28,14 @@ void query_an_address(world &w) {
         auto desc = sized<ferry_array_desc>();
         std::uint32_t element_size = 0;
         CUarray_st *const array = const_cast<buffer &>(one).array()->array();
-        w.require(w.call(w.any_context(), [&] { return ferry_array_get_info(ferry, array, &desc, &element_size); }));
+        w.require(
+            w.call(w.any_context(), [&] { return ferry_array_get_info(ferry, array, &desc, &element_size, nullptr); }));
         w.expect(element_size == one.element_size, "wrong element size of an array");
         return;
     }
     auto info = sized<ferry_address_info>();
     const std::uint64_t address = one.address + w.random.up_to(one.size() - 1);
-    w.require(w.call(w.contexts[1], [&] { return ferry_address_get_info(ferry, address, &info); }));
+    w.require(w.call(w.contexts[1], [&] { return ferry_address_get_info(ferry, address, &info, nullptr); }));
     if (one.kind == memory_kind::registered_in_part) return;
     const bool is_reached = one.kind == memory_kind::host_pool_of_one_device && one.device == 0; // the context's
     const std::int32_t memory = one.kind == memory_kind::managed          ? FERRY_MEMORY_MANAGED
@@ -52,23 +53,24 @@ void query_the_rest(world &w) {
     w.say("querying the instance, its devices and staging");
     ferry_instance *const ferry = w.run.ferry.get();
     auto report = sized<ferry_report>();
-    w.require(w.call(w.any_context(), [&] { return ferry_instance_get_report(ferry, &report); }));
+    w.require(w.call(w.any_context(), [&] { return ferry_instance_get_report(ferry, &report, nullptr); }));
     w.expect(report.device_count == device_count(), "wrong number of devices in the report");
     auto device = sized<ferry_device_info>();
-    w.require(w.call(w.any_context(), [&] { return ferry_device_get_info(ferry, 0, &device); }));
+    w.require(w.call(w.any_context(), [&] { return ferry_device_get_info(ferry, 0, &device, nullptr); }));
     auto staging = sized<ferry_staging_info>();
-    w.require(w.call(w.any_context(), [&] { return ferry_staging_get_info(ferry, &staging); }));
+    w.require(w.call(w.any_context(), [&] { return ferry_staging_get_info(ferry, &staging, nullptr); }));
     w.expect(staging.threads <= w.run.how.staging_threads, "more staging threads than requested");
     if (device_count() > 1) {
         auto peer = sized<ferry_peer_info>();
-        w.require(w.call(w.any_context(), [&] { return ferry_peer_get_info(ferry, 1, 0, &peer); }));
+        w.require(w.call(w.any_context(), [&] { return ferry_peer_get_info(ferry, 1, 0, &peer, nullptr); }));
     }
     auto pinned = sized<ferry_pool_stats>();
-    w.require(w.call(w.any_context(), [&] { return ferry_pinned_pool_get_stats(w.sources.pinned, &pinned); }));
+    w.require(w.call(w.any_context(), [&] { return ferry_pinned_pool_get_stats(w.sources.pinned, &pinned, nullptr); }));
     w.expect(pinned.used_current <= pinned.reserved_current, "the pinned pool uses more than it has reserved");
     if (!w.sources.device_pools[0]) return;
     auto pool = sized<ferry_pool_info>();
-    w.require(w.call(w.any_context(), [&] { return ferry_pool_get_info(ferry, w.sources.device_pools[0], &pool); }));
+    w.require(
+        w.call(w.any_context(), [&] { return ferry_pool_get_info(ferry, w.sources.device_pools[0], &pool, nullptr); }));
     w.expect(pool.location == FERRY_LOCATION_DEVICE && pool.index == 0 && !pool.is_default,
              "wrong attributes of a pool");
 }
@@ -79,11 +81,11 @@ void push_and_pop_contexts(world &w) {
     const made_current scope(w.any_context());
     CUcontext before = nullptr, pushed = nullptr, popped = nullptr, after = nullptr;
     const int device = static_cast<int>(w.random.up_to(static_cast<std::uint64_t>(device_count() - 1)));
-    w.require(ferry_context_get_current(ferry, &before));
-    w.require(ferry_context_push(ferry, device, w.random.one_in(2) ? nullptr : w.contexts.back()));
-    w.require(ferry_context_get_current(ferry, &pushed));
-    w.require(ferry_context_pop(ferry, &popped));
-    w.require(ferry_context_get_current(ferry, &after));
+    w.require(ferry_context_get_current(ferry, &before, nullptr));
+    w.require(ferry_context_push(ferry, device, w.random.one_in(2) ? nullptr : w.contexts.back(), nullptr));
+    w.require(ferry_context_get_current(ferry, &pushed, nullptr));
+    w.require(ferry_context_pop(ferry, &popped, nullptr));
+    w.require(ferry_context_get_current(ferry, &after, nullptr));
     w.expect(pushed && pushed == popped && before == after, "push and pop changed the current context");
 }
 
@@ -108,12 +110,12 @@ void share_with_itself(world &w) {
     } else if (w.require(status)) {
         std::uint64_t address = 0;
         auto info = sized<ferry_ipc_info>();
-        w.require(w.call(w.any_context(), [&] { return ferry_ipc_get_info(ferry, &handle, &info); }));
+        w.require(w.call(w.any_context(), [&] { return ferry_ipc_get_info(ferry, &handle, &info, nullptr); }));
         w.expect(info.kind == FERRY_IPC_MEMORY && info.is_own && info.device == one.device,
                  "a handle describes another object");
         w.require(w.call(w.any_context(), [&] { return ferry_ipc_import_memory(ferry, &handle, &address, nullptr); }));
         w.expect(address == one.address, "memory of this process was imported at another address");
-        w.require(w.call(w.any_context(), [&] { return ferry_ipc_close_memory(ferry, address, nullptr); }));
+        w.require(w.call(w.any_context(), [&] { return ferry_ipc_close_memory(ferry, address, nullptr, nullptr); }));
         // A damaged handle must be rejected.
         handle.bytes[w.random.up_to(sizeof handle.bytes - 1)] ^= static_cast<std::uint8_t>(1 + w.random.up_to(254));
         w.expect(w.call(w.any_context(), [&] { return ferry_ipc_import_memory(ferry, &handle, &address, nullptr); }) ==
@@ -125,8 +127,8 @@ void share_with_itself(world &w) {
     w.require(w.call(w.any_context(), [&] { return ferry_ipc_export_event(ferry, event, &handle, nullptr); }));
     w.require(w.call(w.any_context(), [&] { return ferry_ipc_import_event(ferry, &handle, &imported, nullptr); }));
     w.expect(imported == event, "an event of this process was imported as another event");
-    w.require(ferry_ipc_close_event(ferry, imported));
-    w.require(ferry_event_destroy(ferry, event));
+    w.require(ferry_ipc_close_event(ferry, imported, nullptr));
+    w.require(ferry_event_destroy(ferry, event, nullptr));
 }
 
 // Another process may state anything in a handle. An import must be within the memory that the process has lent.
@@ -155,11 +157,11 @@ void import_forged_handles(world &w) {
     if (status == FERRY_SUCCESS) {
         const std::uint64_t offset = inside - base;
         w.expect(offset < lent_bytes && contents.size <= lent_bytes - offset, "a forged handle reaches other memory");
-        w.require(w.call(w.any_context(), [&] { return ferry_ipc_close_memory(ferry, inside, nullptr); }));
+        w.require(w.call(w.any_context(), [&] { return ferry_ipc_close_memory(ferry, inside, nullptr, nullptr); }));
     } else {
         w.expect(status == FERRY_ERROR_HANDLE && !inside, "a forged handle was not refused as one");
     }
-    w.require(w.call(w.any_context(), [&] { return ferry_ipc_close_memory(ferry, base, nullptr); }));
+    w.require(w.call(w.any_context(), [&] { return ferry_ipc_close_memory(ferry, base, nullptr, nullptr); }));
 }
 
 // The copy must complete, and a trace must not report that it failed.
@@ -187,7 +189,7 @@ void end_a_context(world &w) {
         copy(there, reinterpret_cast<std::uintptr_t>(sent.data()));
         copy(reinterpret_cast<std::uintptr_t>(got.data()), there);
     }
-    w.require(ferry_context_destroy(ferry, ending));
+    w.require(ferry_context_destroy(ferry, ending, nullptr));
     w.expect(got == sent, "a copy was lost with its context");
 }
 
@@ -195,9 +197,10 @@ void save_and_load_a_profile(world &w) {
     w.say("saving and loading a profile");
     ferry_instance *const ferry = w.run.ferry.get();
     std::uint64_t needed = 0;
-    w.require(w.call(w.any_context(), [&] { return ferry_profile_save(ferry, 0, nullptr, 0, &needed); }));
+    w.require(w.call(w.any_context(), [&] { return ferry_profile_save(ferry, 0, nullptr, 0, &needed, nullptr); }));
     std::string text(needed, '\0');
-    w.require(w.call(w.any_context(), [&] { return ferry_profile_save(ferry, 0, text.data(), text.size(), &needed); }));
+    w.require(w.call(w.any_context(),
+                     [&] { return ferry_profile_save(ferry, 0, text.data(), text.size(), &needed, nullptr); }));
     if (w.random.one_in(2)) {
         w.require(
             w.call(w.any_context(), [&] { return ferry_profile_load(ferry, text.data(), text.size(), nullptr); }));

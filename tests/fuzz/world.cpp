@@ -52,7 +52,7 @@ void world::make_pools() {
     require(ferry_pinned_pool_create(sources.ferry, nullptr, &sources.pinned, nullptr));
     ferry_device_info info = {};
     info.struct_size = sizeof info;
-    require(ferry_device_get_info(sources.ferry, 0, &info));
+    require(ferry_device_get_info(sources.ferry, 0, &info, nullptr));
     const int devices = std::min(device_count(), 2);
     ferry_pool_desc desc = {};
     desc.struct_size = sizeof desc;
@@ -67,7 +67,7 @@ void world::make_pools() {
         CUmemPoolHandle_st *&of_one = sources.host_pools_of_one[device];
         require(ferry_pool_create(sources.ferry, &desc, &of_one, nullptr));
         for (CUmemPoolHandle_st *const pool : {sources.host_pool_with_access, of_one})
-            require(ferry_pool_set_access(sources.ferry, pool, device, FERRY_ACCESS_READ_WRITE));
+            require(ferry_pool_set_access(sources.ferry, pool, device, FERRY_ACCESS_READ_WRITE, nullptr));
     }
 }
 
@@ -75,19 +75,19 @@ world::~world() {
     release_all();
     for (auto &one : buffers)
         one.reset();
-    require(ferry_pinned_pool_destroy(sources.pinned));
+    require(ferry_pinned_pool_destroy(sources.pinned, nullptr));
     for (CUmemPoolHandle_st *const pool :
          {sources.host_pool, sources.host_pool_with_access, sources.host_pools_of_one[0], sources.host_pools_of_one[1],
           sources.device_pools[0], sources.device_pools[1]})
-        require(ferry_pool_destroy(sources.ferry, pool));
+        require(ferry_pool_destroy(sources.ferry, pool, nullptr));
     for (std::size_t i = 0; i < lanes.size(); ++i) {
         const made_current scope(lanes[i].context);
-        require(ferry_event_destroy(sources.ferry, events_[i]));
-        if (!lanes[i].is_default) require(ferry_stream_destroy(sources.ferry, lanes[i].stream));
+        require(ferry_event_destroy(sources.ferry, events_[i], nullptr));
+        if (!lanes[i].is_default) require(ferry_stream_destroy(sources.ferry, lanes[i].stream, nullptr));
     }
-    if (own_context_) require(ferry_context_destroy(sources.ferry, own_context_));
+    if (own_context_) require(ferry_context_destroy(sources.ferry, own_context_, nullptr));
     for (int device = 0; device < std::min(device_count(), 2); ++device)
-        require(ferry_context_release_primary(sources.ferry, device));
+        require(ferry_context_release_primary(sources.ferry, device, nullptr));
 }
 
 void world::release_all() {
@@ -210,8 +210,10 @@ void world::order(std::size_t lane, const std::vector<effect> &effects) {
             behind_ += std::string(", behind '") + earlier.name + "' without an event";
             continue;
         }
-        require(call(earlier.context, [&] { return ferry_event_record(run.ferry.get(), events_[i], earlier.stream); }));
-        require(call(next.context, [&] { return ferry_stream_wait_event(run.ferry.get(), next.stream, events_[i]); }));
+        require(call(earlier.context,
+                     [&] { return ferry_event_record(run.ferry.get(), events_[i], earlier.stream, nullptr); }));
+        require(call(next.context,
+                     [&] { return ferry_stream_wait_event(run.ferry.get(), next.stream, events_[i], nullptr); }));
     }
 }
 
@@ -272,14 +274,14 @@ void world::synchronize(std::size_t number) {
     ferry_instance *const ferry = run.ferry.get();
     switch (random.up_to(3)) {
     case 0:
-        require(call(one.context, [&] { return ferry_context_synchronize(ferry, one.device, one.context); }));
+        require(call(one.context, [&] { return ferry_context_synchronize(ferry, one.device, one.context, nullptr); }));
         break;
     case 1:
-        require(call(one.context, [&] { return ferry_event_record(ferry, events_[number], one.stream); }));
-        require(call(any_context(), [&] { return ferry_event_synchronize(ferry, events_[number]); }));
+        require(call(one.context, [&] { return ferry_event_record(ferry, events_[number], one.stream, nullptr); }));
+        require(call(any_context(), [&] { return ferry_event_synchronize(ferry, events_[number], nullptr); }));
         break;
     default:
-        require(call(one.context, [&] { return ferry_stream_synchronize(ferry, one.stream); }));
+        require(call(one.context, [&] { return ferry_stream_synchronize(ferry, one.stream, nullptr); }));
     }
     for (auto &each : buffers) {
         each->readers &= ~bit(number);
@@ -289,7 +291,7 @@ void world::synchronize(std::size_t number) {
         if (held.lane != number) continue;
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
-        require(ferry_ticket_get_info(held.ticket, &info));
+        require(ferry_ticket_get_info(held.ticket, &info, nullptr));
         expect(info.done && info.bytes_done == info.bytes_total && info.status == 0,
                "the stream completed a copy, but its ticket is not done");
     }
@@ -374,7 +376,7 @@ void world::replace(std::size_t number) {
 }
 
 void world::release_ticket(std::size_t number) {
-    require(ferry_ticket_release(tickets[number].ticket));
+    require(ferry_ticket_release(tickets[number].ticket, nullptr));
     tickets.erase(tickets.begin() + static_cast<std::ptrdiff_t>(number));
 }
 
@@ -382,7 +384,7 @@ void world::release_prepared(std::size_t number) {
     ferry_prepared *const handle = prepared[number].handle;
     for (std::size_t i = graphs.size(); i-- > 0;)
         if (std::count(graphs[i].prepared.begin(), graphs[i].prepared.end(), handle)) release_graph(i);
-    require(call(any_context(), [&] { return ferry_prepared_destroy(handle); }));
+    require(call(any_context(), [&] { return ferry_prepared_destroy(handle, nullptr); }));
     prepared.erase(prepared.begin() + static_cast<std::ptrdiff_t>(number));
 }
 

@@ -17,9 +17,10 @@ void write(const std::filesystem::path &to, const std::string &bytes) {
 std::string built_in_profile() {
     ferry_instance *const ferry = open_with(FERRY_CHECKS_BASIC);
     std::uint64_t needed = 0;
-    expect(ferry_profile_save(ferry, 0, nullptr, 0, &needed) == 0, "ferry_profile_save does not return the size");
+    expect(ferry_profile_save(ferry, 0, nullptr, 0, &needed, nullptr) == 0,
+           "ferry_profile_save does not return the size");
     std::string text(needed, '\0');
-    expect(ferry_profile_save(ferry, 0, text.data(), needed, nullptr) == 0, "ferry_profile_save failed");
+    expect(ferry_profile_save(ferry, 0, text.data(), needed, nullptr, nullptr) == 0, "ferry_profile_save failed");
     ferry_close(ferry);
     return text;
 }

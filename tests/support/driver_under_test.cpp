@@ -186,7 +186,7 @@ int main(int argc, char **argv) {
         return no_gpu ? 77 : 1; // Meson and Automake interpret 77 as skipped
     }
     environment.report.struct_size = sizeof environment.report;
-    ferry_instance_get_report(environment.instance, &environment.report);
+    ferry_instance_get_report(environment.instance, &environment.report, nullptr);
     ferry::resolve_table(raw_entry_points(), environment.table, environment.found);
     // Retained for the whole run: a real driver takes tenths of a second to create a primary context again for every
     // test.

@@ -40,13 +40,14 @@ using instance_owner = std::unique_ptr<ferry_instance, close_instance>;
 instance_owner open_or_fail(const ferry_options &options);
 
 // Calls ferry_host_alloc with only flags. Leaves *address null on failure.
-inline std::int32_t allocate_pinned(ferry_instance *instance, std::uint64_t size, std::uint32_t flags, void **address) {
+inline std::int32_t allocate_pinned(ferry_instance *instance, std::uint64_t size, std::uint32_t flags, void **address,
+                                    ferry_error_info *error = nullptr) {
     ferry_host_options options = {};
     options.struct_size = sizeof options;
     options.flags = flags;
     ferry_host_block block = {};
     block.struct_size = sizeof block;
-    const std::int32_t status = ferry_host_alloc(instance, size, &options, &block, nullptr);
+    const std::int32_t status = ferry_host_alloc(instance, size, &options, &block, error);
     *address = block.address;
     return status;
 }

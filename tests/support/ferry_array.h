@@ -51,7 +51,7 @@ public:
                                  .depth = kind.depth};
         if (kind.levels) {
             EXPECT_OK(ferry_mipmapped_array_create(instance, device, &desc, kind.levels, &mipmapped_, nullptr));
-            EXPECT_OK(ferry_mipmapped_array_get_level(instance, mipmapped_, kind.levels - 1, &array_));
+            EXPECT_OK(ferry_mipmapped_array_get_level(instance, mipmapped_, kind.levels - 1, &array_, nullptr));
         } else {
             EXPECT_OK(ferry_array_create(instance, device, &desc, &array_, nullptr));
         }
@@ -68,8 +68,8 @@ public:
 
     void destroy() { EXPECT_OK(try_to_destroy()); }
     std::int32_t try_to_destroy() {
-        const std::int32_t status =
-            mipmapped_ ? ferry_mipmapped_array_destroy(instance_, mipmapped_) : ferry_array_destroy(instance_, array_);
+        const std::int32_t status = mipmapped_ ? ferry_mipmapped_array_destroy(instance_, mipmapped_, nullptr)
+                                               : ferry_array_destroy(instance_, array_, nullptr);
         if (status) return status;
         mipmapped_ = nullptr;
         array_ = nullptr;

@@ -18,9 +18,9 @@ int main(int argc, char **) {
         direction.driver_pageable_rate = 1;
     if (argc > 1) instance->profiles.use(0, &slow);
     std::uint64_t size = 0;
-    ferry_profile_save(instance, 0, nullptr, 0, &size);
+    ferry_profile_save(instance, 0, nullptr, 0, &size, nullptr);
     std::string text(size, '\0');
-    const bool is_saved = ferry_profile_save(instance, 0, text.data(), size, nullptr) == FERRY_SUCCESS;
+    const bool is_saved = ferry_profile_save(instance, 0, text.data(), size, nullptr, nullptr) == FERRY_SUCCESS;
     ferry_close(instance);
     return is_saved && std::fputs(text.c_str(), stdout) >= 0 ? 0 : 1;
 }

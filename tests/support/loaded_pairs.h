@@ -11,7 +11,7 @@ namespace ferry::test {
 inline ferry_device_info info_of_device(ferry_instance *instance, std::int32_t device) {
     ferry_device_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_device_get_info(instance, device, &info));
+    EXPECT_OK(ferry_device_get_info(instance, device, &info, nullptr));
     return info;
 }
 inline std::string address_of(ferry_instance *instance, std::int32_t device) {
@@ -29,12 +29,12 @@ inline profile_pair pair_of(const std::string &device, const std::string &peer, 
 inline void load_pairs(ferry_instance *instance, std::int32_t device, const pair_list &pairs) {
     ferry_report report = {};
     report.struct_size = sizeof report;
-    ASSERT_OK(ferry_instance_get_report(instance, &report));
+    ASSERT_OK(ferry_instance_get_report(instance, &report, nullptr));
     const ferry_device_info info = info_of_device(instance, device);
     const profile_owner owner = {info, report.driver_version};
     std::string text(65536, '\0');
     std::uint64_t needed = 0;
-    ASSERT_OK(ferry_profile_save(instance, device, text.data(), text.size(), &needed));
+    ASSERT_OK(ferry_profile_save(instance, device, text.data(), text.size(), &needed, nullptr));
     device_profile profile = {};
     ASSERT_EQ(read_profile(text.data(), needed - 1, owner, profile).fault, profile_fault::none);
     const std::uint64_t length = write_profile(profile, owner, pairs, text.data(), text.size());

@@ -20,7 +20,7 @@ ferry.ferry_device_alloc.argtypes = [c_void_p, c_int32, c_uint64, c_void_p, c_vo
 instance = c_void_p()
 options = (ctypes.c_uint32 * 2)(8, 1)  # struct_size, FERRY_DRIVER_AUTO
 assert ferry.ferry_open(byref(options), byref(instance), None) == 0
-ferry.ferry_context_synchronize.argtypes = [c_void_p, c_int32, c_void_p]
+ferry.ferry_context_synchronize.argtypes = [c_void_p, c_int32, c_void_p, c_void_p]
 broken = os.environ.get("STAND_IN_BROKEN")
 
 class Memory:
@@ -56,7 +56,7 @@ def copy(name, to, source):
         assert size == 0 or ferry.ferry_copy_bytes(instance, to.address.value + i * to.pitch, source.address.value + i * source.pitch,
                                       size, None) == 0
 
-def wait(): assert ferry.ferry_context_synchronize(instance, 0, None) == 0
+def wait(): assert ferry.ferry_context_synchronize(instance, 0, None, None) == 0
 ''',
     "torch.py": '''
 from stand_in import Memory, copy, wait

@@ -216,7 +216,7 @@ array make_ferry_array(const environment &environment, const buffer &where, cons
     ferry_instance *const ferry = environment.basic.get();
     CUarray made = nullptr;
     check(ferry_array_create(ferry, where.device, &wanted, &made, nullptr), "ferry_array_create", {});
-    return array_of({made, [ferry](CUarray handle) { ferry_array_destroy(ferry, handle); }}, where, size);
+    return array_of({made, [ferry](CUarray handle) { ferry_array_destroy(ferry, handle, nullptr); }}, where, size);
 }
 
 CUDA_MEMCPY3D lower(const box &box) { return lower_slices<CUDA_MEMCPY3D>(box); }

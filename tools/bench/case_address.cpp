@@ -43,13 +43,14 @@ contender query_driver(const environment &environment, std::uint64_t address) {
 contender ask_ferry(const environment &environment, std::uint64_t address) {
     return burst("ferry_address_get_info", burst_length,
                  [ferry = environment.basic.get(), address, info = sized<ferry_address_info>()]() mutable {
-                     check(ferry_address_get_info(ferry, address, &info), "ferry_address_get_info", {});
+                     check(ferry_address_get_info(ferry, address, &info, nullptr), "ferry_address_get_info", {});
                  });
 }
 
 void verify(const environment &environment, const subject &subject) {
     auto info = sized<ferry_address_info>();
-    check(ferry_address_get_info(environment.basic.get(), subject.address, &info), "ferry_address_get_info", {});
+    check(ferry_address_get_info(environment.basic.get(), subject.address, &info, nullptr), "ferry_address_get_info",
+          {});
     if (info.memory != subject.memory)
         fail(std::string("ferry_address_get_info reports a wrong kind for ") + subject.name + " memory");
 }
@@ -74,7 +75,7 @@ owned<std::uint64_t> allocate_maybe(const environment &environment, const char *
     ferry_instance *const ferry = environment.basic.get();
     std::uint64_t address = 0;
     if (is_supported(allocate(ferry, &address), call, {})) drain(environment);
-    return {address, [ferry](std::uint64_t address) { ferry_device_free(ferry, address); }};
+    return {address, [ferry](std::uint64_t address) { ferry_device_free(ferry, address, nullptr); }};
 }
 
 case_result run_address(session &session) {

@@ -76,7 +76,7 @@ owned<ferry_prepared *> prepare(const environment &environment, const piece_list
                                        pieces.sizes.data(), pieces.count(), flags, environment.stream.get(), &prepared,
                                        &error),
           "ferry_prepared_create_pieces", error);
-    return {prepared, [](ferry_prepared *handle) { ferry_prepared_destroy(handle); }};
+    return {prepared, [](ferry_prepared *handle) { ferry_prepared_destroy(handle, nullptr); }};
 }
 
 contender ferry_launch(const environment &environment, ferry_prepared *prepared) {

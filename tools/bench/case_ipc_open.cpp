@@ -93,8 +93,8 @@ way memory_by_ferry(const importer &importer, const ferry_ipc_handle &handle) {
                 return address;
             },
             [&importer](std::uint64_t address) {
-                check(ferry_ipc_close_memory(importer.ferry(), address, importer.stream()), "ferry_ipc_close_memory",
-                      {});
+                check(ferry_ipc_close_memory(importer.ferry(), address, importer.stream(), nullptr),
+                      "ferry_ipc_close_memory", {});
             }};
 }
 
@@ -127,7 +127,7 @@ way pool_by_ferry(const importer &importer) {
                 return number(pool);
             },
             [&importer](std::uint64_t pool) {
-                check(ferry_ipc_close_pool(importer.ferry(), pool_of(pool)), "ferry_ipc_close_pool", {});
+                check(ferry_ipc_close_pool(importer.ferry(), pool_of(pool), nullptr), "ferry_ipc_close_pool", {});
             }};
 }
 
@@ -229,8 +229,8 @@ public:
         offer.has_pool = share(offer);
     }
     ~exported_pool() {
-        ferry_device_free(environment_.basic.get(), memory_);
-        ferry_pool_destroy(environment_.basic.get(), pool_);
+        ferry_device_free(environment_.basic.get(), memory_, nullptr);
+        ferry_pool_destroy(environment_.basic.get(), pool_, nullptr);
 #if !defined(_WIN32)
         if (descriptor_ >= 0) close(static_cast<int>(descriptor_));
 #endif

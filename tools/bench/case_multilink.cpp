@@ -169,7 +169,8 @@ number_table::line measure_kernel(const setting &setting, const compute_kernel &
     }
     const double alone_us = summarise(alone).median, beside_us = summarise(beside).median;
     auto info = sized<ferry_device_info>();
-    check(ferry_device_get_info(environment.basic.get(), helper.buffer.device, &info), "ferry_device_get_info", {});
+    check(ferry_device_get_info(environment.basic.get(), helper.buffer.device, &info, nullptr), "ferry_device_get_info",
+          {});
     return {{std::string(way == way::up ? "H2D " : "D2H ") + size_text(copied.size.bytes()),
              std::to_string(helper_count), std::to_string(max_sms)},
             {alone_us, beside_us, 100 * (beside_us / alone_us - 1), 100.0 * max_sms / info.sm_count, copy_us}};

@@ -36,7 +36,7 @@ way by_ferry(const environment &environment) {
                 check(ferry_host_alloc(ferry, size, nullptr, &block, nullptr), "ferry_host_alloc", {});
                 return block.address;
             },
-            [ferry](void *memory) { check(ferry_host_free(ferry, memory), "ferry_host_free", {}); }};
+            [ferry](void *memory) { check(ferry_host_free(ferry, memory, nullptr), "ferry_host_free", {}); }};
 }
 
 // The values that all rows share.

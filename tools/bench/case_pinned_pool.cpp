@@ -33,9 +33,9 @@ contender by_pool(const environment &environment, ferry_pinned_pool *pool, std::
             void *memory = nullptr;
             check(ferry_pinned_pool_alloc(pool, size, &memory, nullptr), "ferry_pinned_pool_alloc", {});
             if (has_stream)
-                check(ferry_pinned_pool_free_async(pool, memory, stream), "ferry_pinned_pool_free_async", {});
+                check(ferry_pinned_pool_free_async(pool, memory, stream, nullptr), "ferry_pinned_pool_free_async", {});
             else
-                check(ferry_pinned_pool_free(pool, memory), "ferry_pinned_pool_free", {});
+                check(ferry_pinned_pool_free(pool, memory, nullptr), "ferry_pinned_pool_free", {});
         },
         [&environment] { drain(environment); });
 }
@@ -46,7 +46,7 @@ void grow(ferry_pinned_pool *pool, std::size_t size) {
     for (void *&block : blocks)
         check(ferry_pinned_pool_alloc(pool, size, &block, nullptr), "ferry_pinned_pool_alloc", {});
     for (void *block : blocks)
-        check(ferry_pinned_pool_free(pool, block), "ferry_pinned_pool_free", {});
+        check(ferry_pinned_pool_free(pool, block, nullptr), "ferry_pinned_pool_free", {});
 }
 
 void measure_size(session &session, ferry_pinned_pool *pool, CUevent event, std::size_t size, row_list &rows) {
@@ -72,7 +72,8 @@ case_result run_pinned_pool(session &session) {
     const std::int32_t status = ferry_pinned_pool_create(environment.basic.get(), nullptr, &created, &error);
     if (!is_supported(status, "ferry_pinned_pool_create", error))
         return skipped("this build of ferry has no pinned pools");
-    const pool_owner pool = {created, ferry_pinned_pool_destroy};
+    const pool_owner pool = {created,
+                             [](ferry_pinned_pool *pool_made) { ferry_pinned_pool_destroy(pool_made, nullptr); }};
     environment.need({"cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventDestroy"});
     CUevent made = nullptr;
     check(environment.cu.cuEventCreate(&made, CU_EVENT_DISABLE_TIMING), "cuEventCreate");

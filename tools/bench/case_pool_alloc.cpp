@@ -65,7 +65,7 @@ contender by_ferry(const environment &environment, CUmemoryPool pool, std::size_
             else
                 check(ferry_device_alloc_async(ferry, FERRY_DEVICE_UNKNOWN, size, stream, &address, nullptr),
                       "ferry_device_alloc_async", {});
-            check(ferry_device_free_async(ferry, address, stream), "ferry_device_free_async", {});
+            check(ferry_device_free_async(ferry, address, stream, nullptr), "ferry_device_free_async", {});
         },
         [&environment] { drain(environment); });
 }
@@ -107,7 +107,8 @@ case_result run_pool_alloc(session &session) {
     const std::int32_t status = ferry_pool_create(ferry, &desc, &created, &error);
     if (!is_supported(status, "ferry_pool_create", error))
         return skipped("this driver or this build of ferry has no memory pools");
-    const owned<CUmemoryPool> own_pool = {created, [ferry](CUmemoryPool pool) { ferry_pool_destroy(ferry, pool); }};
+    const owned<CUmemoryPool> own_pool = {created,
+                                          [ferry](CUmemoryPool pool) { ferry_pool_destroy(ferry, pool, nullptr); }};
     environment.need({"cuMemAllocAsync", "cuMemFreeAsync", "cuMemAllocFromPoolAsync", "cuMemPoolGetAttribute",
                       "cuMemPoolSetAttribute", "cuMemPoolTrimTo", "cuDeviceGetMemPool"});
     const keeping_pool keeping[] = {{environment.cu, current_pool(environment)}, {environment.cu, own_pool.get()}};

@@ -22,7 +22,7 @@ contender by_driver(const environment &environment, void *memory, std::size_t si
 contender by_ferry(ferry_instance *ferry, void *memory, std::size_t size) {
     return {"ferry_host_register", [ferry, memory, size] {
                 check(ferry_host_register(ferry, memory, size, 0, nullptr), "ferry_host_register", {});
-                check(ferry_host_unregister(ferry, memory), "ferry_host_unregister", {});
+                check(ferry_host_unregister(ferry, memory, nullptr), "ferry_host_unregister", {});
             }};
 }
 

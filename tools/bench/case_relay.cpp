@@ -36,7 +36,7 @@ void turn_access_off(const environment &environment, const peer_device &peer) {
     const end here = {environment.device, environment.context.handle},
               there = {peer.buffer.device, peer.context.handle};
     for (const auto &[from, to] : {std::pair(here, there), std::pair(there, here)}) {
-        check(ferry_peer_disable(environment.basic.get(), from.device, to.device), "ferry_peer_disable", {});
+        check(ferry_peer_disable(environment.basic.get(), from.device, to.device, nullptr), "ferry_peer_disable", {});
         const current_context current(environment.cu, from.context);
         if (environment.cu.cuCtxDisablePeerAccess(to.context) == CUDA_SUCCESS)
             fail("device " + std::to_string(from.device) + " had access to device " + std::to_string(to.device) +

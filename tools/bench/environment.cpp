@@ -12,13 +12,13 @@ namespace {
 
 ferry_report report_of(const instance &ferry) {
     auto report = sized<ferry_report>();
-    check(ferry_instance_get_report(ferry.get(), &report), "ferry_instance_get_report", {});
+    check(ferry_instance_get_report(ferry.get(), &report, nullptr), "ferry_instance_get_report", {});
     return report;
 }
 
 ferry_device_info info_of(const instance &ferry, int device) {
     auto info = sized<ferry_device_info>();
-    check(ferry_device_get_info(ferry.get(), device, &info), "ferry_device_get_info", {});
+    check(ferry_device_get_info(ferry.get(), device, &info, nullptr), "ferry_device_get_info", {});
     return info;
 }
 

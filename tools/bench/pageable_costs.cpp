@@ -99,7 +99,8 @@ cost measure_cost(const session &session, const way &way, std::size_t size) {
     const double processor_ns = processor_time_ns() - processor_before, bytes = static_cast<double>(size);
     auto staging = sized<ferry_staging_info>();
     if (way.ferry)
-        check(ferry_staging_get_info(way.ferry, &staging), "ferry_staging_get_info", sized<ferry_error_info>());
+        check(ferry_staging_get_info(way.ferry, &staging, nullptr), "ferry_staging_get_info",
+              sized<ferry_error_info>());
     return {bytes / summarise(times).median, processor_ns / bytes / static_cast<double>(times.size()) * 1e3,
             static_cast<double>(staging.threads), static_cast<double>(staging.staging_bytes) / (1 << 20)};
 }

@@ -53,9 +53,9 @@ access_between_devices::access_between_devices(const environment &environment) :
         for (int peer = 0; peer < count; ++peer) {
             auto info = sized<ferry_peer_info>();
             if (device == peer) continue;
-            check(ferry_peer_get_info(ferry, device, peer, &info), "ferry_peer_get_info", {});
+            check(ferry_peer_get_info(ferry, device, peer, &info, nullptr), "ferry_peer_get_info", {});
             if (!info.can_access) continue;
-            const std::int32_t status = ferry_peer_enable(ferry, device, peer);
+            const std::int32_t status = ferry_peer_enable(ferry, device, peer, nullptr);
             if (status == FERRY_ERROR_DATA_LOST) continue;
             check(status, "ferry_peer_enable", {});
             enabled_.push_back({device, peer});
@@ -64,7 +64,7 @@ access_between_devices::access_between_devices(const environment &environment) :
 
 access_between_devices::~access_between_devices() {
     for (const auto &[device, peer] : enabled_)
-        ferry_peer_disable(environment_.basic.get(), device, peer);
+        ferry_peer_disable(environment_.basic.get(), device, peer, nullptr);
 }
 
 bool access_between_devices::has_both_ways(int device, int peer) const {

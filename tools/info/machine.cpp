@@ -38,18 +38,18 @@ std::string read_file(const std::string &path) {
 
 std::optional<pool> describe_default_pool(ferry_instance *instance, std::int32_t ordinal) {
     CUmemPoolHandle_st *handle = nullptr;
-    const std::int32_t status = ferry_pool_get_default(instance, FERRY_LOCATION_DEVICE, ordinal, &handle);
+    const std::int32_t status = ferry_pool_get_default(instance, FERRY_LOCATION_DEVICE, ordinal, &handle, nullptr);
     if (status == FERRY_ERROR_UNSUPPORTED) return std::nullopt;
     check(status, "ferry_pool_get_default");
     pool found = {sized<ferry_pool_attributes>(), sized<ferry_pool_stats>()};
-    check(ferry_pool_get_attributes(instance, handle, &found.attributes), "ferry_pool_get_attributes");
-    check(ferry_pool_get_stats(instance, handle, &found.stats), "ferry_pool_get_stats");
+    check(ferry_pool_get_attributes(instance, handle, &found.attributes, nullptr), "ferry_pool_get_attributes");
+    check(ferry_pool_get_stats(instance, handle, &found.stats, nullptr), "ferry_pool_get_stats");
     return found;
 }
 
 device describe_device(ferry_instance *instance, std::int32_t ordinal) {
     device found = {sized<ferry_device_info>(), {}, {}, {}};
-    check(ferry_device_get_info(instance, ordinal, &found.info), "ferry_device_get_info");
+    check(ferry_device_get_info(instance, ordinal, &found.info, nullptr), "ferry_device_get_info");
     found.links = read_pci_links(found.info.pci_address);
     if (found.info.memory_pools) found.default_pool = describe_default_pool(instance, ordinal);
     return found;
@@ -62,7 +62,7 @@ ferry_staging_info whole_staging(ferry_instance *instance, const ferry_report &r
     const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
     for (;;) {
         auto staging = sized<ferry_staging_info>();
-        check(ferry_staging_get_info(instance, &staging), "ferry_staging_get_info");
+        check(ferry_staging_get_info(instance, &staging, nullptr), "ferry_staging_get_info");
         const bool is_growing = staging.staging_bytes != 0 && staging.staging_bytes < whole;
         if (!is_growing || std::chrono::steady_clock::now() >= patience) return staging;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -101,9 +101,9 @@ profile_file load_profile(ferry_instance *instance, const std::string &path) {
 
 std::string profile_text(ferry_instance *instance, std::int32_t device) {
     std::uint64_t size = 0;
-    check(ferry_profile_save(instance, device, nullptr, 0, &size), "ferry_profile_save");
+    check(ferry_profile_save(instance, device, nullptr, 0, &size, nullptr), "ferry_profile_save");
     std::string text(size, '\0');
-    check(ferry_profile_save(instance, device, text.data(), size, nullptr), "ferry_profile_save");
+    check(ferry_profile_save(instance, device, text.data(), size, nullptr, nullptr), "ferry_profile_save");
     text.pop_back(); // the terminating zero
     return text;
 }
@@ -114,7 +114,7 @@ machine inspect(ferry_instance *instance, bool probe, const std::optional<profil
     found.was_probed = probe;
     found.processors = usable_processors();
     found.locked_memory_limit = locked_memory_limit();
-    check(ferry_instance_get_report(instance, &found.report), "ferry_instance_get_report");
+    check(ferry_instance_get_report(instance, &found.report, nullptr), "ferry_instance_get_report");
     found.staging = whole_staging(instance, found.report);
     for (std::uint32_t i = 0; i < found.report.missing_count; ++i)
         found.missing.push_back(ferry_instance_get_missing_entry_point(instance, i));
@@ -126,11 +126,11 @@ machine inspect(ferry_instance *instance, bool probe, const std::optional<profil
     for (std::int32_t from = 0; from < count; ++from)
         for (std::int32_t to = 0; to < count; ++to) {
             if (from == to) continue;
-            const std::int32_t status = probe ? ferry_peer_probe(instance, from, to) : FERRY_SUCCESS;
+            const std::int32_t status = probe ? ferry_peer_probe(instance, from, to, nullptr) : FERRY_SUCCESS;
             // ferry_peer_info reports both.
             if (status != FERRY_ERROR_PEER_ACCESS && status != FERRY_ERROR_DATA_LOST) check(status, "ferry_peer_probe");
             auto info = sized<ferry_peer_info>();
-            check(ferry_peer_get_info(instance, from, to, &info), "ferry_peer_get_info");
+            check(ferry_peer_get_info(instance, from, to, &info, nullptr), "ferry_peer_get_info");
             found.peers.push_back(info);
         }
     return found;

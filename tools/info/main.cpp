@@ -398,7 +398,7 @@ void print(const machine &machine, bool are_peers_measured) {
 
 std::int32_t device_count(const ferry_instance *instance) {
     auto report = sized<ferry_report>();
-    check(ferry_instance_get_report(instance, &report), "ferry_instance_get_report");
+    check(ferry_instance_get_report(instance, &report, nullptr), "ferry_instance_get_report");
     return report.device_count;
 }
 
@@ -409,7 +409,7 @@ std::vector<ferry_peer_info> measure_peers(ferry_instance *instance, std::int32_
         if (peer == device) continue;
         check(ferry_peer_calibrate(instance, device, peer, nullptr), "ferry_peer_calibrate");
         pairs.push_back(sized<ferry_peer_info>());
-        check(ferry_peer_get_info(instance, device, peer, &pairs.back()), "ferry_peer_get_info");
+        check(ferry_peer_get_info(instance, device, peer, &pairs.back(), nullptr), "ferry_peer_get_info");
     }
     return pairs;
 }

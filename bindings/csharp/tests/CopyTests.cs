@@ -1,6 +1,7 @@
 // Every byte of both ends, beside plain loops over arrays.
 using System;
 using System.Collections.Generic;
+using System.Threading.Tasks;
 using Ferry;
 
 static class CopyTests
@@ -362,6 +363,37 @@ static class CopyTests
             Test.Equal((int)error.Status, -1002, "status of the driver");
             Test.That(error.CanRetry && !error.IsContextDead, "traits");
             Test.Equal(Test.Throws<FerryException>(() => ferry.GetDevice(9)).Status, Status.Device, "status");
+        }
+    }
+
+    static void CheckDetails(FerryInstance ferry, int device)
+    {
+        foreach (Action call in new Action[] { () => ferry.GetDevice(device), () => ferry.Synchronize(device),
+                                               () => ferry.PrepareStaging(device), () => ferry.TrimDeferred(device) })
+        {
+            FerryException error = Test.Throws<FerryException>(call);
+            Test.Equal(error.Status, Status.Device, "status");
+            Test.Equal(error.Field, Field.Device, "field");
+            Test.Equal(error.Value, (ulong)device, "value");
+            Test.Equal(error.Limit, (ulong)ferry.DeviceCount, "limit");
+        }
+        using (FerryEvent start = ferry.CreateEvent())
+        using (FerryEvent end = ferry.CreateEvent()) // neither is recorded
+            Test.Equal(Test.Throws<FerryException>(() => end.MillisecondsSince(start)).DriverFunction,
+                       "cuEventElapsedTime", "driver function");
+    }
+
+    public static void every_call_has_the_details_of_its_error_on_every_thread()
+    {
+        using (FerryInstance ferry = Test.Open())
+        {
+            List<Task> tasks = new List<Task>();
+            for (int i = 0; i < 4; i++)
+            {
+                int device = 90 + i;
+                tasks.Add(Task.Run(() => { for (int j = 0; j < 200; j++) CheckDetails(ferry, device); }));
+            }
+            Task.WaitAll(tasks.ToArray());
         }
     }
 

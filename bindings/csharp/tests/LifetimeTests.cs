@@ -13,7 +13,8 @@ static unsafe class LifetimeTests
     static MemoryKind KindAt(FerryInstance ferry, ulong address)
     {
         AddressInfo info = new AddressInfo { StructSize = AddressInfo.SizeOf };
-        Test.Equal(Native.ferry_address_get_info(ferry.Pointer, address, &info), Status.Success, "ferry_address_get_info");
+        Test.Equal(Native.ferry_address_get_info(ferry.Pointer, address, &info, null), Status.Success,
+                   "ferry_address_get_info");
         return info.Memory;
     }
 

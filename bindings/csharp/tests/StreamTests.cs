@@ -227,7 +227,8 @@ static class StreamTests
         {
             CopyBatch batch = new CopyBatch();
             batch.Add(new byte[Size], memory, Size);
-            Test.Equal(Native.ferry_context_push(ferry.Pointer, 0, IntPtr.Zero), Status.Success, "ferry_context_push");
+            Test.Equal(Native.ferry_context_push(ferry.Pointer, 0, IntPtr.Zero, null), Status.Success,
+                       "ferry_context_push");
             Test.Equal(Get<BeginCapture>(ferry, "cuStreamBeginCapture")(stream.Pointer, 0), 0, "cuStreamBeginCapture");
             byte[] sent = new byte[Size];
             Test.Equal(Test.Throws<FerryException>(() => stream.Copy(sent, memory, Size)).Status,
@@ -236,7 +237,7 @@ static class StreamTests
             stream.Copy(pinned, memory, Size);
             IntPtr graph;
             Test.Equal(Get<EndCapture>(ferry, "cuStreamEndCapture")(stream.Pointer, &graph), 0, "cuStreamEndCapture");
-            Native.ferry_context_pop(ferry.Pointer, null);
+            Native.ferry_context_pop(ferry.Pointer, null, null);
         }
     }
 

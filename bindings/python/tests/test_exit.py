@@ -90,7 +90,7 @@ def test_the_memory_for_a_call_s_error_outlives_the_thread_s_own_objects(gpu):
     try:
         survived = gpu.library.survived
         for call in (lambda: gpu.copy(host, there), lambda: gpu.enqueue(host, there),
-                     lambda: gpu.call("ferry_fill", None, error=True)):
+                     lambda: gpu.call("ferry_fill", None)):
             thread = threading.Thread(target=call)
             thread.start()
             thread.join()

@@ -101,14 +101,14 @@ def test_tickets_of_a_forgotten_instance_are_waited_for_and_released_once():
     calls = []
 
     class Library:
-        def ferry_ticket_get_info(self, handle, info):
+        def ferry_ticket_get_info(self, handle, info, error):
             return 0
 
-        def ferry_ticket_wait(self, handle):
+        def ferry_ticket_wait(self, handle, error):
             calls.append(("wait", handle))
             return 0
 
-        def ferry_ticket_release(self, handle):
+        def ferry_ticket_release(self, handle, error):
             calls.append(("release", handle))
 
     class Instance:
@@ -620,7 +620,7 @@ def test_a_prepared_batch_that_closes_keeps_its_arrays_until_its_launches_have_p
     asked = gpu.library
 
     class Busy(Listened):
-        def ferry_stream_query(self, instance, handle, done):
+        def ferry_stream_query(self, instance, handle, done, error):
             return 0  # and not done
 
     prepared.launch(stream)
@@ -851,6 +851,49 @@ def test_errors_tell_side_and_field(gpu):
     assert raised.value.status is ferry.Status.OUT_OF_BOUNDS
     assert raised.value.side == "destination" and "FERRY_ERROR_OUT_OF_BOUNDS" in str(raised.value)
     assert not isinstance(raised.value, ferry.ArgumentError)
+
+
+def test_every_call_has_the_details_of_its_error(gpu):
+    for call in (lambda: gpu.synchronize(99), lambda: gpu.save_profile(99), lambda: gpu.prepare_staging(99),
+                 lambda: gpu.enable_peer(0, 99)):
+        with pytest.raises(ferry.Error) as raised:
+            call()
+        why = raised.value
+        assert (why.field, why.value, why.limit, why.numbers) == ("device", 99, len(gpu.devices), "count")
+    with pytest.raises(ferry.Error, match="CUDA_ERROR_INVALID_HANDLE from cuEventElapsedTime") as raised:
+        gpu.event().elapsed_since(gpu.event())  # neither was recorded
+    assert raised.value.driver_function == "cuEventElapsedTime"
+
+
+def test_a_copy_that_fails_later_has_the_details_of_its_error(gpu, monkeypatch):
+    monkeypatch.setattr(ferry.tickets, "_NS_BETWEEN", 1 << 62)  # so that no copy queries the copies before
+    status, ends = ferry.native.FERRY_STATUS_DRIVER_BASE - 719, []
+
+    class Failing(Listened):
+        def ferry_ticket_get_info(self, handle, info, error):
+            info._obj.done, info._obj.status = 1, status
+            return 0
+
+        def ferry_ticket_wait(self, handle, error):
+            ends.append(self._library.ferry_ticket_wait(handle, None))
+            if error is not None:
+                error._obj.status, error._obj.driver_function = status, b"cuEventQuery"
+            return status
+
+    stream, device = gpu.stream(), gpu.empty(64)
+    gpu.library = Failing(gpu.library)
+    waited, queried, closed = (gpu.copy_async(bytes(64), device, stream) for _ in range(3))
+    assert queried.done
+    for ticket in (waited, queried, queried):
+        with pytest.raises(ferry.Error) as raised:
+            ticket.wait()
+        assert (raised.value.status, raised.value.driver_function) == (status, "cuEventQuery")
+    gpu._tickets.close(gpu.library)
+    gpu.library = gpu.library._library
+    with pytest.raises(ferry.Error) as raised:
+        closed.wait()
+    assert (raised.value.status, raised.value.driver_function) == (status, "cuEventQuery")
+    assert ends and set(ends) == {0}
 
 
 def test_device_numbers_and_options_are_checked(gpu):

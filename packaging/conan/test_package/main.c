@@ -25,7 +25,7 @@ int main(void) {
         return 1;
     }
     printf("%s\n", received);
-    ferry_device_free(ferry, device_memory);
+    ferry_device_free(ferry, device_memory, NULL);
     ferry_close(ferry);
     return memcmp(sent, received, sizeof sent) != 0;
 }

@@ -24,7 +24,7 @@ int main(void) {
     if (!status) status = ferry_device_alloc(ferry, 0, SIZE, &device_memory, NULL);
     if (!status) status = ferry_copy_bytes(ferry, device_memory, (uint64_t)(uintptr_t)sent, SIZE, NULL);
     if (!status) status = ferry_copy_bytes(ferry, (uint64_t)(uintptr_t)received, device_memory, SIZE, NULL);
-    if (!status) status = ferry_device_free(ferry, device_memory);
+    if (!status) status = ferry_device_free(ferry, device_memory, NULL);
     ferry_close(ferry);
     if (status) {
         printf("%s: %s\n", ferry_status_name(status), ferry_status_text(status));

@@ -119,7 +119,8 @@ struct boxes {
         ferry_array_desc desc = {};
         desc.struct_size = sizeof desc;
         uint32_t element = 0;
-        return ferry_array_get_info(ferry, operand.op.array.array, &desc, &element) == FERRY_SUCCESS ? element : 0;
+        return ferry_array_get_info(ferry, operand.op.array.array, &desc, &element, nullptr) == FERRY_SUCCESS ? element
+                                                                                                              : 0;
     }
 
     static std::uint64_t element_of_both(ferry_instance *ferry, const CUDA_MEMCPY3D_BATCH_OP &one) noexcept {

@@ -189,14 +189,14 @@ copying_instance::~copying_instance() {
 }
 
 CUresult copying_instance::wait_for(ferry_ticket *copy, CUstream stream) const noexcept {
-    int32_t status = ferry_ticket_wait(copy);
-    ferry_ticket_release(copy);
+    int32_t status = ferry_ticket_wait(copy, nullptr);
+    ferry_ticket_release(copy, nullptr);
     if (status != FERRY_SUCCESS) return to_result(status);
     // The bytes have arrived. The copy completes on its stream a moment later.
     ferry_ticket *ticket = nullptr;
     status = ferry_ticket_create(instance_, stream, &ticket, nullptr);
-    if (status == FERRY_SUCCESS) status = ferry_ticket_wait(ticket);
-    ferry_ticket_release(ticket);
+    if (status == FERRY_SUCCESS) status = ferry_ticket_wait(ticket, nullptr);
+    ferry_ticket_release(ticket, nullptr);
     // Another thread has started a capture on a stream that synchronises with this stream.
     return status == FERRY_ERROR_CAPTURE ? CUDA_SUCCESS : to_result(status);
 }
@@ -266,7 +266,7 @@ void prepare(CUcontext context) noexcept {
         if (!ferry.get()) continue;
         if (on->cuCtxPushCurrent(context) != CUDA_SUCCESS) return;
         CUdevice device = 0;
-        if (on->cuCtxGetDevice(&device) == CUDA_SUCCESS) ferry_staging_prepare(ferry.get(), device);
+        if (on->cuCtxGetDevice(&device) == CUDA_SUCCESS) ferry_staging_prepare(ferry.get(), device, nullptr);
         on->cuCtxPopCurrent(nullptr);
         prepared[next.fetch_add(1, std::memory_order_relaxed) % std::size(prepared)] = id;
         return;

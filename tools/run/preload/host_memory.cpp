@@ -93,7 +93,7 @@ verdict allocate(void **address, std::size_t bytes, unsigned flags) noexcept {
     made.struct_size = sizeof made;
     if (ferry_host_alloc(ferry, bytes, &options, &made, nullptr) != FERRY_SUCCESS) return {outcome::refused, kind};
     if (made.origin == FERRY_HOST_FROM_MAPPING && !blocks.add({number(made.address), number(made.address) + bytes})) {
-        ferry_host_free(ferry, made.address);
+        ferry_host_free(ferry, made.address, nullptr);
         return {outcome::refused, kind};
     }
     *address = made.address;
@@ -129,12 +129,12 @@ FERRY_RUN_EXPORTED cuMemFreeHost(void *address) {
     // Memory whose context has ended is still mapped, but the driver no longer knows it and its call reports that.
     ferry_address_info info = {};
     info.struct_size = sizeof info;
-    const int32_t status = ferry_address_get_info(ferry, number(address), &info);
+    const int32_t status = ferry_address_get_info(ferry, number(address), &info, nullptr);
     const bool is_gone = status == FERRY_SUCCESS && info.memory != FERRY_MEMORY_PINNED;
     if (!blocks.remove(number(address))) return call_real<entry::cuMemFreeHost>(address);
     // First, because another block may get the address once it is unmapped.
     const CUresult refused = is_gone ? call_real<entry::cuMemFreeHost>(address) : CUDA_SUCCESS;
-    const int32_t freed = ferry_host_free(ferry, address);
+    const int32_t freed = ferry_host_free(ferry, address, nullptr);
     return is_gone ? refused : to_result(freed);
 }
 

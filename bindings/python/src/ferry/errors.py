@@ -46,8 +46,10 @@ class ClosedError(Error):
     """The instance, or the instance that this object belongs to, is closed."""
 
 
-def new_error_info() -> native.ferry_error_info:
-    return native.ferry_error_info(struct_size=sizeof(native.ferry_error_info))
+def new_error_info(make: type[native.ferry_error_info] = native.ferry_error_info,
+                   size: int = sizeof(native.ferry_error_info)) -> native.ferry_error_info:
+    """Its defaults are there when modules are gone."""
+    return make(struct_size=size)
 
 
 def may_have_enqueued(status: int, is_batch: bool) -> bool:

@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 import operator
-from ctypes import CDLL
+from ctypes import CDLL, byref
 from typing import Any
 
-from .errors import ArgumentError, failed
+from .errors import ArgumentError, failed, new_error_info
 
 
 def whole(value: Any, name: str, low: int, high: int) -> int:
@@ -58,14 +58,15 @@ class Part(Handle):
     opened: Opened
     end: str
 
-    def __del__(self) -> None:
+    def __del__(self, new_error_info: Any = new_error_info, byref: Any = byref) -> None:  # there when modules are gone
         opened = self.opened
         if not opened.is_ours:
             return
-        end = getattr(opened.library, self.end)
-        status = end(self) if self.end == "ferry_prepared_destroy" else end(opened, self)
+        end, details = getattr(opened.library, self.end), new_error_info()
+        arguments = (self,) if self.end == "ferry_prepared_destroy" else (opened, self)
+        status = end(*arguments, byref(details))
         if status:
-            raise failed(opened.library, status)
+            raise failed(opened.library, status, details)
 
 
 def part(opened: Opened, handle: int | None, end: str) -> Part:

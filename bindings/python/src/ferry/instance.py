@@ -139,10 +139,10 @@ class Instance(Owner):
             struct, field, kind = fields[name]
             setattr(struct, field, _option(name, kind, value))
         made = c_void_p()
-        info = new_error_info()
-        status = self.library.ferry_open(byref(given), byref(made), byref(info))
+        details, room = self._thread.error
+        status = self.library.ferry_open(byref(given), byref(made), room)
         if status:
-            raise failed(self.library, status, info)
+            raise failed(self.library, status, details)
         opened = Opened(made.value or 0)
         opened.library, opened.tickets = self.library, self._tickets
         opened.kept = given  # callbacks in it must live as long as the instance
@@ -226,14 +226,14 @@ class Instance(Owner):
                 self._waiters = None
             self.close()
 
-    def call(self, name: str, *arguments: Any, error: bool = False, of: Any = None) -> None:
-        """Calls a function of the C interface with the instance, or the object `of`, as its first parameter, and with
-        room for the error if it has any. Raises what it returns."""
+    def call(self, name: str, *arguments: Any, of: Any = None) -> None:
+        """Calls a function of the C interface with the instance, or the object `of`, as its first parameter, and raises
+        the error that the function returns."""
         first, (details, room) = self.opened if of is None else of, self._thread.error
-        status = getattr(self.library, name)(first, *arguments, *((room,) if error else ()))
+        status = getattr(self.library, name)(first, *arguments, room)
         if status:
             del first, of, arguments  # a traceback would keep the handles
-            raise failed(self.library, status, details if error else None)
+            raise failed(self.library, status, details)
 
     # ---- Copies
 
@@ -314,7 +314,7 @@ class Instance(Owner):
                 if length != count:
                     raise ArgumentError(f"{name} has {length} elements, destinations {count}", field=name)
             addresses = [address for address, *_ in held]
-            self.call("ferry_copy_pieces_async", *addresses, count, 0, handle_of(stream), error=True)
+            self.call("ferry_copy_pieces_async", *addresses, count, 0, handle_of(stream))
 
     def batch(self, stream: Any = None, check_overlap: bool = False) -> Batch:
         """Collects copies in a `with` statement and makes them together at its end: on `stream`, or complete at the
@@ -336,9 +336,9 @@ class Instance(Owner):
         with Held([view(destination)]) as held:
             for filled in _fills(held[0], pattern):
                 if stream is None:
-                    self.call("ferry_fill", byref(filled), error=True)
+                    self.call("ferry_fill", byref(filled))
                 else:
-                    self.call("ferry_fill_async", byref(filled), handle_of(stream), error=True)
+                    self.call("ferry_fill_async", byref(filled), handle_of(stream))
 
     def explain_fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None) -> Explanation:
         """What fill() would do. A fill that needs several descriptors is explained by its first."""
@@ -348,9 +348,9 @@ class Instance(Owner):
                 raise ArgumentError("there is nothing to fill", side="destination", field="shape")
             info = native.ferry_explanation(struct_size=sizeof(native.ferry_explanation))
             if stream is None:
-                self.call("ferry_fill_explain", byref(fills[0]), byref(info), error=True)
+                self.call("ferry_fill_explain", byref(fills[0]), byref(info))
             else:
-                self.call("ferry_fill_explain_async", byref(fills[0]), handle_of(stream), byref(info), error=True)
+                self.call("ferry_fill_explain_async", byref(fills[0]), handle_of(stream), byref(info))
             return self._explanation(info, len(fills), "fills")
 
     def explain(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> Explanation:
@@ -362,9 +362,9 @@ class Instance(Owner):
                 raise ArgumentError("there is nothing to copy", side="source", field="shape")
             info = native.ferry_explanation(struct_size=sizeof(native.ferry_explanation))
             if stream is None:
-                self.call("ferry_copy_explain", plan.address, byref(info), error=True)
+                self.call("ferry_copy_explain", plan.address, byref(info))
             else:
-                self.call("ferry_copy_explain_async", plan.address, handle_of(stream), byref(info), error=True)
+                self.call("ferry_copy_explain_async", plan.address, handle_of(stream), byref(info))
             return self._explanation(info, plan.count, "copies")
 
     def _explanation(self, info: Any, count: int, what: str) -> Explanation:
@@ -383,7 +383,7 @@ class Instance(Owner):
         for it: nothing keeps the arrays."""
         if may_have_enqueued(why.status, plan is None or plan.count > 1):
             with self._context_for([plan] if plan else [], stream) as opened:
-                self.library.ferry_stream_synchronize(opened, stream)
+                self.library.ferry_stream_synchronize(opened, stream, None)
         return why
 
     @contextmanager
@@ -413,11 +413,11 @@ class Instance(Owner):
         with self._context_for(plans, stream) as opened:
             try:
                 try:
-                    self.call("ferry_copy_batch_async", address, count, flags, stream, error=True, of=opened)
+                    self.call("ferry_copy_batch_async", address, count, flags, stream, of=opened)
                 except Error as why:
                     raise self._settled(why, None, stream)
                 try:
-                    self.call("ferry_ticket_create", stream, byref(made), error=True, of=opened)
+                    self.call("ferry_ticket_create", stream, byref(made), of=opened)
                     ticket = Ticket(self, made.value, tuple(owners))
                     self._tickets.add(ticket, sum([plan.size for plan in plans]))
                     return ticket
@@ -425,7 +425,7 @@ class Instance(Owner):
                     if made.value:
                         self._tickets.rescue(self.library, made.value)
                     elif getattr(why, "status", None) != native.FERRY_ERROR_CAPTURE:  # what is captured does not run
-                        self.library.ferry_stream_synchronize(opened, stream)
+                        self.library.ferry_stream_synchronize(opened, stream, None)
                     raise
             finally:
                 del opened  # a traceback would keep it
@@ -435,11 +435,11 @@ class Instance(Owner):
         done = c_int32()
         for number, stream in streams.items():
             if number in (0, LEGACY, PER_THREAD) or isinstance(stream, Stream) and not stream.is_open:
-                self.library.ferry_context_synchronize(opened, device, None)
-            elif self.library.ferry_stream_query(opened, number, byref(done)) or not done.value:
+                self.library.ferry_context_synchronize(opened, device, None, None)
+            elif self.library.ferry_stream_query(opened, number, byref(done), None) or not done.value:
                 made = c_void_p()
                 if self._handle is None or self.library.ferry_ticket_create(opened, number, byref(made), None):
-                    self.library.ferry_stream_synchronize(opened, number)
+                    self.library.ferry_stream_synchronize(opened, number, None)
                 else:
                     self._tickets.add(Ticket(self, made.value, owners), 0)
 
@@ -498,24 +498,24 @@ class Instance(Owner):
 
     def calibrate(self, device: int = 0) -> None:
         """Measures a device, for up to two seconds, and plans with the result from now on."""
-        self.call("ferry_device_calibrate", int32(device, "device"), error=True)
+        self.call("ferry_device_calibrate", int32(device, "device"))
 
     def save_profile(self, device: int = 0) -> str:
         """The profile of a device as text, for load_profile() at the program's next start."""
         needed = c_uint64()
         device = int32(device, "device")
-        self.library.ferry_profile_save(self.opened, device, None, 0, byref(needed))
+        self.call("ferry_profile_save", device, None, 0, byref(needed))
         text = create_string_buffer(needed.value)
         self.call("ferry_profile_save", device, text, len(text), None)
         return text.value.decode()
 
     def load_profile(self, text: str) -> None:
         """Plans with a saved profile on every device that it fits."""
-        self.call("ferry_profile_load", text.encode(), len(text.encode()), error=True)
+        self.call("ferry_profile_load", text.encode(), len(text.encode()))
 
     def enable_peer(self, device: int, peer: int) -> None:
         """Gives `device` access to the memory of `peer`, after a check that bytes arrive."""
-        self.call("ferry_peer_enable", int32(device, "device"), int32(peer, "peer"), error=True)
+        self.call("ferry_peer_enable", int32(device, "device"), int32(peer, "peer"))
 
     def prepare_staging(self, device: int = 0) -> None:
         """Makes now what the first copy of pageable memory would make and wait for."""
@@ -529,7 +529,7 @@ class Prepared(Owner):
         self._instance = instance
         every, count = joined(plans)
         made = c_void_p()
-        instance.call("ferry_prepared_create", addressof(every), count, 0, stream, byref(made), error=True)
+        instance.call("ferry_prepared_create", addressof(every), count, 0, stream, byref(made))
         self._device = next((plan.device for plan in plans if plan.device is not None), 0)
         self._streams: dict[int, Any] = {}  # of launches
         handle = part(instance.opened, made.value, "ferry_prepared_destroy")
@@ -543,7 +543,7 @@ class Prepared(Owner):
         if handle is None or not self._instance.is_open:
             raise self._instance.closed("Prepared")
         self._streams[number] = stream
-        self._instance.call("ferry_prepared_launch", number, of=handle, error=True)
+        self._instance.call("ferry_prepared_launch", number, of=handle)
         if self._handle is None:  # another thread has closed it meanwhile
             self._instance.keep_until_passed(handle.opened, {number: stream}, self._device, handle.kept)
 
@@ -601,6 +601,6 @@ class Batch(Owner):
                 self.ticket = self._instance._enqueue(plans, addressof(every), count, handle_of(self._stream), owners,
                                                       self._flags)
                 return
-            self._instance.call("ferry_copy_batch", addressof(every), count, self._flags, error=True)
+            self._instance.call("ferry_copy_batch", addressof(every), count, self._flags)
         finally:
             owners.clear()  # a traceback would keep them

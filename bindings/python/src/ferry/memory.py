@@ -110,7 +110,7 @@ class DeviceArray(_Array):
         shape, name, itemsize, size = _size(shape, dtype)
         device, address, memory = int32(device, "device"), c_uint64(), None
         if size:
-            instance.call("ferry_device_alloc", device, size, byref(address), error=True)
+            instance.call("ferry_device_alloc", device, size, byref(address))
             memory = part(instance.opened, address.value, "ferry_device_free")
         super().__init__(instance, memory, shape, name, itemsize, device)
         self.device = device
@@ -139,7 +139,7 @@ class PinnedArray(_Array):
             row = size // shape[0] if shape else size
             options = native.ferry_host_options(struct_size=sizeof(native.ferry_host_options), flags=flags, min_size=row)
             block = native.ferry_host_block(struct_size=sizeof(native.ferry_host_block))
-            instance.call("ferry_host_alloc", size, byref(options), byref(block), error=True)
+            instance.call("ferry_host_alloc", size, byref(options), byref(block))
             memory = part(instance.opened, block.address, "ferry_host_free")
             if block.size < size:  # FERRY_HOST_ALLOW_SMALLER
                 shape = (block.size // row, *shape[1:])

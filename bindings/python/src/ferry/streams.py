@@ -90,7 +90,7 @@ class Stream(_Object):
     def __init__(self, instance: Instance, device: Any, priority: Any, blocking: bool) -> None:
         made, device = c_void_p(), int32(device, "device")
         flags = 0 if blocking else native.FERRY_STREAM_NON_BLOCKING
-        instance.call("ferry_stream_create", device, flags, int32(priority, "priority"), byref(made), error=True)
+        instance.call("ferry_stream_create", device, flags, int32(priority, "priority"), byref(made))
         super().__init__(instance, made.value, "ferry_stream_destroy")
         self.device = device
 
@@ -125,7 +125,7 @@ class Event(_Object):
         made = c_void_p()
         flags = (0 if timing else native.FERRY_EVENT_DISABLE_TIMING) | (
             native.FERRY_EVENT_BLOCKING_SYNC if blocking_sync else 0)
-        instance.call("ferry_event_create", int32(device, "device"), flags, byref(made), error=True)
+        instance.call("ferry_event_create", int32(device, "device"), flags, byref(made))
         super().__init__(instance, made.value, "ferry_event_destroy")
 
     def synchronize(self) -> None:

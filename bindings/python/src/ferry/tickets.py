@@ -12,7 +12,7 @@ from ctypes import byref, sizeof
 from typing import TYPE_CHECKING, Any, Final
 
 from . import native
-from .errors import Error, failed
+from .errors import Error, failed, new_error_info
 from .handles import Owner
 
 if TYPE_CHECKING:
@@ -34,23 +34,26 @@ class Ticket(Owner):
     """The progress of what was enqueued. It keeps the arrays alive until the copy has completed, even if the program
     drops it. `await ticket` waits in asyncio; future() serves concurrent.futures."""
 
-    __slots__ = ("_instance", "_handle", "_owners", "_status", "__weakref__")
+    __slots__ = ("_instance", "_handle", "_owners", "_status", "_details", "__weakref__")
     _status: int | None  # None until the copy has ended
+    _details: native.ferry_error_info | None  # of a copy that failed, once a call has waited for it
 
     def __init__(self, instance: Instance, handle: int | None, owners: Any) -> None:
         self._handle = handle
         self._owners = owners
-        self._status = None
+        self._status = self._details = None
         self._instance = instance  # last: __del__ knows by it that the others are there
 
     def _ask(self) -> native.ferry_ticket_info:
         info = native.ferry_ticket_info(struct_size=sizeof(native.ferry_ticket_info))
         self._instance.alive(self._handle, "Ticket")
-        status = self._instance._tickets.use(self._handle, self._instance.library.ferry_ticket_get_info, byref(info))
+        details, room = self._instance._thread.error
+        status = self._instance._tickets.use(self._handle, self._instance.library.ferry_ticket_get_info, byref(info),
+                                             room)
         if status is None:
             raise self._instance.closed("Ticket")
         if status:
-            raise failed(self._instance.library, status)
+            raise failed(self._instance.library, status, details)
         if info.done:
             self._end(info.status)
         return info
@@ -59,13 +62,15 @@ class Ticket(Owner):
         """None before the end. `info` is memory for the answer. Failing calls count as no end."""
         if self._status is not None or self._handle is None:
             return self._status or 0
-        status = self._instance._tickets.use(self._handle, self._instance.library.ferry_ticket_get_info, byref(info))
+        status = self._instance._tickets.use(self._handle, self._instance.library.ferry_ticket_get_info, byref(info),
+                                             None)
         if status is None or status or not info.done:
             return None
         return int(info.status)
 
-    def _end(self, status: int) -> None:
+    def _end(self, status: int, details: native.ferry_error_info | None = None) -> None:
         self._status = status
+        self._details = details if status else None
         self._owners = None
 
     @property
@@ -88,13 +93,16 @@ class Ticket(Owner):
         """Waits until the copy is done, and helps with staged copies. Raises what ended it."""
         if self._status is None:
             self._instance.alive(self._handle, "Ticket")
-            status = self._instance._tickets.use(self._handle, self._instance.library.ferry_ticket_wait)
+        if self._status is None or self._status and self._details is None:
+            details = new_error_info()
+            status = self._instance._tickets.use(self._handle, self._instance.library.ferry_ticket_wait,
+                                                 byref(details))
             if status is not None:
-                self._end(status)
+                self._end(self._status or status, details)
             elif self._status is None:  # another thread closes, but has not noted the end yet
                 raise self._instance.closed("Ticket")
         if self._status:
-            raise failed(self._instance.library, self._status)
+            raise failed(self._instance.library, self._status, self._details)
 
     def future(self) -> Future[None]:
         """A future that a thread of the instance completes."""
@@ -198,8 +206,8 @@ class Tickets:
         try:
             self._handles.remove(handle)  # one caller succeeds
             if status is None:
-                status = library.ferry_ticket_wait(handle)
-            library.ferry_ticket_release(handle)
+                status = library.ferry_ticket_wait(handle, None)
+            library.ferry_ticket_release(handle, None)
         except KeyError:
             pass
         finally:
@@ -209,12 +217,13 @@ class Tickets:
     def rescue(self, library: Any, handle: int | None) -> None:
         """Waits for a copy whose call raises, because of an interrupt. Releases a handle that no ticket came to own."""
         if handle:
-            library.ferry_ticket_wait(handle)
+            library.ferry_ticket_wait(handle, None)
             if handle not in self._handles:
-                library.ferry_ticket_release(handle)
+                library.ferry_ticket_release(handle, None)
 
     def close(self, library: Any, is_finalizing: Callable[[], bool] = sys.is_finalizing,
-              process: Callable[[], int] = os.getpid, rest: Callable[[float], None] = time.sleep) -> None:
+              process: Callable[[], int] = os.getpid, rest: Callable[[float], None] = time.sleep,
+              new_error_info: Callable[[], Any] = new_error_info, byref: Callable[[Any], Any] = byref) -> None:
         """Waits for all, and releases all handles. Its defaults are there when modules are gone."""
         def until_idle(is_busy: Callable[[], bool]) -> None:
             while is_busy() and process() == self._process and not is_finalizing():  # by a thread that is not gone
@@ -224,12 +233,13 @@ class Tickets:
             one = self._in_flight.popleft()
             try:
                 if one._handle in self._handles:  # else the garbage collector has ended it
-                    one._end(library.ferry_ticket_wait(one._handle))
+                    details = new_error_info()
+                    one._end(library.ferry_ticket_wait(one._handle, byref(details)), details)
             except BaseException:  # an interrupt
                 self._in_flight.appendleft(one)
                 raise
         while self._handles:
             handle = self._handles.pop()
             until_idle(lambda: handle in self._busy)
-            library.ferry_ticket_release(handle)
+            library.ferry_ticket_release(handle, None)
         until_idle(lambda: bool(self._busy))

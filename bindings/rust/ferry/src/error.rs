@@ -164,16 +164,8 @@ impl<B> fmt::Debug for Failed<B> {
     }
 }
 
-/// The result of a call without details.
-pub(crate) fn check(status: Status) -> Result<()> {
-    if status == sys::FERRY_SUCCESS {
-        return Ok(());
-    }
-    Err(Error::from_status(status))
-}
-
-/// The result of a call that fills details of its error.
-pub(crate) fn detailed(call: impl FnOnce(*mut sys::ferry_error_info) -> Status) -> Result<()> {
+/// The result of a call, with the details of its error.
+pub(crate) fn check(call: impl FnOnce(*mut sys::ferry_error_info) -> Status) -> Result<()> {
     let mut info = sys::ferry_error_info::default();
     if call(&mut info) == sys::FERRY_SUCCESS {
         return Ok(());
@@ -182,24 +174,24 @@ pub(crate) fn detailed(call: impl FnOnce(*mut sys::ferry_error_info) -> Status) 
 }
 
 /// A struct that a call fills.
-pub(crate) fn filled<T: Default>(call: impl FnOnce(*mut T) -> Status) -> Result<T> {
+pub(crate) fn filled<T: Default>(call: impl FnOnce(*mut T, *mut sys::ferry_error_info) -> Status) -> Result<T> {
     let mut value = T::default();
-    check(call(&mut value))?;
+    check(|error| call(&mut value, error))?;
     Ok(value)
 }
 
 /// Calls `wait` until it shows that the work has ended, and returns its first error. Memory that was lent to the work
 /// must not go back to the program before that. If ferry cannot determine this, the process ends.
-pub(crate) fn wait_for_end(wait: impl Fn() -> Status) -> Result<()> {
+pub(crate) fn wait_for_end(wait: impl Fn(*mut sys::ferry_error_info) -> Status) -> Result<()> {
     // After a fork: the parent's memory is not ours.
     const NO_DRIVER_IN_CHILD: Status = Status(sys::FERRY_STATUS_DRIVER_BASE - 3);
-    let has_ended =
-        |status: Status| status == sys::FERRY_SUCCESS || status == NO_DRIVER_IN_CHILD || context_is_dead(status);
-    let first = wait();
-    // The driver may report the error of earlier work once. Then a second wait succeeds.
-    if !has_ended(first) && !has_ended(wait()) {
-        eprintln!("ferry: cannot wait for copies that use the program's memory: {}", Error::from_status(first));
-        std::process::abort();
-    }
-    check(first)
+    let has_ended = |error: &Error| error.status() == NO_DRIVER_IN_CHILD || error.context_is_dead();
+    check(&wait).map_err(|first| {
+        // The driver may report the error of earlier work once. Then a second wait succeeds.
+        if !has_ended(&first) && matches!(check(&wait), Err(second) if !has_ended(&second)) {
+            eprintln!("ferry: cannot wait for copies that use the program's memory: {first}");
+            std::process::abort();
+        }
+        first
+    })
 }

@@ -1,6 +1,6 @@
 //! An opened instance of ferry, and what it does without a stream.
 
-use crate::error::{check, detailed, filled, wait_for_end};
+use crate::error::{check, filled, wait_for_end};
 use crate::info::{DeviceInfo, Explanation};
 use crate::options::send_line;
 use crate::view::{CopyDesc, Element, Pieces, View, ViewMut};
@@ -51,17 +51,17 @@ impl Ferry {
         }
         let mut handle = null_mut();
         // SAFETY: the callback's data lives as long as the instance.
-        detailed(|error| unsafe { sys::ferry_open(&raw, &mut handle, error) })?;
+        check(|error| unsafe { sys::ferry_open(&raw, &mut handle, error) })?;
         let handle = NonNull::new(handle).expect("an open instance has a handle");
         let mut open = lock(&OPEN);
-        let mut report = sys::ferry_report::default();
         // SAFETY: the struct has its size.
-        let status = unsafe { sys::ferry_instance_get_report(handle.as_ptr(), &mut report) };
-        let driver = report.driver;
-        if status != sys::FERRY_SUCCESS || open.1 > 0 && open.0 != driver {
+        let report: Result<sys::ferry_report> =
+            filled(|report, error| unsafe { sys::ferry_instance_get_report(handle.as_ptr(), report, error) });
+        let driver = report.as_ref().map_or(open.0, |report| report.driver);
+        if report.is_err() || open.1 > 0 && open.0 != driver {
             // SAFETY: nothing was made through the instance.
             unsafe { sys::ferry_close(handle.as_ptr()) };
-            check(status)?;
+            report?;
             let (side, field) = (sys::FERRY_SIDE_OPTIONS, sys::FERRY_FIELD_DRIVER);
             return Err(Error::refusal(sys::FERRY_ERROR_UNSUPPORTED, side, field, driver.0 as u64, open.0 .0 as u64));
         }
@@ -86,7 +86,7 @@ impl Ferry {
     /// Makes a described copy, and returns when it is complete.
     pub fn run(&self, copy: &CopyDesc<'_>) -> Result<()> {
         // SAFETY: the copy borrows its memory, and is complete when the call returns.
-        let result = detailed(|error| unsafe { sys::ferry_copy(self.as_raw(), &copy.raw, error) });
+        let result = check(|error| unsafe { sys::ferry_copy(self.as_raw(), &copy.raw, error) });
         self.settled(result, &copy.devices())
     }
 
@@ -94,7 +94,7 @@ impl Ferry {
     pub fn copy_batch(&self, copies: &[CopyDesc<'_>], flags: sys::BatchFlags) -> Result<()> {
         let (first, count) = (copies.as_ptr().cast(), copies.len() as u64);
         // SAFETY: a CopyDesc is a ferry_copy_desc; else as in run().
-        let result = detailed(|error| unsafe { sys::ferry_copy_batch(self.as_raw(), first, count, flags, error) });
+        let result = check(|error| unsafe { sys::ferry_copy_batch(self.as_raw(), first, count, flags, error) });
         self.settled(result, &devices_of(copies))
     }
 
@@ -104,7 +104,7 @@ impl Ferry {
         let count = pieces.len() as u64;
         // SAFETY: as in run(); the three lists have one length.
         let result =
-            detailed(|error| unsafe { sys::ferry_copy_pieces(self.as_raw(), to, from, sizes, count, flags, error) });
+            check(|error| unsafe { sys::ferry_copy_pieces(self.as_raw(), to, from, sizes, count, flags, error) });
         self.settled(result, &pieces.devices)
     }
 
@@ -112,7 +112,7 @@ impl Ferry {
     pub fn fill<'a, T: Element>(&self, destination: impl Into<ViewMut<'a, T>>, value: T) -> Result<()> {
         let fill = describe_fill(&destination.into(), &value);
         // SAFETY: the fill is complete when the call returns.
-        let result = detailed(|error| unsafe { sys::ferry_fill(self.as_raw(), &fill, error) });
+        let result = check(|error| unsafe { sys::ferry_fill(self.as_raw(), &fill, error) });
         self.settled(result, &[fill.destination.device])
     }
 
@@ -120,7 +120,7 @@ impl Ferry {
     pub fn explain(&self, copy: &CopyDesc<'_>) -> Result<Explanation> {
         let mut explained = sys::ferry_explanation::default();
         // SAFETY: nothing is copied.
-        detailed(|error| unsafe { sys::ferry_copy_explain(self.as_raw(), &copy.raw, &mut explained, error) })?;
+        check(|error| unsafe { sys::ferry_copy_explain(self.as_raw(), &copy.raw, &mut explained, error) })?;
         Ok(Explanation(explained))
     }
 
@@ -132,7 +132,7 @@ impl Ferry {
     ) -> Result<Explanation> {
         let (fill, mut explained) = (describe_fill(&destination.into(), &value), sys::ferry_explanation::default());
         // SAFETY: nothing is filled.
-        detailed(|error| unsafe { sys::ferry_fill_explain(self.as_raw(), &fill, &mut explained, error) })?;
+        check(|error| unsafe { sys::ferry_fill_explain(self.as_raw(), &fill, &mut explained, error) })?;
         Ok(Explanation(explained))
     }
 
@@ -149,13 +149,13 @@ impl Ferry {
     /// Waits for all work of the context that ferry uses for a device.
     pub fn synchronize(&self, device: i32) -> Result<()> {
         // SAFETY: no memory is passed.
-        check(unsafe { sys::ferry_context_synchronize(self.as_raw(), device, null_mut()) })
+        check(|error| unsafe { sys::ferry_context_synchronize(self.as_raw(), device, null_mut(), error) })
     }
 
     /// What [`Ferry::open`] found.
     pub fn report(&self) -> Result<sys::ferry_report> {
         // SAFETY: the struct has its size.
-        filled(|report| unsafe { sys::ferry_instance_get_report(self.as_raw(), report) })
+        filled(|report, error| unsafe { sys::ferry_instance_get_report(self.as_raw(), report, error) })
     }
 
     /// The optional entry points that the driver lacks.
@@ -171,57 +171,59 @@ impl Ferry {
     /// The facts of a device.
     pub fn device(&self, device: i32) -> Result<DeviceInfo> {
         // SAFETY: the struct has its size.
-        filled(|info| unsafe { sys::ferry_device_get_info(self.as_raw(), device, info) }).map(DeviceInfo)
+        filled(|info, error| unsafe { sys::ferry_device_get_info(self.as_raw(), device, info, error) }).map(DeviceInfo)
     }
 
     /// The number of the device with a UUID.
     pub fn find_device(&self, uuid: &[u8; 16]) -> Result<i32> {
         let mut device = sys::FERRY_DEVICE_UNKNOWN;
         // SAFETY: the UUID has 16 bytes; there is no LUID.
-        check(unsafe { sys::ferry_device_find(self.as_raw(), uuid.as_ptr(), std::ptr::null(), &mut device) })?;
+        check(|error| unsafe {
+            sys::ferry_device_find(self.as_raw(), uuid.as_ptr(), std::ptr::null(), &mut device, error)
+        })?;
         Ok(device)
     }
 
     /// What the driver knows about the memory at an address.
     pub fn address_info(&self, address: u64) -> Result<sys::ferry_address_info> {
         // SAFETY: the address is looked up, not read.
-        filled(|info| unsafe { sys::ferry_address_get_info(self.as_raw(), address, info) })
+        filled(|info, error| unsafe { sys::ferry_address_get_info(self.as_raw(), address, info, error) })
     }
 
     /// The access of `device` to the memory of `peer`.
     pub fn peer_info(&self, device: i32, peer: i32) -> Result<sys::ferry_peer_info> {
         // SAFETY: the struct has its size.
-        filled(|info| unsafe { sys::ferry_peer_get_info(self.as_raw(), device, peer, info) })
+        filled(|info, error| unsafe { sys::ferry_peer_get_info(self.as_raw(), device, peer, info, error) })
     }
 
     /// Sends data between two devices to test their access.
     pub fn probe_peer(&self, device: i32, peer: i32) -> Result<()> {
         // SAFETY: takes only numbers.
-        check(unsafe { sys::ferry_peer_probe(self.as_raw(), device, peer) })
+        check(|error| unsafe { sys::ferry_peer_probe(self.as_raw(), device, peer, error) })
     }
 
     /// Gives `device` access to the memory of `peer`.
     pub fn enable_peer(&self, device: i32, peer: i32) -> Result<()> {
         // SAFETY: takes only numbers.
-        check(unsafe { sys::ferry_peer_enable(self.as_raw(), device, peer) })
+        check(|error| unsafe { sys::ferry_peer_enable(self.as_raw(), device, peer, error) })
     }
 
     /// Removes the access of `device` to the memory of `peer`.
     pub fn disable_peer(&self, device: i32, peer: i32) -> Result<()> {
         // SAFETY: takes only numbers.
-        check(unsafe { sys::ferry_peer_disable(self.as_raw(), device, peer) })
+        check(|error| unsafe { sys::ferry_peer_disable(self.as_raw(), device, peer, error) })
     }
 
     /// Measures the copies between two devices.
     pub fn calibrate_peer(&self, device: i32, peer: i32) -> Result<()> {
         // SAFETY: takes only numbers.
-        detailed(|error| unsafe { sys::ferry_peer_calibrate(self.as_raw(), device, peer, error) })
+        check(|error| unsafe { sys::ferry_peer_calibrate(self.as_raw(), device, peer, error) })
     }
 
     /// Measures a device. ferry plans with the result.
     pub fn calibrate(&self, device: i32) -> Result<()> {
         // SAFETY: takes only a number.
-        detailed(|error| unsafe { sys::ferry_device_calibrate(self.as_raw(), device, error) })
+        check(|error| unsafe { sys::ferry_device_calibrate(self.as_raw(), device, error) })
     }
 
     /// The profile of a device as text.
@@ -231,9 +233,11 @@ impl Ferry {
         loop {
             let (buffer, size) = (text.as_mut_ptr().cast(), text.len() as u64);
             // SAFETY: the call writes at most `size` bytes.
-            let status = unsafe { sys::ferry_profile_save(self.as_raw(), device, buffer, size, &mut needed) };
+            let result = check(|error| unsafe {
+                sys::ferry_profile_save(self.as_raw(), device, buffer, size, &mut needed, error)
+            });
             if needed <= size {
-                check(status)?;
+                result?;
                 text.truncate((needed as usize).saturating_sub(1)); // without the ending zero
                 return Ok(String::from_utf8_lossy(&text).into_owned());
             }
@@ -245,39 +249,39 @@ impl Ferry {
     pub fn load_profile(&self, text: &str) -> Result<()> {
         let (first, size) = (text.as_ptr().cast(), text.len() as u64);
         // SAFETY: the text is read before return.
-        detailed(|error| unsafe { sys::ferry_profile_load(self.as_raw(), first, size, error) })
+        check(|error| unsafe { sys::ferry_profile_load(self.as_raw(), first, size, error) })
     }
 
     /// The threads and buffers of staged copies, and the number of copies in flight.
     pub fn staging_info(&self) -> Result<sys::ferry_staging_info> {
         // SAFETY: the struct has its size.
-        filled(|info| unsafe { sys::ferry_staging_get_info(self.as_raw(), info) })
+        filled(|info, error| unsafe { sys::ferry_staging_get_info(self.as_raw(), info, error) })
     }
 
     /// Creates what the first staged copy of a device would wait for.
     pub fn prepare_staging(&self, device: i32) -> Result<()> {
         // SAFETY: takes only a number.
-        check(unsafe { sys::ferry_staging_prepare(self.as_raw(), device) })
+        check(|error| unsafe { sys::ferry_staging_prepare(self.as_raw(), device, error) })
     }
 
     /// Releases staging buffers that no copy needs.
     pub fn trim_staging(&self) -> Result<()> {
         // SAFETY: buffers that a copy needs stay.
-        check(unsafe { sys::ferry_staging_trim(self.as_raw()) })
+        check(|error| unsafe { sys::ferry_staging_trim(self.as_raw(), error) })
     }
 
     /// What deferred frees keep on a device; `None`: on all devices and in the host's memory.
     pub fn deferred_info(&self, device: Option<i32>) -> Result<sys::ferry_deferred_info> {
         let device = device.unwrap_or(sys::FERRY_DEVICE_UNKNOWN);
         // SAFETY: the struct has its size.
-        filled(|info| unsafe { sys::ferry_deferred_get_info(self.as_raw(), device, info) })
+        filled(|info, error| unsafe { sys::ferry_deferred_get_info(self.as_raw(), device, info, error) })
     }
 
     /// Returns what deferred frees keep to the driver, until at most `keep` bytes are left.
     pub fn trim_deferred(&self, device: Option<i32>, keep: u64) -> Result<()> {
         let device = device.unwrap_or(sys::FERRY_DEVICE_UNKNOWN);
         // SAFETY: memory that its stream has not passed stays.
-        check(unsafe { sys::ferry_deferred_trim(self.as_raw(), device, keep) })
+        check(|error| unsafe { sys::ferry_deferred_trim(self.as_raw(), device, keep, error) })
     }
 
     /// Passes on the result of a copy. If the driver or a limit ended it, parts of it may be in flight on any stream
@@ -303,9 +307,9 @@ impl Ferry {
         let mut context = null_mut();
         // SAFETY: the current context, if any, is valid.
         unsafe {
-            sys::ferry_context_get_current(self.as_raw(), &mut context);
+            sys::ferry_context_get_current(self.as_raw(), &mut context, null_mut());
             if !context.is_null() {
-                let _ = wait_for_end(|| sys::ferry_context_synchronize(self.as_raw(), 0, context));
+                let _ = wait_for_end(|error| sys::ferry_context_synchronize(self.as_raw(), 0, context, error));
             }
         }
         // A copy without a device runs on device 0. Devices that do not exist take no work.

@@ -4,7 +4,7 @@
 //! more when an owner is dropped. Device memory may still be used by the program's own kernels: `drop` therefore waits
 //! for the device's running work, and `free_after` frees in the order of a stream.
 
-use crate::error::{check, detailed};
+use crate::error::check;
 use crate::view::{DeviceView, Element, Shape};
 use crate::{sys, Ferry, Result, Stream};
 use std::ffi::c_void;
@@ -52,16 +52,16 @@ impl Drop for Owned {
         unsafe {
             match (&self.resource, stream) {
                 (Resource::Memory(address), Some(stream))
-                    if sys::ferry_device_free_deferred(ferry, *address, stream) == sys::FERRY_SUCCESS => {}
+                    if sys::ferry_device_free_deferred(ferry, *address, stream, null_mut()) == sys::FERRY_SUCCESS => {}
                 (Resource::StreamOrdered(address), Some(stream))
-                    if sys::ferry_device_free_async(ferry, *address, stream) == sys::FERRY_SUCCESS => {}
+                    if sys::ferry_device_free_async(ferry, *address, stream, null_mut()) == sys::FERRY_SUCCESS => {}
                 (Resource::Array(array), Some(stream))
-                    if sys::ferry_array_destroy_async(ferry, *array, stream) == sys::FERRY_SUCCESS => {}
+                    if sys::ferry_array_destroy_async(ferry, *array, stream, null_mut()) == sys::FERRY_SUCCESS => {}
                 (Resource::Memory(address) | Resource::StreamOrdered(address), _) => {
-                    sys::ferry_device_free(ferry, *address);
+                    sys::ferry_device_free(ferry, *address, null_mut());
                 }
                 (Resource::Array(array), _) => {
-                    sys::ferry_array_destroy(ferry, *array);
+                    sys::ferry_array_destroy(ferry, *array, null_mut());
                 }
                 (Resource::Foreign, _) => {}
             }
@@ -89,7 +89,7 @@ impl<T: Element> DeviceBuffer<T> {
     pub fn new(ferry: &Ferry, device: i32, length: usize) -> Result<DeviceBuffer<T>> {
         let (size, mut address) = (bytes_of::<T>(length), 0);
         // SAFETY: the call writes an address.
-        detailed(|error| unsafe { sys::ferry_device_alloc(ferry.as_raw(), device, size, &mut address, error) })?;
+        check(|error| unsafe { sys::ferry_device_alloc(ferry.as_raw(), device, size, &mut address, error) })?;
         Ok(Self::with(Owned::new(ferry, Resource::Memory(address), None), device, address, length))
     }
 
@@ -98,7 +98,7 @@ impl<T: Element> DeviceBuffer<T> {
     pub fn new_on(stream: &Stream, length: usize) -> Result<DeviceBuffer<T>> {
         let (ferry, device, size, mut address) = (stream.ferry(), stream.device(), bytes_of::<T>(length), 0);
         // SAFETY: the call writes an address.
-        detailed(|error| unsafe {
+        check(|error| unsafe {
             sys::ferry_device_alloc_async(ferry.as_raw(), device, size, stream.as_raw(), &mut address, error)
         })?;
         let memory = Owned::new(ferry, Resource::StreamOrdered(address), Some(stream.clone()));
@@ -175,7 +175,7 @@ impl<T: Element> Array<T> {
     pub fn new(ferry: &Ferry, device: i32, desc: &sys::ferry_array_desc) -> Result<Array<T>> {
         let (desc, mut handle) = (sized!(ferry_array_desc, desc), null_mut());
         // SAFETY: the struct has its size; the call writes a handle.
-        detailed(|error| unsafe { sys::ferry_array_create(ferry.as_raw(), device, &desc, &mut handle, error) })?;
+        check(|error| unsafe { sys::ferry_array_create(ferry.as_raw(), device, &desc, &mut handle, error) })?;
         Self::with(ferry, Owned::new(ferry, Resource::Array(handle), None), device, handle)
     }
 
@@ -190,7 +190,7 @@ impl<T: Element> Array<T> {
     fn with(ferry: &Ferry, memory: Arc<Owned>, device: i32, handle: *mut sys::CUarray_st) -> Result<Array<T>> {
         let (mut desc, mut element) = (sys::ferry_array_desc::default(), 0);
         // SAFETY: the handle is an array's.
-        check(unsafe { sys::ferry_array_get_info(ferry.as_raw(), handle, &mut desc, &mut element) })?;
+        check(|error| unsafe { sys::ferry_array_get_info(ferry.as_raw(), handle, &mut desc, &mut element, error) })?;
         if element as usize != size_of::<T>() {
             let (side, field) = (sys::FERRY_SIDE_OPTIONS, sys::FERRY_FIELD_FORMAT);
             let (value, limit) = (size_of::<T>() as u64, element.into());
@@ -239,7 +239,7 @@ impl<T: Element> PinnedBuffer<T> {
         let (size, options) = (bytes_of::<T>(length), sized!(ferry_host_options, options));
         let mut block = sys::ferry_host_block::default();
         // SAFETY: both structs have their size; the call writes a block.
-        detailed(|error| unsafe { sys::ferry_host_alloc(ferry.as_raw(), size, &options, &mut block, error) })?;
+        check(|error| unsafe { sys::ferry_host_alloc(ferry.as_raw(), size, &options, &mut block, error) })?;
         let address = NonNull::new(block.address.cast()).expect("an allocated block has an address");
         // Less than requested if the options allow this.
         let length = (block.size / size_of::<T>() as u64) as usize;
@@ -262,8 +262,9 @@ impl<T> Drop for PinnedBuffer<T> {
         unsafe {
             match &self.free_after {
                 Some(stream)
-                    if sys::ferry_host_free_deferred(ferry, address, stream.as_raw()) == sys::FERRY_SUCCESS => {}
-                _ => drop(sys::ferry_host_free(ferry, address)),
+                    if sys::ferry_host_free_deferred(ferry, address, stream.as_raw(), null_mut())
+                        == sys::FERRY_SUCCESS => {}
+                _ => drop(sys::ferry_host_free(ferry, address, null_mut())),
             }
         }
     }
@@ -281,7 +282,7 @@ unsafe impl Sync for Pool {}
 impl Drop for Pool {
     fn drop(&mut self) {
         // SAFETY: blocks hold the pool, so all of them are free.
-        unsafe { sys::ferry_pinned_pool_destroy(self.handle) };
+        unsafe { sys::ferry_pinned_pool_destroy(self.handle, null_mut()) };
         let _ = &self.ferry; // closes after the pool
     }
 }
@@ -295,7 +296,7 @@ impl PinnedPool {
     pub fn new(ferry: &Ferry, options: &sys::ferry_pinned_pool_options) -> Result<PinnedPool> {
         let (options, mut handle) = (sized!(ferry_pinned_pool_options, options), null_mut());
         // SAFETY: the struct has its size; the call writes a handle.
-        detailed(|error| unsafe { sys::ferry_pinned_pool_create(ferry.as_raw(), &options, &mut handle, error) })?;
+        check(|error| unsafe { sys::ferry_pinned_pool_create(ferry.as_raw(), &options, &mut handle, error) })?;
         Ok(PinnedPool(Arc::new(Pool { ferry: ferry.clone(), handle })))
     }
 
@@ -318,7 +319,7 @@ impl PinnedPool {
     fn allocate<T: Element>(&self, length: usize) -> Result<PoolBlock<T>> {
         let (size, mut address) = (bytes_of::<T>(length), null_mut());
         // SAFETY: the call writes an address. No stream uses the block any more.
-        detailed(|error| unsafe { sys::ferry_pinned_pool_alloc(self.0.handle, size, &mut address, error) })?;
+        check(|error| unsafe { sys::ferry_pinned_pool_alloc(self.0.handle, size, &mut address, error) })?;
         let address = NonNull::new(address.cast()).expect("an allocated block has an address");
         Ok(PoolBlock { pool: self.clone(), address, length, free_after: None })
     }
@@ -326,19 +327,19 @@ impl PinnedPool {
     /// The bytes that the pool holds.
     pub fn stats(&self) -> Result<sys::ferry_pool_stats> {
         // SAFETY: the struct has its size.
-        crate::error::filled(|stats| unsafe { sys::ferry_pinned_pool_get_stats(self.0.handle, stats) })
+        crate::error::filled(|stats, error| unsafe { sys::ferry_pinned_pool_get_stats(self.0.handle, stats, error) })
     }
 
     /// Resets the high-water marks.
     pub fn reset_stats(&self) -> Result<()> {
         // SAFETY: the pool lives.
-        check(unsafe { sys::ferry_pinned_pool_reset_stats(self.0.handle) })
+        check(|error| unsafe { sys::ferry_pinned_pool_reset_stats(self.0.handle, error) })
     }
 
     /// Releases free memory until the pool holds at most `keep` bytes.
     pub fn trim(&self, keep: u64) -> Result<()> {
         // SAFETY: blocks that are in use stay.
-        check(unsafe { sys::ferry_pinned_pool_trim(self.0.handle, keep) })
+        check(|error| unsafe { sys::ferry_pinned_pool_trim(self.0.handle, keep, error) })
     }
 }
 
@@ -365,8 +366,9 @@ impl<T> Drop for PoolBlock<T> {
         unsafe {
             match &self.free_after {
                 Some(stream)
-                    if sys::ferry_pinned_pool_free_async(pool, address, stream.as_raw()) == sys::FERRY_SUCCESS => {}
-                _ => drop(sys::ferry_pinned_pool_free(pool, address)),
+                    if sys::ferry_pinned_pool_free_async(pool, address, stream.as_raw(), null_mut())
+                        == sys::FERRY_SUCCESS => {}
+                _ => drop(sys::ferry_pinned_pool_free(pool, address, null_mut())),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Scopes: asynchronous copies of borrowed memory. Batches that are prepared once and launched in scopes.
 
-use crate::error::detailed;
+use crate::error::check;
 use crate::instance::{describe_fill, devices_of};
 use crate::view::{CopyDesc, Element, Pieces, View, ViewMut};
 use crate::{sys, Error, Ferry, Result, Stream, Ticket};
@@ -61,7 +61,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let ferry = self.ferry.as_raw();
         // SAFETY: the memory is borrowed for 'scope, and the scope waits for the stream.
         let result =
-            detailed(|error| unsafe { sys::ferry_copy_async(ferry, &copy.raw, stream.as_raw(), null_mut(), error) });
+            check(|error| unsafe { sys::ferry_copy_async(ferry, &copy.raw, stream.as_raw(), null_mut(), error) });
         self.ferry.settled(result, &copy.devices())
     }
 
@@ -82,9 +82,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.note(stream);
         let (ferry, first, count) = (self.ferry.as_raw(), copies.as_ptr().cast(), copies.len() as u64);
         // SAFETY: a CopyDesc is a ferry_copy_desc; else as in run_copy().
-        let result = detailed(|error| unsafe {
-            sys::ferry_copy_batch_async(ferry, first, count, flags, stream.as_raw(), error)
-        });
+        let result =
+            check(|error| unsafe { sys::ferry_copy_batch_async(ferry, first, count, flags, stream.as_raw(), error) });
         self.ferry.settled(result, &devices_of(copies))
     }
 
@@ -94,7 +93,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
         let (ferry, count) = (self.ferry.as_raw(), pieces.len() as u64);
         // SAFETY: the three lists have one length; else as in run_copy().
-        let result = detailed(|error| unsafe {
+        let result = check(|error| unsafe {
             sys::ferry_copy_pieces_async(ferry, to, from, sizes, count, flags, stream.as_raw(), error)
         });
         self.ferry.settled(result, &pieces.devices)
@@ -110,7 +109,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.note(stream);
         let fill = describe_fill(&destination.into(), &value);
         // SAFETY: as in run_copy().
-        detailed(|error| unsafe { sys::ferry_fill_async(self.ferry.as_raw(), &fill, stream.as_raw(), error) })
+        check(|error| unsafe { sys::ferry_fill_async(self.ferry.as_raw(), &fill, stream.as_raw(), error) })
     }
 
     /// Enqueues a prepared batch on its stream.
@@ -118,7 +117,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.note(&prepared.stream);
         // SAFETY: as in run_copy().
         let result =
-            detailed(|error| unsafe { sys::ferry_prepared_launch(prepared.handle, prepared.stream.as_raw(), error) });
+            check(|error| unsafe { sys::ferry_prepared_launch(prepared.handle, prepared.stream.as_raw(), error) });
         self.ferry.settled(result, &prepared.devices)
     }
 }
@@ -139,7 +138,7 @@ unsafe impl Sync for Prepared<'_> {}
 impl Drop for Prepared<'_> {
     fn drop(&mut self) {
         // SAFETY: no call uses the batch any more. Launches may be in flight: their scopes wait.
-        unsafe { sys::ferry_prepared_destroy(self.handle) };
+        unsafe { sys::ferry_prepared_destroy(self.handle, null_mut()) };
     }
 }
 
@@ -148,7 +147,7 @@ impl Stream {
     pub fn prepare<'a>(&self, copies: &[CopyDesc<'a>], flags: sys::BatchFlags) -> Result<Prepared<'a>> {
         let (first, count, mut handle) = (copies.as_ptr().cast(), copies.len() as u64, null_mut());
         // SAFETY: a CopyDesc is a ferry_copy_desc. Nothing is copied yet.
-        detailed(|error| unsafe {
+        check(|error| unsafe {
             sys::ferry_prepared_create(self.ferry().as_raw(), first, count, flags, self.as_raw(), &mut handle, error)
         })?;
         let (devices, sizes) = (devices_of(copies), Vec::new());
@@ -160,7 +159,7 @@ impl Stream {
         let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
         let (ferry, stream, count, mut handle) = (self.ferry(), self.as_raw(), pieces.len() as u64, null_mut());
         // SAFETY: the three lists have one length. Nothing is copied yet.
-        detailed(|error| unsafe {
+        check(|error| unsafe {
             let ferry = ferry.as_raw();
             sys::ferry_prepared_create_pieces(ferry, to, from, sizes, count, flags, stream, &mut handle, error)
         })?;
@@ -179,7 +178,7 @@ impl<'a> Prepared<'a> {
         }
         let (to, from) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr());
         // SAFETY: the lists are as long as the batch. Launches are in the order of this stream too.
-        detailed(|error| unsafe {
+        check(|error| unsafe {
             sys::ferry_prepared_set_addresses(self.handle, to, from, self.stream.as_raw(), error)
         })?;
         self.devices.clone_from(&pieces.devices);

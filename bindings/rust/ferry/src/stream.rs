@@ -1,6 +1,6 @@
 //! Streams and events; tickets; transfers, which own the memory of a copy in flight.
 
-use crate::error::{check, detailed, filled, wait_for_end, Failed};
+use crate::error::{check, filled, wait_for_end, Failed};
 use crate::info::{BatchExplanation, Explanation};
 use crate::instance::{describe_fill, may_be_in_flight};
 use crate::memory::{HostBuffer, Owned};
@@ -31,7 +31,7 @@ impl Drop for StreamHandle {
     fn drop(&mut self) {
         if !self.is_foreign {
             // SAFETY: no call uses the stream any more. Its work still completes.
-            unsafe { sys::ferry_stream_destroy(self.ferry.as_raw(), self.handle) };
+            unsafe { sys::ferry_stream_destroy(self.ferry.as_raw(), self.handle, null_mut()) };
         }
     }
 }
@@ -46,7 +46,7 @@ impl Stream {
     pub fn with(ferry: &Ferry, device: i32, flags: sys::StreamFlags, priority: i32) -> Result<Stream> {
         let mut handle = null_mut();
         // SAFETY: the call writes a handle.
-        detailed(|error| unsafe {
+        check(|error| unsafe {
             sys::ferry_stream_create(ferry.as_raw(), device, flags, priority, &mut handle, error)
         })?;
         Ok(Stream(Arc::new(StreamHandle { ferry: ferry.clone(), device, handle, is_foreign: false })))
@@ -78,13 +78,14 @@ impl Stream {
     /// Waits for all work enqueued so far.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the stream lives.
-        check(unsafe { sys::ferry_stream_synchronize(self.ferry().as_raw(), self.as_raw()) })
+        check(|error| unsafe { sys::ferry_stream_synchronize(self.ferry().as_raw(), self.as_raw(), error) })
     }
 
     /// Waits until no work that the instance has enqueued on the stream uses the program's memory any more.
     pub(crate) fn drain(&self, ferry: &Ferry) -> Result<()> {
         // SAFETY: the stream lives.
-        let result = wait_for_end(|| unsafe { sys::ferry_stream_synchronize(ferry.as_raw(), self.as_raw()) });
+        let result =
+            wait_for_end(|error| unsafe { sys::ferry_stream_synchronize(ferry.as_raw(), self.as_raw(), error) });
         ferry.wait_for_threads(&result);
         result
     }
@@ -93,14 +94,16 @@ impl Stream {
     pub fn is_done(&self) -> Result<bool> {
         let mut done = 0;
         // SAFETY: the stream lives.
-        check(unsafe { sys::ferry_stream_query(self.ferry().as_raw(), self.as_raw(), &mut done) })?;
+        check(|error| unsafe { sys::ferry_stream_query(self.ferry().as_raw(), self.as_raw(), &mut done, error) })?;
         Ok(done != 0)
     }
 
     /// Makes later work wait for the last record of an event, on any device.
     pub fn wait_for(&self, event: &Event) -> Result<()> {
         // SAFETY: stream and event live.
-        check(unsafe { sys::ferry_stream_wait_event(self.ferry().as_raw(), self.as_raw(), event.handle) })
+        check(|error| unsafe {
+            sys::ferry_stream_wait_event(self.ferry().as_raw(), self.as_raw(), event.handle, error)
+        })
     }
 
     /// Sends the result of the work enqueued so far, once it has ended. Nothing comes from a dead stream.
@@ -108,7 +111,7 @@ impl Stream {
         let (sender, receiver) = channel();
         let user: *mut Sender<Result<()>> = Box::into_raw(Box::new(sender));
         // SAFETY: the callback takes the sender, and is called once at most.
-        let result = detailed(|error| unsafe {
+        let result = check(|error| unsafe {
             sys::ferry_stream_notify(self.ferry().as_raw(), self.as_raw(), Some(send_result), user.cast(), error)
         });
         if let Err(error) = result {
@@ -123,9 +126,7 @@ impl Stream {
     pub fn ticket(&self) -> Result<Ticket> {
         let mut handle = null_mut();
         // SAFETY: the stream lives; the call writes a handle.
-        detailed(|error| unsafe {
-            sys::ferry_ticket_create(self.ferry().as_raw(), self.as_raw(), &mut handle, error)
-        })?;
+        check(|error| unsafe { sys::ferry_ticket_create(self.ferry().as_raw(), self.as_raw(), &mut handle, error) })?;
         Ok(Ticket { ferry: self.ferry().clone(), handle })
     }
 
@@ -133,7 +134,7 @@ impl Stream {
     pub fn explain(&self, copy: &CopyDesc<'_>) -> Result<Explanation> {
         let (ferry, mut explained) = (self.ferry().as_raw(), Default::default());
         // SAFETY: nothing is copied.
-        detailed(|error| unsafe {
+        check(|error| unsafe {
             sys::ferry_copy_explain_async(ferry, &copy.raw, self.as_raw(), &mut explained, error)
         })?;
         Ok(Explanation(explained))
@@ -148,7 +149,7 @@ impl Stream {
         let (fill, ferry, mut explained) =
             (describe_fill(&destination.into(), &value), self.ferry().as_raw(), Default::default());
         // SAFETY: nothing is filled.
-        detailed(|error| unsafe { sys::ferry_fill_explain_async(ferry, &fill, self.as_raw(), &mut explained, error) })?;
+        check(|error| unsafe { sys::ferry_fill_explain_async(ferry, &fill, self.as_raw(), &mut explained, error) })?;
         Ok(Explanation(explained))
     }
 
@@ -157,7 +158,7 @@ impl Stream {
         let (first, count, mut explained) = (copies.as_ptr().cast(), copies.len() as u64, Default::default());
         let (ferry, stream) = (self.ferry().as_raw(), self.as_raw());
         // SAFETY: nothing is copied.
-        detailed(|error| unsafe {
+        check(|error| unsafe {
             sys::ferry_copy_batch_explain_async(ferry, first, count, flags, stream, &mut explained, error)
         })?;
         Ok(BatchExplanation(explained))
@@ -169,7 +170,7 @@ impl Stream {
         let (ferry, count, stream) = (self.ferry().as_raw(), pieces.len() as u64, self.as_raw());
         let mut explained = Default::default();
         // SAFETY: nothing is copied; the three lists have one length.
-        detailed(|error| unsafe {
+        check(|error| unsafe {
             sys::ferry_copy_pieces_explain_async(ferry, to, from, sizes, count, flags, stream, &mut explained, error)
         })?;
         Ok(BatchExplanation(explained))
@@ -242,7 +243,7 @@ impl Stream {
     /// The memory must stay valid, and be lent to the copy, until the copy has completed.
     pub(crate) unsafe fn enqueue_with_ticket(&self, copy: &CopyDesc<'_>) -> Result<Ticket> {
         let (ferry, mut handle) = (self.ferry(), null_mut());
-        let result = detailed(|error| unsafe {
+        let result = check(|error| unsafe {
             sys::ferry_copy_async(ferry.as_raw(), &copy.raw, self.as_raw(), &mut handle, error)
         });
         ferry.settled(result, &copy.devices())?;
@@ -254,7 +255,8 @@ impl Stream {
 unsafe extern "C" fn send_result(user: *mut c_void, status: sys::Status) {
     // SAFETY: `user` is the sender, which is not used elsewhere.
     let sender = unsafe { Box::from_raw(user.cast::<Sender<Result<()>>>()) };
-    let _ = sender.send(check(status)); // the receiver may be gone
+    let result = if status == sys::FERRY_SUCCESS { Ok(()) } else { Err(Error::from_status(status)) };
+    let _ = sender.send(result); // the receiver may be gone
 }
 
 /// A point in the work of a stream.
@@ -270,7 +272,7 @@ unsafe impl Sync for Event {}
 impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: no call uses the event any more; streams that wait for it are not affected.
-        unsafe { sys::ferry_event_destroy(self.ferry.as_raw(), self.handle) };
+        unsafe { sys::ferry_event_destroy(self.ferry.as_raw(), self.handle, null_mut()) };
     }
 }
 
@@ -279,7 +281,7 @@ impl Event {
     pub fn new(ferry: &Ferry, device: i32, flags: sys::EventFlags) -> Result<Event> {
         let mut handle = null_mut();
         // SAFETY: the call writes a handle.
-        detailed(|error| unsafe { sys::ferry_event_create(ferry.as_raw(), device, flags, &mut handle, error) })?;
+        check(|error| unsafe { sys::ferry_event_create(ferry.as_raw(), device, flags, &mut handle, error) })?;
         Ok(Event { ferry: ferry.clone(), handle })
     }
 
@@ -291,20 +293,20 @@ impl Event {
     /// Records the event after the work enqueued on a stream of its device so far.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         // SAFETY: event and stream live.
-        check(unsafe { sys::ferry_event_record(self.ferry.as_raw(), self.handle, stream.as_raw()) })
+        check(|error| unsafe { sys::ferry_event_record(self.ferry.as_raw(), self.handle, stream.as_raw(), error) })
     }
 
     /// Waits for the work before the last record.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the event lives.
-        check(unsafe { sys::ferry_event_synchronize(self.ferry.as_raw(), self.handle) })
+        check(|error| unsafe { sys::ferry_event_synchronize(self.ferry.as_raw(), self.handle, error) })
     }
 
     /// Whether the work before the last record has ended.
     pub fn is_done(&self) -> Result<bool> {
         let mut done = 0;
         // SAFETY: the event lives.
-        check(unsafe { sys::ferry_event_query(self.ferry.as_raw(), self.handle, &mut done) })?;
+        check(|error| unsafe { sys::ferry_event_query(self.ferry.as_raw(), self.handle, &mut done, error) })?;
         Ok(done != 0)
     }
 
@@ -312,7 +314,9 @@ impl Event {
     pub fn elapsed_ms(&self, end: &Event) -> Result<f32> {
         let mut time = 0.0;
         // SAFETY: both events live.
-        check(unsafe { sys::ferry_event_elapsed_time(self.ferry.as_raw(), self.handle, end.handle, &mut time) })?;
+        check(|error| unsafe {
+            sys::ferry_event_elapsed_time(self.ferry.as_raw(), self.handle, end.handle, &mut time, error)
+        })?;
         Ok(time)
     }
 }
@@ -330,7 +334,7 @@ unsafe impl Sync for Ticket {}
 impl Drop for Ticket {
     fn drop(&mut self) {
         // SAFETY: no call uses the ticket any more.
-        unsafe { sys::ferry_ticket_release(self.handle) };
+        unsafe { sys::ferry_ticket_release(self.handle, null_mut()) };
         let _ = &self.ferry; // closes after the ticket
     }
 }
@@ -339,13 +343,13 @@ impl Ticket {
     /// Whether the work has ended, its status, route and progress.
     pub fn info(&self) -> Result<sys::ferry_ticket_info> {
         // SAFETY: the struct has its size.
-        filled(|info| unsafe { sys::ferry_ticket_get_info(self.handle, info) })
+        filled(|info, error| unsafe { sys::ferry_ticket_get_info(self.handle, info, error) })
     }
 
     /// Waits for the work, and helps with a staged copy meanwhile.
     pub fn wait(&self) -> Result<()> {
         // SAFETY: the ticket lives.
-        check(unsafe { sys::ferry_ticket_wait(self.handle) })
+        check(|error| unsafe { sys::ferry_ticket_wait(self.handle, error) })
     }
 }
 

@@ -63,6 +63,26 @@ fn an_error_of_ferry_has_all_its_details_and_one_line() {
 }
 
 #[test]
+fn every_call_has_the_details_of_its_error() {
+    let ferry = open();
+    let devices = ferry.report().unwrap().device_count as u64;
+    for error in [
+        ferry.device(99).err(),
+        ferry.save_profile(99).err(),
+        ferry.synchronize(99).err(),
+        ferry.enable_peer(0, 99).err(),
+        ferry.trim_deferred(Some(99), 0).err(),
+    ] {
+        let error = error.unwrap();
+        assert_eq!((error.status(), error.field()), (sys::FERRY_ERROR_DEVICE, sys::FERRY_FIELD_DEVICE), "{error}");
+        assert_eq!((error.value(), error.limit(), error.numbers()), (99, devices, sys::FERRY_NUMBERS_COUNT));
+    }
+    let new_event = || Event::new(&ferry, 0, EventFlags::NONE).unwrap();
+    let error = new_event().elapsed_ms(&new_event()).unwrap_err(); // neither was recorded
+    assert_eq!((error.status(), error.driver_function()), (Status(-1400), Some("cuEventElapsedTime")));
+}
+
+#[test]
 fn an_array_refuses_elements_of_another_size() {
     let ferry = open();
     let (format, channels, width) = (sys::FERRY_FORMAT_UINT8, 4, 16);
