@@ -1,9 +1,12 @@
 // Tests that no information is lost in errors: the text contains all that ferry_error_info holds, and the struct holds
 // what the call knew.
 #include <functional>
+#include <tuple>
+#include <utility>
 
 #include "support/fault_driver.h"
 #include "support/test_place.h"
+#include "system/handles.h"
 
 namespace ferry::test {
 namespace {
@@ -130,6 +133,12 @@ TEST_F(error_details, options_are_named_with_value_and_limit) {
     };
     for (const auto &row : rows)
         expect_words(opened_with(row.spoil), {row.line});
+    const std::int32_t processors[] = {0, -1};
+    const auto choose = [&](ferry_options &o) {
+        o.staging_cpus = processors;
+        o.staging_cpu_count = 2;
+    };
+    expect_words(opened_with(choose), {"staging_cpus 1: options.staging_cpus: -1, must be at least 0"});
     ferry_error_info error = new_error();
     ferry_options options = options_under_test();
     options.struct_size = 0;
@@ -192,44 +201,360 @@ TEST_F(error_details, a_batch_names_copy_0_and_piece_0) {
     EXPECT_EQ(error.item, FERRY_ITEM_NONE) << "the flags belong to no piece";
 }
 
+TEST_F(error_details, a_required_object_that_is_null_is_named) {
+    ferry_instance *const ferry = basic.get();
+    std::uint64_t address = 0;
+    std::int32_t done = 0;
+    ferry_array_desc desc = {};
+    ferry_pool_stats stats = {};
+    desc.struct_size = sizeof desc;
+    stats.struct_size = sizeof stats;
+    CUarray_st *array = nullptr;
+    const auto call = [&](ferry_error_info *error, std::int32_t field) {
+        switch (field) {
+        case FERRY_FIELD_CONTEXT:
+            return ferry_context_destroy(ferry, nullptr, error);
+        case FERRY_FIELD_ADDRESS:
+            return ferry_host_register(ferry, nullptr, 4096, 0, error);
+        case FERRY_FIELD_EVENT:
+            return ferry_event_query(ferry, nullptr, &done, error);
+        case FERRY_FIELD_ARRAY:
+            return ferry_array_get_plane(ferry, nullptr, 0, &array, error);
+        case FERRY_FIELD_POOL:
+            return ferry_pool_get_stats(ferry, nullptr, &stats, error);
+        default:
+            return ferry_ipc_import_memory(ferry, nullptr, &address, error);
+        }
+    };
+    for (const std::int32_t field : {FERRY_FIELD_CONTEXT, FERRY_FIELD_ADDRESS, FERRY_FIELD_EVENT, FERRY_FIELD_ARRAY,
+                                     FERRY_FIELD_POOL, FERRY_FIELD_HANDLE}) {
+        ferry_error_info error = new_error();
+        EXPECT_EQ(call(&error, field), FERRY_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(error.field, field) << describe(error);
+        EXPECT_EQ(error.numbers, FERRY_NUMBERS_VALUE);
+        EXPECT_EQ(error.value, 0u);
+    }
+}
+
+TEST_F(error_details, a_default_stream_that_is_destroyed_and_a_buffer_that_is_too_small_are_named) {
+    ferry_error_info error = new_error();
+    EXPECT_EQ(ferry_stream_destroy(basic.get(), CU_STREAM_LEGACY, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(error.field, FERRY_FIELD_STREAM);
+    EXPECT_EQ(error.value, 1u);
+    char text[8];
+    std::uint64_t needed = 0;
+    EXPECT_EQ(ferry_profile_save(basic.get(), 0, text, sizeof text, &needed, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(describe(error),
+              "size: 8, must be at least " + std::to_string(needed) + " (FERRY_ERROR_INVALID_ARGUMENT)");
+}
+
+// ---- Every function --------------------------------------------------------------------------------------------
+
+// Calls a function with `instance`, if the function takes an instance, and zeros.
+template <class... Parameters>
+std::int32_t call_with_zeros(std::int32_t (*function)(Parameters...), ferry_instance *instance,
+                             ferry_error_info *error) {
+    std::tuple<Parameters...> values = {};
+    using first = std::tuple_element_t<0, std::tuple<Parameters...>>;
+    if constexpr (std::is_convertible_v<ferry_instance *, first>) std::get<0>(values) = instance;
+    std::get<sizeof...(Parameters) - 1>(values) = error; // compiles only if the last parameter is a ferry_error_info
+    return std::apply(function, values);
+}
+
+const struct {
+    const char *name;
+    std::int32_t (*call)(ferry_instance *instance, ferry_error_info *error);
+} status_functions[] = {
+#define FERRY_STATUS_FUNCTION(name)                                                                                    \
+    {#name, [](ferry_instance *instance, ferry_error_info *error) { return call_with_zeros(name, instance, error); }},
+#include "status_functions.inc"
+#undef FERRY_STATUS_FUNCTION
+};
+
+ferry_error_info spoiled_error() {
+    ferry_error_info error = new_error();
+    error.status = error.side = error.field = error.item = error.numbers = 1;
+    error.index = error.limit = error.value = 1;
+    error.driver_function = "cuNothing";
+    return error;
+}
+
+bool is_clear(const ferry_error_info &error) {
+    return !error.status && !error.side && !error.field && !error.item && !error.numbers && !error.index &&
+           !error.limit && !error.value && !error.driver_function;
+}
+
+TEST_F(error_details, every_function_accepts_null_for_its_error_and_fills_the_error_it_is_given) {
+    // These change what the test needs, or take seconds.
+    const std::string left_out[] = {"ferry_context_push", "ferry_context_pop", "ferry_context_release_primary",
+                                    "ferry_device_calibrate"};
+    for (ferry_instance *const instance : {static_cast<ferry_instance *>(nullptr), basic.get()})
+        for (const auto &function : status_functions) {
+            const std::string name = function.name;
+            if (instance && std::find(std::begin(left_out), std::end(left_out), name) != std::end(left_out)) continue;
+            SCOPED_TRACE(name + (instance ? " with an instance" : " without an instance"));
+            ferry_error_info error = spoiled_error();
+            const std::int32_t status = function.call(instance, &error);
+            EXPECT_EQ(function.call(instance, nullptr), status);
+            EXPECT_EQ(error.status, status);
+            EXPECT_EQ(is_clear(error), status == FERRY_SUCCESS) << describe(error);
+            if (instance) continue;
+            const bool ends = name.find("_destroy") != std::string::npos || name.find("_release") != std::string::npos;
+            EXPECT_TRUE(status == FERRY_ERROR_INVALID_ARGUMENT || (ends && status == FERRY_SUCCESS)) << describe(error);
+        }
+}
+
 // ---- The driver's failures -------------------------------------------------------------------------------------
 
-TEST_F(error_details, a_failure_of_the_driver_names_its_function_and_the_field) {
-    fault_driver driver(raw_entry_points());
-    const instance_owner faulty = open_or_fail(driver.options());
-    ferry_instance *const ferry = faulty.get();
-    const test_place memory(place_kind::device, {.width = 256});
+// Calls of the functions in each file of src/api, on an instance whose driver calls fail.
+struct failing_calls : error_details {
+    void SetUp() override {
+        error_details::SetUp();
+        driver = std::make_unique<fault_driver>(raw_entry_points());
+        owner = open_or_fail(driver->options());
+        ferry = owner.get();
+        memory = std::make_unique<test_place>(place_kind::device, grid{.width = 8192});
+        ASSERT_OK(ferry_stream_create(ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream, nullptr));
+        ASSERT_OK(ferry_event_create(ferry, 0, 0, &event, nullptr));
+        ASSERT_OK(ferry_event_record(ferry, event, stream, nullptr));
+        ASSERT_OK(ferry_pinned_pool_create(ferry, nullptr, &pinned_pool, nullptr));
+    }
+    void TearDown() override {
+        release();
+        EXPECT_OK(ferry_pinned_pool_destroy(pinned_pool, nullptr));
+        EXPECT_OK(ferry_event_destroy(ferry, event, nullptr));
+        EXPECT_OK(ferry_stream_destroy(ferry, stream, nullptr));
+        memory.reset();
+        owner.reset();
+        driver.reset();
+        error_details::TearDown();
+    }
+    // Releases what a call has made.
+    void release() {
+        driver->heal();
+        EXPECT_OK(raw().cuCtxSetCurrent(context)); // if the driver failed to pop a context, another context is current
+        EXPECT_OK(ferry_ticket_release(std::exchange(ticket, nullptr), nullptr));
+        EXPECT_OK(ferry_prepared_destroy(std::exchange(prepared, nullptr), nullptr));
+        EXPECT_OK(ferry_pinned_pool_free(pinned_pool, std::exchange(block, nullptr), nullptr));
+        EXPECT_OK(ferry_host_free(ferry, std::exchange(host, nullptr), nullptr));
+        EXPECT_OK(ferry_array_destroy(ferry, std::exchange(array, nullptr), nullptr));
+        EXPECT_OK(ferry_device_free(ferry, std::exchange(address, 0), nullptr));
+        EXPECT_OK(ferry_event_destroy(ferry, std::exchange(event_made, nullptr), nullptr));
+        EXPECT_OK(ferry_stream_destroy(ferry, std::exchange(stream_made, nullptr), nullptr));
+        if (CUctx_st *const made = std::exchange(context_made, nullptr)) {
+            EXPECT_OK(ferry_context_destroy(ferry, made, nullptr));
+        }
+        if (std::exchange(is_retained, false)) {
+            EXPECT_OK(ferry_context_release_primary(ferry, 0, nullptr));
+        }
+    }
+    // The status of a call that ends `object`, which is then gone unless the call failed.
+    template <class Object> static std::int32_t ended(Object &object, std::int32_t status) {
+        if (status == FERRY_SUCCESS) object = {};
+        return status;
+    }
+    std::uint64_t first() const { return memory->address(); }
+    std::uint64_t second() const { return memory->address() + 4096; }
+
+    std::unique_ptr<fault_driver> driver;
+    instance_owner owner;
+    ferry_instance *ferry = nullptr;
+    std::unique_ptr<test_place> memory;
+    CUstream_st *stream = nullptr, *stream_made = nullptr;
+    CUevent_st *event = nullptr, *event_made = nullptr;
+    ferry_pinned_pool *pinned_pool = nullptr;
+    void *block = nullptr, *host = nullptr;
     std::uint64_t address = 0;
-    ferry_host_block block = {};
-    block.struct_size = sizeof block;
-    CUstream_st *stream_made = nullptr;
-    CUevent_st *event = nullptr;
+    CUarray_st *array = nullptr;
+    CUctx_st *context_made = nullptr;
+    bool is_retained = false;
+    ferry_prepared *prepared = nullptr;
+    ferry_ticket *ticket = nullptr;
+};
+
+TEST_F(failing_calls, of_every_source_file_name_the_driver_function_that_failed) {
+    constexpr CUresult result = CUDA_ERROR_NOT_PERMITTED; // has no other meaning for ferry
+    const std::uint64_t to[] = {second(), second() + 2048}, from[] = {first(), first() + 2048}, sizes[] = {999, 1001};
+    ferry_fill_desc fill = {};
+    fill.destination = memory->describe(statement::any);
+    fill.width = 1000;
+    fill.height = fill.depth = fill.pattern_size = 1;
+    ferry_array_desc desc = {};
+    desc.struct_size = sizeof desc;
+    desc.format = FERRY_FORMAT_UINT8;
+    desc.channels = 1;
+    desc.width = desc.height = 64;
+    ferry_address_info info = {};
+    info.struct_size = sizeof info;
+    float milliseconds = 0;
+    std::int32_t done = 0;
+    CUmemPoolHandle_st *pool = nullptr;
+    ferry_ipc_handle handle = {};
+    ferry_external_memory_desc external = {};
+    external.struct_size = sizeof external;
+    external.size = 4096;
+    external.handle = 1;
+    external.handle_type = has_descriptors ? FERRY_EXTERNAL_OPAQUE_FD : FERRY_EXTERNAL_OPAQUE_WIN32_KMT;
+    using error_info = ferry_error_info *;
+    struct row {
+        const char *file; // of src/api
+        std::function<std::int32_t(error_info)> call;
+        std::function<void()> prepare = [] {}; // before the call, without a fault
+        const char *only = nullptr;            // the driver function that fails; null: each that the call needs
+    };
+    std::vector<row> rows = {
+        {"batches", [&](error_info e) { return ferry_copy_pieces(ferry, to, from, sizes, 2, 0, e); }},
+        {"batches", [&](error_info e) { return ferry_copy_pieces_async(ferry, to, from, sizes, 2, 0, stream, e); }},
+        {"batches",
+         [&](error_info e) {
+             return ferry_prepared_create_pieces(ferry, to, from, sizes, 2, 0, stream, &prepared, e);
+         }},
+        {"batches", [&](error_info e) { return ferry_prepared_launch(prepared, stream, e); },
+         [&] { EXPECT_OK(ferry_prepared_create_pieces(ferry, to, from, sizes, 2, 0, stream, &prepared, nullptr)); }},
+        {"contexts",
+         [&](error_info e) {
+             CUctx_st *retained = nullptr;
+             const std::int32_t status = ferry_context_retain_primary(ferry, 0, &retained, e);
+             is_retained = status == FERRY_SUCCESS;
+             return status;
+         }},
+        {"contexts", [&](error_info e) { return ferry_context_create(ferry, 0, 0, &context_made, e); }},
+        {"contexts", [&](error_info e) { return ferry_context_synchronize(ferry, 0, nullptr, e); }},
+        {"contexts",
+         [&](error_info e) {
+             CUctx_st *current = nullptr;
+             return ferry_context_get_current(ferry, &current, e);
+         }},
+        {"copies", [&](error_info e) { return ferry_copy_bytes(ferry, second(), first(), 1000, e); }},
+        {"copies", [&](error_info e) { return ferry_copy_bytes_async(ferry, second(), first(), 1000, stream, e); }},
+        {"external",
+         [&](error_info e) {
+             CUextMemory_st *imported = nullptr;
+             return ferry_external_memory_import(ferry, &external, &imported, e);
+         },
+         [] {}, "cuImportExternalMemory"},
+        {"fills", [&](error_info e) { return ferry_fill(ferry, &fill, e); }},
+        {"fills", [&](error_info e) { return ferry_fill_async(ferry, &fill, stream, e); }},
+        {"host_memory", [&](error_info e) { return allocate_pinned(ferry, 4096, FERRY_HOST_BY_DRIVER, &host, e); }},
+        {"host_memory", [&](error_info e) { return ended(host, ferry_host_free(ferry, host, e)); },
+         [&] { EXPECT_OK(allocate_pinned(ferry, 4096, FERRY_HOST_BY_DRIVER, &host)); }},
+        {"memory", [&](error_info e) { return ferry_device_alloc(ferry, 0, 4096, &address, e); }},
+        {"memory", [&](error_info e) { return ferry_managed_alloc(ferry, 0, 4096, &address, e); }},
+        {"memory", [&](error_info e) { return ended(address, ferry_device_free(ferry, address, e)); },
+         [&] { EXPECT_OK(ferry_device_alloc(ferry, 0, 4096, &address, nullptr)); }},
+        {"memory", [&](error_info e) { return ferry_address_get_info(ferry, first(), &info, e); }},
+        {"memory", [&](error_info e) { return ferry_array_create(ferry, 0, &desc, &array, e); }},
+        {"memory", [&](error_info e) { return ferry_array_get_info(ferry, array, &desc, nullptr, e); },
+         [&] { EXPECT_OK(ferry_array_create(ferry, 0, &desc, &array, nullptr)); }},
+        {"memory", [&](error_info e) { return ended(array, ferry_array_destroy(ferry, array, e)); },
+         [&] { EXPECT_OK(ferry_array_create(ferry, 0, &desc, &array, nullptr)); }},
+        {"open",
+         [&](error_info e) {
+             const ferry_options options = driver->options();
+             ferry_instance *opened = nullptr;
+             const std::int32_t status = ferry_open(&options, &opened, e);
+             ferry_close(opened);
+             return status;
+         }},
+        {"pinned_pools", [&](error_info e) { return ferry_pinned_pool_alloc(pinned_pool, 4096, &block, e); },
+         [&] { EXPECT_OK(ferry_pinned_pool_trim(pinned_pool, 0, nullptr)); }},
+        {"pools", [&](error_info e) { return ferry_pool_get_default(ferry, FERRY_LOCATION_DEVICE, 0, &pool, e); }},
+        {"pools", [&](error_info e) { return ferry_pool_trim(ferry, pool, 0, e); },
+         [&] { EXPECT_OK(ferry_pool_get_default(ferry, FERRY_LOCATION_DEVICE, 0, &pool, nullptr)); }},
+        {"pools", [&](error_info e) { return ferry_device_alloc_async(ferry, 0, 4096, stream, &address, e); }},
+        {"profiles", [&](error_info e) { return ferry_device_calibrate(ferry, 0, e); }, [] {}, "cuCtxGetCurrent"},
+        {"sharing", [&](error_info e) { return ferry_ipc_export_memory(ferry, first(), 4096, &handle, e); }},
+        {"streams", [&](error_info e) { return ferry_stream_create(ferry, 0, 0, 0, &stream_made, e); }},
+        {"streams", [&](error_info e) { return ferry_stream_synchronize(ferry, stream, e); }},
+        {"streams", [&](error_info e) { return ferry_stream_query(ferry, stream, &done, e); }},
+        {"streams", [&](error_info e) { return ferry_stream_wait_event(ferry, stream, event, e); }},
+        {"streams", [&](error_info e) { return ended(stream_made, ferry_stream_destroy(ferry, stream_made, e)); },
+         [&] { EXPECT_OK(ferry_stream_create(ferry, 0, 0, 0, &stream_made, nullptr)); }},
+        {"streams", [&](error_info e) { return ferry_event_create(ferry, 0, 0, &event_made, e); }},
+        {"streams", [&](error_info e) { return ferry_event_record(ferry, event, stream, e); }},
+        {"streams", [&](error_info e) { return ferry_event_synchronize(ferry, event, e); }},
+        {"streams", [&](error_info e) { return ferry_event_query(ferry, event, &done, e); }},
+        {"streams", [&](error_info e) { return ferry_event_elapsed_time(ferry, event, event, &milliseconds, e); }},
+        {"streams", [&](error_info e) { return ended(event_made, ferry_event_destroy(ferry, event_made, e)); },
+         [&] { EXPECT_OK(ferry_event_create(ferry, 0, 0, &event_made, nullptr)); }},
+        {"tickets", [&](error_info e) { return ferry_ticket_create(ferry, stream, &ticket, e); }},
+    };
+    if (device_count() > 1 && ferry_peer_enable(ferry, 0, 1, nullptr) == FERRY_SUCCESS)
+        rows.push_back({"peers", [&](error_info e) { return ferry_peer_disable(ferry, 0, 1, e); },
+                        [&] { EXPECT_OK(ferry_peer_enable(ferry, 0, 1, nullptr)); }});
+    for (const row &row : rows) {
+        SCOPED_TRACE(testing::Message() << "row " << &row - rows.data() << ", of " << row.file << ".cpp");
+        std::vector<std::string> needed = {row.only ? row.only : ""};
+        if (!row.only) {
+            row.prepare();
+            driver->reset_counts();
+            EXPECT_OK(row.call(nullptr));
+            needed.clear();
+            for (const driver_symbol &symbol : driver_symbols)
+                if (driver->calls(symbol.name)) needed.push_back(symbol.name);
+            release();
+        }
+        int failures = 0;
+        for (const std::string &entry : needed) {
+            row.prepare();
+            driver->fail(entry.c_str(), result);
+            ferry_error_info error = new_error();
+            const std::int32_t status = row.call(&error);
+            release();
+            EXPECT_EQ(error.status, status);
+            if (status != FERRY_STATUS_DRIVER_BASE - result) continue; // ferry did without the function
+            ++failures;
+            ASSERT_NE(error.driver_function, nullptr) << entry;
+            EXPECT_EQ(error.driver_function, entry);
+            expect_words(describe(error), {" from " + entry + ")"});
+        }
+        EXPECT_GT(failures, 0);
+    }
+}
+
+TEST_F(failing_calls, name_the_field_whose_value_the_driver_could_not_use) {
+    CUmemPoolHandle_st *pool = nullptr;
+    ASSERT_OK(ferry_pool_get_default(ferry, FERRY_LOCATION_DEVICE, 0, &pool, nullptr));
+    ASSERT_OK(ferry_context_create(ferry, 0, 0, &context_made, nullptr));
+    using error_info = ferry_error_info *;
+    const auto number = [](const void *handle) { return reinterpret_cast<std::uint64_t>(handle); };
     const struct {
         const char *function;
         std::int32_t field;
         std::uint64_t value;
-        std::function<std::int32_t(ferry_error_info &)> call;
+        std::function<std::int32_t(error_info)> call;
     } rows[] = {
         {"cuMemAlloc", FERRY_FIELD_SIZE, 4096,
-         [&](ferry_error_info &error) { return ferry_device_alloc(ferry, 0, 4096, &address, &error); }},
+         [&](error_info e) { return ferry_device_alloc(ferry, 0, 4096, &address, e); }},
+        {"cuMemAllocManaged", FERRY_FIELD_SIZE, 4096,
+         [&](error_info e) { return ferry_managed_alloc(ferry, 0, 4096, &address, e); }},
         {"cuStreamCreateWithPriority", FERRY_FIELD_NONE, 0,
-         [&](ferry_error_info &error) { return ferry_stream_create(ferry, 0, 0, 0, &stream_made, &error); }},
+         [&](error_info e) { return ferry_stream_create(ferry, 0, 0, 0, &stream_made, e); }},
         {"cuEventCreate", FERRY_FIELD_NONE, 0,
-         [&](ferry_error_info &error) { return ferry_event_create(ferry, 0, 0, &event, &error); }},
+         [&](error_info e) { return ferry_event_create(ferry, 0, 0, &event_made, e); }},
+        {"cuStreamSynchronize", FERRY_FIELD_STREAM, number(stream),
+         [&](error_info e) { return ferry_stream_synchronize(ferry, stream, e); }},
+        {"cuEventRecord", FERRY_FIELD_STREAM, number(stream),
+         [&](error_info e) { return ferry_event_record(ferry, event, stream, e); }},
+        {"cuEventSynchronize", FERRY_FIELD_EVENT, number(event),
+         [&](error_info e) { return ferry_event_synchronize(ferry, event, e); }},
+        {"cuCtxDestroy", FERRY_FIELD_CONTEXT, number(context_made),
+         [&](error_info e) { return ferry_context_destroy(ferry, context_made, e); }},
+        {"cuMemPoolTrimTo", FERRY_FIELD_POOL, number(pool),
+         [&](error_info e) { return ferry_pool_trim(ferry, pool, 0, e); }},
     };
     for (const auto &row : rows) {
         SCOPED_TRACE(row.function);
-        for (const CUresult result : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
-            driver.fail(row.function, result);
+        for (const CUresult result : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_PERMITTED}) {
+            driver->fail(row.function, result);
             ferry_error_info error = new_error();
-            EXPECT_EQ(row.call(error), FERRY_STATUS_DRIVER_BASE - result);
-            driver.heal();
+            EXPECT_EQ(row.call(&error), FERRY_STATUS_DRIVER_BASE - result);
+            driver->heal();
             ASSERT_NE(error.driver_function, nullptr) << describe(error);
             EXPECT_STREQ(error.driver_function, row.function);
-            const bool is_named = result == CUDA_ERROR_OUT_OF_MEMORY; // an unknown error is not about a field
+            const bool is_named = result == CUDA_ERROR_OUT_OF_MEMORY; // a call that is not permitted has no such value
             EXPECT_EQ(error.field, is_named ? row.field : FERRY_FIELD_NONE) << describe(error);
             EXPECT_EQ(error.value, is_named ? row.value : 0);
-            expect_words(describe(error), {std::string(" from ") + row.function + ")"});
         }
     }
 }

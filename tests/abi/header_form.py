@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The form of ferry.h: the first copy stands near its top, and comments state only what differs from the defaults. The
-C++ header beside it has an enumerator for each flag.
+"""The form of ferry.h: the first copy stands near its top, comments state only what differs from the defaults, and every
+function that returns a status can report its details. The C++ header beside it has an enumerator for each flag.
 
 header_form.py HEADER DOXYGEN_FILTER
 
@@ -48,5 +48,16 @@ enumerators = re.findall(r"\w = (FERRY_\w+)", Path(header).with_suffix(".hpp").r
 if not flags:
     problems.append("no flags are found")
 problems += [f"ferry.hpp has no enumerator for {flag}" for flag in flags if flag not in enumerators]
+# Every function that returns a status has a ferry_error_info as its last parameter, and no other function has one.
+functions = re.findall(r"^FERRY_API ([^;()]*?)(ferry_\w+)\(([^;]*)\);", text, re.M)
+if len(functions) != text.count("\nFERRY_API "):
+    problems.append("not every function is understood")
+for returns, name, parameters in functions:
+    *others, last = parameters.split(",")
+    takes_error = last.split() == ["ferry_error_info", "*error"]
+    if takes_error != (returns.strip() == "int32_t" and name != "ferry_version"):
+        problems.append(f"{name} {'has a' if takes_error else 'lacks the'} ferry_error_info as its last parameter")
+    if any(re.search(r"(?<!const )ferry_error_info \*", one) for one in others):
+        problems.append(f"the ferry_error_info of {name} is not its last parameter")
 print(f"ferry_copy is declared in line {line}", *problems, sep="\n")
 sys.exit(1 if problems else 0)
