@@ -34,18 +34,20 @@ std::int32_t item_of(const batch_input &input) noexcept { return input.copies ? 
     return {FERRY_TRACE_BATCH, form, stream, bytes, input.count};
 }
 
-std::int32_t run_and_report(ferry_instance *instance, const batch_input &input, copy_form form, CUstream stream,
+std::int32_t run_and_report(ferry_instance *instance, batch_input input, copy_form form, CUstream stream,
                             ferry_error_info *details) noexcept {
     if (error failed = check_input(instance, input, FERRY_BATCH_CHECK_OVERLAP)) return report(details, failed);
+    input.preferences = instance->preferences;
     std::uint64_t bad_index = no_index;
     const auto run = [&]() noexcept { return run_batch(*instance, input, form, stream, bad_index); };
     const error failed = instance->trace ? instance->trace.run(call_of(input, form, stream), run) : run();
     return report_item(details, failed, item_of(input), bad_index);
 }
 
-std::int32_t explain_and_report(ferry_instance *instance, const batch_input &input, CUstream stream,
+std::int32_t explain_and_report(ferry_instance *instance, batch_input input, CUstream stream,
                                 ferry_batch_explanation *explanation, ferry_error_info *details) noexcept {
     if (error failed = check_input(instance, input, FERRY_BATCH_CHECK_OVERLAP)) return report(details, failed);
+    input.preferences = instance->preferences;
     if (!explanation) return report(details, null_argument);
     std::uint64_t bad_index = no_index;
     ferry_batch_explanation found = {};
@@ -54,10 +56,11 @@ std::int32_t explain_and_report(ferry_instance *instance, const batch_input &inp
     return report_item(details, failed, item_of(input), bad_index);
 }
 
-std::int32_t create_and_report(ferry_instance *instance, const batch_input &input, std::uint32_t known_flags,
-                               CUstream stream, ferry_prepared **prepared, ferry_error_info *details) noexcept {
+std::int32_t create_and_report(ferry_instance *instance, batch_input input, std::uint32_t known_flags, CUstream stream,
+                               ferry_prepared **prepared, ferry_error_info *details) noexcept {
     if (prepared) *prepared = nullptr;
     if (error failed = check_input(instance, input, known_flags)) return report(details, failed);
+    input.preferences = instance->preferences;
     if (!prepared) return report(details, null_argument);
     std::uint64_t bad_index = no_index;
     const error failed = create_prepared(*instance, input, stream, *prepared, bad_index);

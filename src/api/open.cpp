@@ -118,7 +118,7 @@ void log_what_was_found(const ferry_instance &instance) noexcept {
 
 // Failures are only logged: without kernels, the instance uses the driver's own calls.
 void set_up_kernels(ferry_instance &instance, const ferry_options &options) noexcept {
-    instance.copy_flags = options.copy_flags;
+    instance.preferences = preferences_of(options.copy_flags);
     if (options.kernels == FERRY_KERNELS_NONE) return instance.kernels.disable();
     const bool stages = options.staging == FERRY_STAGING_AT_OPEN;
     if (options.kernels != FERRY_KERNELS_AT_OPEN && !stages) return;

@@ -10,7 +10,8 @@ struct batch_input {
     const ferry_copy_desc *copies = nullptr;
     const std::uint64_t *destinations = nullptr, *sources = nullptr, *sizes = nullptr;
     std::uint64_t count = 0;
-    std::uint32_t flags = 0; // FERRY_BATCH_*
+    std::uint32_t flags = 0;           // FERRY_BATCH_*
+    copy_preferences preferences = {}; // of all copies without their own flags
 };
 
 // The index of no input copy.

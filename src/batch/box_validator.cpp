@@ -61,8 +61,8 @@ error box_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t followi
         return on_side(failed, FERRY_SIDE_DESTINATION);
     if (error failed = validate_bounds(resolved, instance_.limits, shape)) return failed;
     const bool is_linear = !shape.source.array && !shape.destination.array;
-    const std::uint32_t flags = copy.flags ? copy.flags : instance_.copy_flags;
-    if (flags) return add_own(flags, box);
+    const copy_preferences wanted = copy.flags ? preferences_of(copy.flags) : batch_.preferences;
+    if (wanted.any()) return add_own(wanted, box);
     if (shape.is_line() && is_linear && is_for_batches) {
         ferry_place to = copy.destination, from = copy.source;
         to.address = shape.destination.span.first;
@@ -99,11 +99,11 @@ piece_group box_validator::group_of_pageable(const batch_box &box) const noexcep
     return is_whole && !is_registered ? group : piece_group::apart;
 }
 
-error box_validator::add_own(std::uint32_t flags, batch_box &box) noexcept {
+error box_validator::add_own(const copy_preferences &wanted, batch_box &box) noexcept {
     box.route = batch_route::own;
     box.group = piece_group::apart;
     call_facts call = {.context_device = batch_.context_device, .form = copy_form::asynchronous};
-    box.preferences = call.preferences = preferences_of(flags);
+    box.preferences = call.preferences = wanted;
     if (leaves_device(box.shape, call.context_device))
         if (error failed = look_up_pool_ends(instance_, call.context_device, box.shape)) return failed;
     if (error failed = look_at_stream(instance_, box.shape, stream_, call)) return failed;

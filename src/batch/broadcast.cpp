@@ -17,10 +17,10 @@ namespace {
 
 class broadcast {
 public:
-    broadcast(ferry_instance &instance, const broadcast_member *members, std::size_t count, const launch_site &site,
+    broadcast(ferry_instance &instance, const broadcast_sets &sets, std::size_t set, const launch_site &site,
               bool was_idle) noexcept
-        : instance_(instance), site_(site), was_idle_(was_idle), to_(instance, members, count, site),
-          lanes_(instance, site), first_index_(members->index) {}
+        : instance_(instance), site_(site), was_idle_(was_idle), to_(instance, sets.begin(set), sets.count(set), site),
+          lanes_(instance, sets.preferences(), site), first_index_(sets.begin(set)->index) {}
 
     error run(std::uint64_t &bad_index) noexcept;
 
@@ -175,8 +175,8 @@ error broadcast::copy_one_by_one(std::uint64_t &bad_index) noexcept {
     int device = -1;
     if (error failed = instance_.contexts.device_of_current(site_.context, device)) return failed;
     for (unsigned i = 0; i < to_.count(); ++i)
-        if (error failed = copy_line(instance_, to_.part_of(i, 0, to_.size()), to_.part_of_source(0, to_.size()),
-                                     device, {site_.context, site_.stream}, false)) {
+        if (error failed = lanes_.copy_line(to_.part_of(i, 0, to_.size()), to_.part_of_source(0, to_.size()), device,
+                                            {site_.context, site_.stream}, false)) {
             bad_index = index_of(i);
             return failed;
         }
@@ -189,7 +189,7 @@ error run_broadcast(ferry_instance &instance, broadcast_sets &sets, std::size_t 
     static_assert(alignof(broadcast) <= alignof(std::max_align_t));
     void *const place = sets.place_for(sizeof(broadcast));
     if (!place) return no_memory;
-    auto *const made = new (place) broadcast(instance, sets.begin(set), sets.count(set), site, was_idle);
+    auto *const made = new (place) broadcast(instance, sets, set, site, was_idle);
     const error failed = made->run(bad_index);
     made->~broadcast();
     return failed;

@@ -5,24 +5,24 @@
 
 namespace ferry {
 
-error with_planned_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device,
-                        const copy_site &site, bool is_idle, function_ref<error(const copy_step &)> use) noexcept {
+error broadcast_lanes::with_planned_line(const shape_end &to, const shape_end &from, int device, const copy_site &site,
+                                         bool is_idle, function_ref<error(const copy_step &)> use) noexcept {
     const shape line = {from, to, to.row_pitch, 1, 1};
     call_facts call = {.context_device = device, .form = copy_form::asynchronous};
-    call.preferences = preferences_of(instance.copy_flags);
-    if (error failed = look_at_stream(instance, line, site.stream, call)) return failed;
+    call.preferences = preferences_;
+    if (error failed = look_at_stream(instance_, line, site.stream, call)) return failed;
     call.is_stream_idle |= is_idle;
     copy_step step = {line, call, plan_for_driver(line, call), {}};
     resolved_ends ends;
     if (is_pageable(line) || leaves_device(line, device))
-        if (error failed = choose(instance, ends, site.context, step)) return failed;
+        if (error failed = choose(instance_, ends, site.context, step)) return failed;
     return use(step);
 }
 
-error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device, const copy_site &site,
-                bool is_idle) noexcept {
-    return with_planned_line(instance, to, from, device, site, is_idle,
-                             [&](const copy_step &step) noexcept { return run_step(instance, step, site); });
+error broadcast_lanes::copy_line(const shape_end &to, const shape_end &from, int device, const copy_site &site,
+                                 bool is_idle) noexcept {
+    return with_planned_line(to, from, device, site, is_idle,
+                             [&](const copy_step &step) noexcept { return run_step(instance_, step, site); });
 }
 
 namespace {
@@ -87,7 +87,7 @@ error broadcast_lanes::copy(lane &by, int device_of_lane, const shape_end &to, c
     context_scope scope(instance_.cu);
     if (error failed = scope.enter(by.context())) return failed;
     if (to.device != device_of_lane) by.reach(to.device);
-    return copy_line(instance_, to, from, device_of_lane, {by.context(), by.stream}, is_idle);
+    return copy_line(to, from, device_of_lane, {by.context(), by.stream}, is_idle);
 }
 
 error broadcast_lanes::order(const lane &earlier, const lane &later) noexcept {

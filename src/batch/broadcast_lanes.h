@@ -9,17 +9,11 @@
 
 namespace ferry {
 
-// Plans a contiguous copy in the current context `site.context` of `device`, with the fastest route there, and calls
-// `use`. `is_idle`: the caller's stream is idle, so the lane will be idle soon.
-error with_planned_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device,
-                        const copy_site &site, bool is_idle, function_ref<error(const copy_step &)> use) noexcept;
-error copy_line(ferry_instance &instance, const shape_end &to, const shape_end &from, int device, const copy_site &site,
-                bool is_idle) noexcept;
-
 // Releases the lanes when it is destroyed.
 class broadcast_lanes {
 public:
-    broadcast_lanes(ferry_instance &instance, const launch_site &site) noexcept : instance_(instance), site_(site) {}
+    broadcast_lanes(ferry_instance &instance, const copy_preferences &preferences, const launch_site &site) noexcept
+        : instance_(instance), preferences_(preferences), site_(site) {}
 
     error take(const broadcast_targets &to) noexcept;
     // Orders the lanes that read the source after the earlier work of the caller's stream.
@@ -36,6 +30,13 @@ public:
     error copy(lane &by, int device_of_lane, const shape_end &to, const shape_end &from, bool is_idle = false) noexcept;
     error order(const lane &earlier, const lane &later) noexcept;
 
+    // Plans a contiguous copy in the current context `site.context` of `device`, with the fastest route there, and
+    // calls `use`. `is_idle`: the caller's stream is idle, so the lane will be idle soon.
+    error with_planned_line(const shape_end &to, const shape_end &from, int device, const copy_site &site, bool is_idle,
+                            function_ref<error(const copy_step &)> use) noexcept;
+    error copy_line(const shape_end &to, const shape_end &from, int device, const copy_site &site,
+                    bool is_idle) noexcept;
+
 private:
     using optional_lane = std::optional<taken_lane>;
 
@@ -43,6 +44,7 @@ private:
     lane *lane_of_caller() noexcept;
 
     ferry_instance &instance_;
+    const copy_preferences &preferences_;
     const launch_site &site_;
     optional_lane own_, feeding_[broadcast_targets::max_targets], forwarding_[broadcast_targets::max_targets];
 };

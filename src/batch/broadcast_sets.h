@@ -28,6 +28,8 @@ public:
     bool empty() const noexcept { return sets_.size() == 0; }
 
     batch_input rest() const noexcept;
+    // Of the whole batch.
+    const copy_preferences &preferences() const noexcept { return preferences_; }
     std::uint64_t index_of_rest(std::uint64_t index) const noexcept {
         return index < rest_index_.size() ? rest_index_[index] : no_index;
     }
@@ -56,6 +58,7 @@ private:
     growing<std::uint64_t> rest_index_;
     growing<std::max_align_t> place_;
     std::uint32_t flags_ = 0;
+    copy_preferences preferences_;
 };
 
 } // namespace ferry

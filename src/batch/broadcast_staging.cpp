@@ -84,7 +84,7 @@ error enqueue_staged(ferry_instance &instance, const launch_site &site, const br
         return is_made ? failed : ok;
     };
     const shape_end first = to.part_of(of[0], 0, to.size());
-    return with_planned_line(instance, first, to.part_of_source(0, to.size()), first.device, at, is_idle, run);
+    return lanes.with_planned_line(first, to.part_of_source(0, to.size()), first.device, at, is_idle, run);
 }
 
 } // namespace ferry

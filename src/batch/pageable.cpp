@@ -90,7 +90,7 @@ error look_at_stream(const batch_submission &of, const pageable_copies &copies, 
 } // namespace
 
 void plan_pageable(ferry_instance &instance, batch_request &request) noexcept {
-    const copy_preferences wanted = preferences_of(instance.copy_flags);
+    const copy_preferences &wanted = request.preferences;
     for (pageable_copies &of : request.pageable) {
         of.pieces.clear();
         of.bytes = 0;
@@ -122,7 +122,7 @@ error choose_staging(const batch_submission &of, const pageable_copies &copies, 
     facts.bytes = copies.bytes;
     facts.is_captured = of.site.is_captured;
     facts.threads = instance.staging_threads;
-    facts.preferences = preferences_of(instance.copy_flags);
+    facts.preferences = of.request.preferences;
     facts.profile = instance.profiles.of(device);
     const staging_engine::delays late = instance.staging.delays_on(device);
     const bool is_awaited = of.site.is_waited_for || facts.preferences.is_awaited(copies.to_device);
@@ -146,7 +146,7 @@ error choose_staging(const batch_submission &of, const pageable_copies &copies, 
 error run_staged_pieces(const batch_submission &of, const batch_step &step, staged_progress *progress) noexcept {
     const bool to_device = step.group == piece_group::pageable_up;
     const pageable_copies &copies = of.request.pageable[to_device ? 0 : 1];
-    const copy_preferences wanted = preferences_of(of.instance.copy_flags);
+    const copy_preferences &wanted = of.request.preferences;
     const bool may_driver_serve = !of.site.is_captured && wanted.forced != route_kind::staged;
     const staged_copy copy = {
         .box = {.device = {}, .host = {}, .width = 0, .height = 0, .depth = 0, .to_device = to_device},

@@ -52,7 +52,7 @@ error choose_routes(ferry_instance &instance, const batch_input &input, const ba
                     batch_request &request) noexcept {
     if (error failed = choose_batch_routes(instance, input, true, ways, request)) return failed;
     // Copies with their own flags were planned before.
-    if (!preferences_of(instance.copy_flags).may_be_refused()) return {};
+    if (!request.preferences.may_be_refused()) return {};
     const launch_site site = {request.context.wanted, stream, false};
     batch_steps steps;
     shape refused;
@@ -215,7 +215,8 @@ error set_addresses(ferry_prepared &prepared, const std::uint64_t *destinations,
                                .sources = sources ? sources : prepared.sources.begin(),
                                .sizes = prepared.sizes.begin(),
                                .count = prepared.sizes.size(),
-                               .flags = prepared.flags};
+                               .flags = prepared.flags,
+                               .preferences = prepared.request->preferences};
     ferry_instance &instance = prepared.instance;
     batch_request *request = instance.requests.take();
     if (!request) return no_memory;

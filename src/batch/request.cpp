@@ -122,7 +122,7 @@ error choose_batch_routes(ferry_instance &instance, const batch_input &input, bo
     batch_site site = {.context_device = request.context_device,
                        .line_calls = batch_call_obstacle(has_line_batches(instance.cu), takes_batch_calls),
                        .box_calls = batch_call_obstacle(has_box_batches(instance.cu), takes_batch_calls),
-                       .preferences = preferences_of(instance.copy_flags),
+                       .preferences = request.preferences,
                        .profile = instance.profiles.of(request.context_device)};
     if (ways)
         std::copy_n(ways, piece_groups, request.plans);
@@ -134,7 +134,7 @@ error choose_batch_routes(ferry_instance &instance, const batch_input &input, bo
             const batch_piece &first = *request.pieces.begin(group);
             request.bad_index = index_of(instance, input, shape_of(first, request.ranges));
             return on_side(refuse_route(why == obstacle::not_known ? why_apart(request, first) : why),
-                           FERRY_SIDE_OPTIONS); // the flags belong to the instance
+                           FERRY_SIDE_OPTIONS); // the preferences are the instance's
         }
     request.lines.clear();
     for (int group = 0; group < piece_groups; ++group)

@@ -46,7 +46,7 @@ template <class Action> error step_walker::for_each_copy(const batch_step &step,
     const auto group = static_cast<int>(step.group);
     const grouped_pieces &pieces = of_.request.pieces;
     const known_ranges &ranges = of_.request.ranges;
-    const copy_preferences preferences = preferences_of(of_.instance.copy_flags);
+    const copy_preferences &preferences = of_.request.preferences;
     for (const batch_piece *piece = pieces.begin(group); piece != pieces.end(group); ++piece)
         if (error failed = action(single_call{shape_of(*piece, ranges), preferences, {piece->to, piece->from}}))
             return failed;
@@ -65,7 +65,7 @@ error step_walker::check(shape &refused) noexcept {
         if (failed) refused = box.shape;
         return failed;
     };
-    const bool may_refuse_pieces = is_captured || preferences_of(of_.instance.copy_flags).may_be_refused();
+    const bool may_refuse_pieces = is_captured || of_.request.preferences.may_be_refused();
     for (const batch_step &step : steps_) {
         error failed;
         if (step.route == batch_route::calls && (step.has_boxes || may_refuse_pieces))
@@ -119,7 +119,7 @@ error step_walker::run_batch_call(const batch_step &step) noexcept {
 // If no memory for staging is available, the driver copies.
 error step_walker::run_staged(const batch_step *first) noexcept {
     staged_progress progress[2];
-    const bool is_forced = preferences_of(of_.instance.copy_flags).forced == route_kind::staged;
+    const bool is_forced = of_.request.preferences.forced == route_kind::staged;
     error failed;
     for (const batch_step *step = first; step != steps_.end() && !failed; ++step) {
         staged_progress *const helped = step->is_helped ? &progress[step - first] : nullptr;

@@ -119,6 +119,7 @@ namespace {
 
 error validate_knowing(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
                        const host_knowledge &host, checked_batch &batch) noexcept {
+    batch.preferences = input.preferences;
     batch.pieces.clear();
     batch.boxes.clear();
     batch.own_views.clear();

@@ -43,7 +43,7 @@ struct machine_settings {
     bool full_checks = false;
     bool stages = false;               // pageable memory is staged where kernels can serve
     std::uint16_t staging_threads = 0; // maximum that a copy may keep busy
-    std::uint32_t copy_flags = 0;      // for copies without flags of their own
+    copy_preferences preferences;      // of copies without flags of their own
     std::uint64_t deferred_bytes = 0;  // maximum kept on each device; 0: a share of its memory
     processor_set staging_processors;  // on which the staging threads may run
 };

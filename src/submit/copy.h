@@ -27,11 +27,11 @@ struct prepared_copy {
 // memory if nothing is staged and the call need not wait. For a contiguous copy, only the kind is queried. If kernels
 // may serve (`query_everything`), the single query of an end returns everything that they need.
 [[gnu::always_inline]] inline error look_up_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
-                                                 const shape &shape, copy_form form, std::uint32_t flags,
+                                                 const shape &shape, copy_form form, const copy_preferences &wanted,
                                                  CUstream stream, bool query_everything, resolved_ends &ends) noexcept {
     const bool is_source_on_device = copy.source.kind == FERRY_KIND_DEVICE || copy.source.kind == FERRY_KIND_ARRAY;
-    const bool need_destination = form == copy_form::synchronous || may_stage(instance, flags) ||
-                                  !is_source_on_device || (flags & FERRY_COPY_DESTINATION_WRITTEN);
+    const bool need_destination =
+        form == copy_form::synchronous || may_stage(instance, wanted) || !is_source_on_device || wanted.written;
     const auto look_up = [&](const ferry_place &place, const shape_end &end, host_use use, bool need_kind,
                              resolved_place &resolved) noexcept {
         const resolve_options options = {.ranges = &instance.pinned.ranges(),
@@ -74,21 +74,20 @@ template <class Submit>
     context_scope scope(instance.cu);
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
 
-    const std::uint32_t flags = copy.flags ? copy.flags : instance.copy_flags;
-    const bool may_take_kernels = !shape.is_line() || flags;
-    if (error failed = look_up_ends(instance, copy, shape, form, flags, stream,
+    call.preferences = copy.flags ? preferences_of(copy.flags) : instance.preferences;
+    const bool may_take_kernels = !shape.is_line() || call.preferences.any();
+    if (error failed = look_up_ends(instance, copy, shape, form, call.preferences, stream,
                                     may_take_kernels || why == purpose::explain, prepared.ends))
         return failed;
     if (error failed = validate_bounds(prepared.ends, instance.limits, shape)) return failed;
 
-    call = {.form = form};
+    call.form = form;
     if (error failed = instance.contexts.device_of_current(choice.wanted, call.context_device)) return failed;
-    if (needs_no_choice(shape, {}) && !flags && !leaves_device(shape, call.context_device)) {
+    if (needs_no_choice(shape, call.preferences) && !leaves_device(shape, call.context_device)) {
         plan = plan_for_driver(shape, call);
     } else {
         if (leaves_device(shape, call.context_device))
             if (error failed = look_up_pool_ends(instance, call.context_device, shape)) return failed;
-        call.preferences = preferences_of(flags);
         if (error failed = look_at_stream(instance, shape, stream, call)) return failed;
         if (error failed = choose(instance, prepared.ends, choice.wanted, prepared.step)) return failed;
     }

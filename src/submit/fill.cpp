@@ -28,11 +28,11 @@ struct fill_step {
 constexpr std::int32_t refused_by_driver = to_status(CUDA_ERROR_INVALID_VALUE);
 
 // Plans a fill that has a choice of routes, or for which the driver has no call.
-[[gnu::noinline]] error choose(ferry_instance &instance, std::uint32_t flags, CUcontext context,
+[[gnu::noinline]] error choose(ferry_instance &instance, const copy_preferences &wanted, CUcontext context,
                                fill_step &step) noexcept {
     fill_facts facts = {.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded,
                         .reach = obstacle::none,
-                        .preferences = preferences_of(flags)};
+                        .preferences = wanted};
     if (error failed = instance.contexts.device_of_current(context, facts.context_device)) return failed;
     facts.profile = instance.profiles.of(facts.context_device);
     auto &[shape, end, plan, view] = step;
@@ -70,7 +70,7 @@ error run_by_driver(ferry_instance &instance, fill_step &step, CUcontext context
 
 struct fill_request {
     ferry_instance &instance;
-    std::uint32_t flags;
+    copy_preferences preferences;
     copy_form form;
     CUstream stream;
     ferry_explanation *explanation; // if not null, receives what the fill would do, and nothing is enqueued
@@ -112,8 +112,8 @@ struct fill_request {
 error run(const fill_request &request, fill_step &step, CUcontext context) noexcept {
     ferry_instance &instance = request.instance;
     const auto &[shape, end, plan, view] = step;
-    if (!needs_no_choice(shape, preferences_of(request.flags)))
-        if (error failed = choose(instance, request.flags, context, step)) return failed;
+    if (!needs_no_choice(shape, request.preferences))
+        if (error failed = choose(instance, request.preferences, context, step)) return failed;
     if (request.explanation) return explain(request, step, context);
     const error failed = plan.route == route_kind::kernel ? run_kernel_fill(instance.cu, instance.kernels, shape,
                                                                             view.address, plan.blocks, request.stream)
@@ -175,7 +175,8 @@ error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, copy
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (choice.wanted != choice.current)
         step.end.query = address_query::nothing; // the result was for the other context
-    const fill_request request = {instance, desc.flags ? desc.flags : instance.copy_flags, form, stream, explanation};
+    const fill_request request = {instance, desc.flags ? preferences_of(desc.flags) : instance.preferences, form,
+                                  stream, explanation};
     const error result = run(request, step, choice.wanted);
     return result ? run_in_owner(request, step, choice.wanted, result) : result;
 }

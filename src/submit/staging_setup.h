@@ -9,9 +9,9 @@ namespace ferry {
 // Called before the first copy, with valid options.
 void set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept;
 
-// Whether copies with these flags may be staged. If so, the kind of host memory at either end is queried.
-inline bool may_stage(const ferry_instance &instance, std::uint32_t flags) noexcept {
-    return instance.stages && !(flags & FERRY_COPY_BY_DRIVER);
+// Whether copies with these preferences may be staged. If so, the kind of host memory at either end is queried.
+inline bool may_stage(const ferry_instance &instance, const copy_preferences &wanted) noexcept {
+    return instance.stages && wanted.forced != route_kind::driver;
 }
 
 // Same as make_ready_to_stage, but also loads the kernels: into the current context if it is on the device, or else
