@@ -7,6 +7,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
+
+
+def read_json(path: str) -> Any:
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise AssertionError(f"{error}: {text[max(error.pos - 300, 0):error.pos + 300]!r}") from error
+
 
 # A trace has each case, its rows and every call to ferry. Work on streams ends after it begins.
 with tempfile.TemporaryDirectory() as folder:
@@ -15,10 +26,7 @@ with tempfile.TemporaryDirectory() as folder:
     shown = subprocess.run([*command, "--trace", trace], check=True, text=True, capture_output=True, encoding="utf-8").stdout
     assert "TRACED: " in shown, shown[:500]
     assert "raw/ferry" in shown and "  target" not in shown, "targets of rows that are not judged"
-    with open(trace, encoding="utf-8") as file:
-        events = json.load(file)
-    with open(written, encoding="utf-8") as file:
-        results = json.load(file)
+    events, results = read_json(trace), read_json(written)
     assert results["traced"]
     of = {}
     for event in events:
