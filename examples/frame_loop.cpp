@@ -51,7 +51,7 @@ int main() {
     for (int frame = 0; frame < 60; ++frame) {
         auto texture = ferry::array::create(ferry, 0, shape).or_throw(); // may reuse a texture freed earlier
         ferry::copy_async(ferry, pixels, texture, stream).or_throw();
-        jobs.add([&, old = texture.release()] { ferry_array_destroy_async(ferry, old, stream, nullptr); });
+        jobs.add([&, old = texture.release()] { ferry_array_destroy_deferred(ferry, old, stream, nullptr); });
         if (frame % 2) stream.synchronize().or_throw(); // the display's pace
     }
     jobs.finish();

@@ -148,7 +148,7 @@ int main() {
             value.value = 1;
             CHECK(vkSignalSemaphore(device, &value));
         }
-        memory.release_async(stream).or_throw();
+        memory.release_deferred(stream).or_throw();
         stream.synchronize().or_throw();  // trim_deferred keeps objects in use on a stream
         ferry.trim_deferred().or_throw(); // waits for running work: not in every frame
     }

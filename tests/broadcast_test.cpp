@@ -594,7 +594,7 @@ TEST_F(dying_broadcasts, when_a_synchronous_call_returns_the_other_devices_have_
     expect_on_all(host->sent);
     ferry_ticket *ticket = nullptr;
     ASSERT_OK(ferry_ticket_create(instance.get(), nullptr, &ticket, nullptr));
-    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
 }
 
@@ -644,7 +644,7 @@ TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_broadcast_has_the_status_
         ASSERT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
         EXPECT_TRUE(info.done);
         EXPECT_EQ(ferry_status_traits(info.status), FERRY_STATUS_CONTEXT_DEAD) << info.status;
-        EXPECT_EQ(ferry_ticket_wait(ticket, nullptr), info.status);
+        EXPECT_EQ(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr), info.status);
     }
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     ferry_copy_desc copy = {};
@@ -652,16 +652,16 @@ TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_broadcast_has_the_status_
     copy.destination.address = stations[0].address();
     copy.width = 64;
     ASSERT_OK(ferry_copy_async(instance.get(), &copy, on, &ticket, nullptr));
-    EXPECT_OK(ferry_ticket_wait(ticket, nullptr)); // of this copy alone
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr)); // of this copy alone
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     for (const bool is_later : {false, true}) { // a later ticket does not report the death again
         ASSERT_OK(ferry_ticket_create(instance.get(), on, &ticket, nullptr));
-        EXPECT_EQ(ferry_ticket_wait(ticket, nullptr) == FERRY_SUCCESS, is_later);
+        EXPECT_EQ(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr) == FERRY_SUCCESS, is_later);
         EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     }
     const test_stream other;
     ASSERT_OK(ferry_ticket_create(instance.get(), other, &ticket, nullptr));
-    EXPECT_OK(ferry_ticket_wait(ticket, nullptr)); // its stream took no part in the broadcast
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr)); // its stream took no part in the broadcast
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
 }
 
@@ -681,7 +681,7 @@ TEST_F(dying_broadcasts, tickets_report_devices_that_forward_nothing_and_context
     }
     ASSERT_OK(raw().cuStreamSynchronize(on));
     ASSERT_OK(ferry_context_adopt(instance.get(), 1, nullptr, nullptr));
-    const std::int32_t status = ferry_ticket_wait(ticket, nullptr);
+    const std::int32_t status = ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr);
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << status;
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
 }
@@ -845,7 +845,7 @@ TEST_F(staged_broadcasts, a_context_that_dies_leaves_the_contexts_of_other_devic
         ASSERT_OK(ferry_ticket_create(instance.get(), on, &ticket, nullptr));
     }
     EXPECT_OK(raw().cuStreamSynchronize(on)) << "its stream passes";
-    EXPECT_EQ(ferry_status_traits(ferry_ticket_wait(ticket, nullptr)), FERRY_STATUS_CONTEXT_DEAD);
+    EXPECT_EQ(ferry_status_traits(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr)), FERRY_STATUS_CONTEXT_DEAD);
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     EXPECT_EQ(launches_of_device_1, 1);
     EXPECT_OK(raw().cuCtxSynchronize());

@@ -295,7 +295,7 @@ TEST_F(copy_forms, waiting_for_a_ticket_and_querying_it_leave_captures_on_other_
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
     EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
-    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     CUgraph graph = nullptr;
     EXPECT_OK(raw().cuStreamEndCapture(captured, &graph));

@@ -496,8 +496,8 @@ TEST_F(cpp, arrays_and_memory_are_freed_in_stream_order) {
     instance view(gpu);
     {
         gate held(order);
-        ASSERT_OK(texture.destroy_async(order));
-        ASSERT_OK(chain.destroy_async(order));
+        ASSERT_OK(texture.destroy_deferred(order));
+        ASSERT_OK(chain.destroy_deferred(order));
         ASSERT_OK(line.free_deferred(order));
         ASSERT_OK(image.free_deferred(order));
         EXPECT_OK(image.free_deferred(order)); // already empty
@@ -516,12 +516,72 @@ TEST_F(cpp, arrays_and_memory_are_freed_in_stream_order) {
     EXPECT_OK(view.trim_deferred());
     EXPECT_EQ(view.deferred().or_throw().bytes, 0u);
     array foreign(gpu, texture.release(), array_view());
-    ASSERT_OK(foreign.destroy_async(order));
+    ASSERT_OK(foreign.destroy_deferred(order));
     array twice(gpu, const_cast<CUarray_st *>(handle), array_view());
-    EXPECT_EQ(twice.destroy_async(order).code(), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(twice.destroy_deferred(order).code(), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_TRUE(twice);
     twice.release();
     EXPECT_EQ(view.release(), gpu);
+}
+
+TEST_F(cpp, owners_with_a_stream_end_in_its_order_and_wait_for_nothing) {
+    const auto shape = array_desc(FERRY_FORMAT_UINT32, 1, 16, 12);
+    const stream order = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
+    std::vector<std::byte> lent(3 * 4096);
+    instance view(gpu);
+    {
+        array texture = array::create(gpu, 0, shape).or_throw();
+        mipmapped_array chain = mipmapped_array::create(gpu, 0, shape, 1).or_throw();
+        auto line = device_memory<std::uint32_t>::create(gpu, 0, 1000).or_throw();
+        auto image = pitched_memory<std::uint32_t>::create(gpu, 0, 16, 12).or_throw();
+        auto pinned = pinned_memory<std::uint32_t>::create(gpu, 500).or_throw();
+        registration registered = registration::create(gpu, lent).or_throw();
+        pinned_pool pool = pinned_pool::create(gpu).or_throw();
+        gate held(order);
+        texture.set_stream(order);
+        chain.set_stream(order);
+        line.set_stream(order);
+        image.set_stream(order);
+        pinned.set_stream(order);
+        registered.set_stream(order);
+        pool.set_stream(order);
+        {
+            const auto moved = std::move(line); // takes the stream with it
+            array assigned;
+            assigned = std::move(texture);
+            const auto gone_chain = std::move(chain);
+            const auto gone_image = std::move(image);
+            const auto gone_pinned = std::move(pinned);
+            const auto gone_registered = std::move(registered);
+            const auto gone_pool = std::move(pool);
+        } // a destructor that waits would never return: the gate is closed
+        EXPECT_FALSE(line || texture || chain || image || pinned || registered || pool);
+        const ferry_deferred_info kept = view.deferred().or_throw();
+        EXPECT_EQ(kept.arrays, 2u);
+        EXPECT_EQ(kept.allocations, 5u);
+    }
+    EXPECT_OK(view.trim_deferred());
+    EXPECT_EQ(view.deferred().or_throw().allocations, 0u);
+    registration registered = registration::create(gpu, lent).or_throw();
+    EXPECT_OK(registered.unregister_deferred(order));
+    EXPECT_FALSE(registered);
+    pinned_pool pool = pinned_pool::create(gpu).or_throw();
+    EXPECT_OK(pool.destroy_deferred(order));
+    EXPECT_OK(order.synchronize());
+    EXPECT_OK(view.trim_deferred());
+    EXPECT_EQ(view.release(), gpu);
+}
+
+TEST_F(cpp, an_owner_that_cannot_end_in_the_order_of_its_stream_waits) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner opened = open_or_fail(driver.options());
+    const stream order = stream::create(opened.get(), 0, stream_flag::non_blocking).or_throw();
+    auto line = device_memory<std::uint32_t>::create(opened.get(), 0, 1000).or_throw();
+    line.set_stream(order);
+    driver.fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+    line.reset();
+    EXPECT_FALSE(line);
+    EXPECT_EQ(driver.calls("cuMemFree"), 1);
 }
 
 TEST_F(cpp, planes_are_arrays_and_a_planar_array_as_a_whole_cannot_be_copied) {
@@ -1596,8 +1656,14 @@ TEST_F(cpp, a_ticket_is_done_when_its_work_has_ended_and_reports_a_failure) {
                  failed = ticket::create(opened.get(), own).or_throw();
     EXPECT_FALSE(*ended.is_done());
     EXPECT_OK(ended.is_done());
+    EXPECT_EQ(ended.wait(1000).code(), FERRY_ERROR_NOT_READY);
+    const std::vector<ferry_ticket *> any = {failed, ended};
+    EXPECT_EQ(wait_any(any, 0).error().code(), FERRY_ERROR_NOT_READY);
+    EXPECT_EQ(wait_any(std::vector<ferry_ticket *>()).error().info().field, FERRY_FIELD_COUNT);
+    EXPECT_OK(ended.wait_async(own));
     held.open();
     EXPECT_OK(ended.wait());
+    EXPECT_EQ(wait_any(any).or_throw(), 0u);
     EXPECT_TRUE(*ended.is_done());
     driver.fail("cuEventQuery", CUDA_ERROR_LAUNCH_FAILED, 1, true);
     EXPECT_EQ(failed.is_done().error().code(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);

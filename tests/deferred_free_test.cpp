@@ -57,7 +57,7 @@ protected:
         return made;
     }
     std::int32_t give_up(void *host) { return ferry_host_free_deferred(counted.get(), host, stream, nullptr); }
-    std::int32_t give_up(CUarray array) { return ferry_array_destroy_async(counted.get(), array, stream, nullptr); }
+    std::int32_t give_up(CUarray array) { return ferry_array_destroy_deferred(counted.get(), array, stream, nullptr); }
     std::int32_t give_up(std::uint64_t address) {
         return ferry_device_free_deferred(counted.get(), address, stream, nullptr);
     }
@@ -146,9 +146,10 @@ TEST_F(deferred_frees, a_mipmapped_array_is_reused_only_for_the_same_number_of_l
     CUarray level = nullptr, again = nullptr;
     ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), array, 1, &level, nullptr));
     EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, give_up(level));
-    ASSERT_OK(ferry_mipmapped_array_destroy_async(counted.get(), array, stream, nullptr));
+    ASSERT_OK(ferry_mipmapped_array_destroy_deferred(counted.get(), array, stream, nullptr));
     expect_kept(1, 0, array_size + array_size / 4 + array_size / 16);
-    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_mipmapped_array_destroy_async(counted.get(), array, stream, nullptr));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT,
+              ferry_mipmapped_array_destroy_deferred(counted.get(), array, stream, nullptr));
     EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_mipmapped_array_destroy(counted.get(), array, nullptr));
     pass();
     const CUmipmappedArray smaller = make_mipmapped(2);
@@ -157,7 +158,7 @@ TEST_F(deferred_frees, a_mipmapped_array_is_reused_only_for_the_same_number_of_l
     ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), array, 1, &again, nullptr));
     EXPECT_EQ(level, again);
     EXPECT_OK(ferry_mipmapped_array_destroy(counted.get(), array, nullptr));
-    EXPECT_OK(ferry_mipmapped_array_destroy_async(counted.get(), smaller, stream, nullptr));
+    EXPECT_OK(ferry_mipmapped_array_destroy_deferred(counted.get(), smaller, stream, nullptr));
     pass();
     EXPECT_OK(trim());
     EXPECT_EQ(2, driver.calls("cuMipmappedArrayDestroy"));
@@ -191,8 +192,8 @@ TEST_F(deferred_frees, reused_arrays_hold_the_bytes_of_their_new_owner) {
 TEST_F(deferred_frees, an_array_of_another_device_is_not_reused) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     const CUarray array = make(description(), 1);
-    ASSERT_OK(
-        ferry_array_destroy_async(counted.get(), array, nullptr, nullptr)); // the default stream of the array's device
+    ASSERT_OK(ferry_array_destroy_deferred(counted.get(), array, nullptr,
+                                           nullptr)); // the default stream of the array's device
     expect_kept(0, 0, 0, 0);
     expect_kept(1, 0, array_size, 1);
     EXPECT_OK(ferry_context_synchronize(counted.get(), 1, nullptr, nullptr));
@@ -231,8 +232,8 @@ TEST_F(deferred_frees, freeing_does_not_wait_for_work) {
     {
         gate held(stream);
         EXPECT_TRUE(returns([&, instance = counted.get()] {
-            EXPECT_OK(ferry_array_destroy_async(instance, array, stream, nullptr));
-            EXPECT_OK(ferry_mipmapped_array_destroy_async(instance, mipmapped, stream, nullptr));
+            EXPECT_OK(ferry_array_destroy_deferred(instance, array, stream, nullptr));
+            EXPECT_OK(ferry_mipmapped_array_destroy_deferred(instance, mipmapped, stream, nullptr));
             EXPECT_OK(ferry_device_free_deferred(instance, memory, stream, nullptr));
             EXPECT_OK(ferry_device_free_deferred(instance, pitched, stream, nullptr));
             const ferry_array_desc desc = description(2 * side);
@@ -397,7 +398,7 @@ TEST_F(deferred_frees, an_allocation_that_finds_no_memory_destroys_arrays_whose_
     EXPECT_EQ(2, driver.calls("cuMemFree"));
 
     gate held(stream);
-    ASSERT_OK(ferry_mipmapped_array_destroy_async(counted.get(), mipmapped, stream, nullptr));
+    ASSERT_OK(ferry_mipmapped_array_destroy_deferred(counted.get(), mipmapped, stream, nullptr));
     out_of_memory("cuArray3DCreate");
     const ferry_array_desc desc = description();
     CUarray none = nullptr;
@@ -432,11 +433,11 @@ TEST_F(deferred_frees, the_next_allocation_destroys_the_oldest_frees_beyond_the_
 
 TEST_F(deferred_frees, invalid_frees_are_refused_and_change_nothing) {
     ferry_instance *const instance = counted.get();
-    EXPECT_OK(ferry_array_destroy_async(instance, nullptr, stream, nullptr));
-    EXPECT_OK(ferry_mipmapped_array_destroy_async(instance, nullptr, stream, nullptr));
+    EXPECT_OK(ferry_array_destroy_deferred(instance, nullptr, stream, nullptr));
+    EXPECT_OK(ferry_mipmapped_array_destroy_deferred(instance, nullptr, stream, nullptr));
     EXPECT_OK(ferry_device_free_deferred(instance, 0, stream, nullptr));
-    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_array_destroy_async(nullptr, nullptr, stream, nullptr));
-    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_mipmapped_array_destroy_async(nullptr, nullptr, stream, nullptr));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_array_destroy_deferred(nullptr, nullptr, stream, nullptr));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_mipmapped_array_destroy_deferred(nullptr, nullptr, stream, nullptr));
     EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_device_free_deferred(nullptr, 0, stream, nullptr));
     EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_deferred_trim(nullptr, 0, 0, nullptr));
     EXPECT_EQ(FERRY_ERROR_DEVICE, ferry_deferred_trim(instance, device_count(), 0, nullptr));
@@ -480,7 +481,7 @@ TEST_F(deferred_frees, freeing_is_refused_on_a_capturing_stream_and_breaks_no_ca
     test_stream capturing, blocking(CU_STREAM_DEFAULT);
     {
         captured_graph graph(capturing);
-        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_array_destroy_async(counted.get(), array, capturing, nullptr));
+        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_array_destroy_deferred(counted.get(), array, capturing, nullptr));
         EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_device_free_deferred(counted.get(), memory, capturing, nullptr));
         expect_kept(0, 0, 0);
         ASSERT_OK(give_up(array));
@@ -496,11 +497,11 @@ TEST_F(deferred_frees, freeing_is_refused_on_a_capturing_stream_and_breaks_no_ca
     }
     const CUarray other = make();
     captured_graph graph(blocking);
-    EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_array_destroy_async(counted.get(), other, nullptr, nullptr));
+    EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_array_destroy_deferred(counted.get(), other, nullptr, nullptr));
     graph.end();
-    ASSERT_OK(ferry_array_destroy_async(counted.get(), other, nullptr, nullptr));
-    ASSERT_OK(ferry_array_destroy_async(counted.get(), make(),
-                                        reinterpret_cast<CUstream>(std::uintptr_t{FERRY_STREAM_PER_THREAD}), nullptr));
+    ASSERT_OK(ferry_array_destroy_deferred(counted.get(), other, nullptr, nullptr));
+    ASSERT_OK(ferry_array_destroy_deferred(
+        counted.get(), make(), reinterpret_cast<CUstream>(std::uintptr_t{FERRY_STREAM_PER_THREAD}), nullptr));
 }
 
 // ---- Host memory ------------------------------------------------------------------------------------------------
@@ -762,7 +763,7 @@ TEST_F(deferred_frees, a_stream_may_be_destroyed_right_after_a_free) {
     {
         test_stream gone;
         gate held(gone);
-        ASSERT_OK(ferry_array_destroy_async(counted.get(), array, gone, nullptr));
+        ASSERT_OK(ferry_array_destroy_deferred(counted.get(), array, gone, nullptr));
         held.let_go();
     }
     EXPECT_OK(raw().cuCtxSynchronize());
@@ -780,12 +781,12 @@ TEST_F(deferred_frees, freed_arrays_and_memory_are_dropped_with_their_context) {
         const std::uint64_t memory = allocate(4096);
         CUstream_st *own = nullptr;
         ASSERT_OK(ferry_stream_create(counted.get(), 0, FERRY_STREAM_NON_BLOCKING, 0, &own, nullptr));
-        ASSERT_OK(ferry_array_destroy_async(counted.get(), there, own, nullptr));
+        ASSERT_OK(ferry_array_destroy_deferred(counted.get(), there, own, nullptr));
         ASSERT_OK(ferry_device_free_deferred(counted.get(), memory, own, nullptr));
         ASSERT_OK(ferry_context_adopt(counted.get(), 0, nullptr, nullptr));
         const CUarray here = make(); // of the primary context, but freed on a stream of `made`
         EXPECT_NE(there, here);
-        ASSERT_OK(ferry_array_destroy_async(counted.get(), here, own, nullptr));
+        ASSERT_OK(ferry_array_destroy_deferred(counted.get(), here, own, nullptr));
         driver.reset_counts();
         if (by_ferry)
             ASSERT_OK(ferry_context_destroy(counted.get(), made, nullptr));
@@ -852,7 +853,7 @@ TEST_F(deferred_frees, threads_free_allocate_and_trim_at_the_same_time) {
             EXPECT_OK(raw().cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
             for (int round = 0; round < 50; ++round) {
                 const CUarray array = make(description(side << (round + thread) % 2));
-                EXPECT_OK(ferry_array_destroy_async(counted.get(), array, own, nullptr));
+                EXPECT_OK(ferry_array_destroy_deferred(counted.get(), array, own, nullptr));
                 EXPECT_OK(ferry_device_free_deferred(counted.get(), allocate(4096), own, nullptr));
                 if (round % 8 == thread) {
                     EXPECT_OK(trim(thread % 2 ? 0 : array_size));

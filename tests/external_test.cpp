@@ -137,18 +137,18 @@ TEST_F(external, other_fields_are_checked_before_the_handle_is_used) {
     EXPECT_EQ(error.field, FERRY_FIELD_HANDLE);
     EXPECT_EQ(address, 0u);
     EXPECT_EQ(ferry_external_memory_release(basic.get(), unknown, nullptr), FERRY_ERROR_HANDLE);
-    EXPECT_EQ(ferry_external_memory_release_async(basic.get(), unknown, nullptr, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_memory_release_deferred(basic.get(), unknown, nullptr, nullptr), FERRY_ERROR_HANDLE);
     EXPECT_OK(ferry_external_memory_release(basic.get(), nullptr, nullptr));
-    EXPECT_OK(ferry_external_memory_release_async(basic.get(), nullptr, nullptr, nullptr));
+    EXPECT_OK(ferry_external_memory_release_deferred(basic.get(), nullptr, nullptr, nullptr));
     auto *const semaphore = reinterpret_cast<CUextSemaphore_st *>(0x10);
     EXPECT_EQ(ferry_external_semaphore_signal_async(basic.get(), semaphore, 1, nullptr, nullptr), FERRY_ERROR_HANDLE);
     EXPECT_EQ(ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, nullptr, nullptr), FERRY_ERROR_HANDLE);
     EXPECT_EQ(ferry_external_semaphore_release(basic.get(), semaphore, nullptr), FERRY_ERROR_HANDLE);
     EXPECT_OK(ferry_external_semaphore_release(basic.get(), nullptr, nullptr));
-    EXPECT_EQ(ferry_external_semaphore_release_async(basic.get(), semaphore, nullptr, nullptr), FERRY_ERROR_HANDLE);
-    EXPECT_EQ(ferry_external_semaphore_release_async(nullptr, semaphore, nullptr, nullptr),
+    EXPECT_EQ(ferry_external_semaphore_release_deferred(basic.get(), semaphore, nullptr, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(ferry_external_semaphore_release_deferred(nullptr, semaphore, nullptr, nullptr),
               FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_OK(ferry_external_semaphore_release_async(basic.get(), nullptr, nullptr, nullptr));
+    EXPECT_OK(ferry_external_semaphore_release_deferred(basic.get(), nullptr, nullptr, nullptr));
 }
 
 #if defined(__linux__)
@@ -414,8 +414,8 @@ TEST_F(files, memory_is_released_after_its_last_use) {
             ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, stream, nullptr)); // blocks the stream
         ASSERT_OK(ferry_copy_bytes_async(basic.get(), address, reinterpret_cast<std::uintptr_t>(source.data()),
                                          memory_size, stream, nullptr));
-        ASSERT_OK(ferry_external_memory_release_async(basic.get(), memory, stream, nullptr));
-        EXPECT_EQ(ferry_external_memory_release_async(basic.get(), memory, stream, nullptr), FERRY_ERROR_HANDLE);
+        ASSERT_OK(ferry_external_memory_release_deferred(basic.get(), memory, stream, nullptr));
+        EXPECT_EQ(ferry_external_memory_release_deferred(basic.get(), memory, stream, nullptr), FERRY_ERROR_HANDLE);
         EXPECT_EQ(ferry_external_memory_release(basic.get(), memory, nullptr), FERRY_ERROR_HANDLE);
         std::uint64_t none = 0;
         EXPECT_EQ(ferry_external_memory_get_address(basic.get(), memory, 0, 0, &none, nullptr), FERRY_ERROR_HANDLE);
@@ -455,7 +455,7 @@ struct imported_arrays : counted_files {
         return made;
     }
     std::int32_t give_up(CUmipmappedArray_st *array, CUstream stream = nullptr) {
-        return ferry_mipmapped_array_destroy_async(basic.get(), array, stream, nullptr);
+        return ferry_mipmapped_array_destroy_deferred(basic.get(), array, stream, nullptr);
     }
     std::int32_t trim() { return ferry_deferred_trim(basic.get(), 0, 0, nullptr); }
     int destroyed() { return driver.calls("cuMipmappedArrayDestroy"); }
@@ -539,7 +539,7 @@ TEST_F(imported_arrays, an_import_that_ends_first_destroys_its_abandoned_arrays)
         CUmipmappedArray_st *const first = make(memory), *const second = make(memory, texels);
         if (in_order) { // the trim reaches the import before the second array
             ASSERT_OK(give_up(first));
-            ASSERT_OK(ferry_external_memory_release_async(basic.get(), memory, nullptr, nullptr));
+            ASSERT_OK(ferry_external_memory_release_deferred(basic.get(), memory, nullptr, nullptr));
             ASSERT_OK(give_up(second));
             EXPECT_EQ(kept().arrays, 2u);
             ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr, nullptr));
@@ -670,12 +670,12 @@ TEST_F(imported_arrays, cpp_ends_arrays_and_semaphores_in_stream_order) {
     CUmipmappedArray_st *const first = memory.mipmapped(0, shape(), 1).or_throw();
     CUmipmappedArray_st *const second = memory.mipmapped(texels, shape(), 1).or_throw();
     ASSERT_TRUE(memory.destroy(first).ok());
-    ASSERT_TRUE(memory.destroy_async(second, order).ok());
+    ASSERT_TRUE(memory.destroy_deferred(second, order).ok());
     EXPECT_EQ(memory.destroy(second).code(), FERRY_ERROR_INVALID_ARGUMENT);
     ASSERT_TRUE(semaphore.signal(order, 3).ok());
-    ASSERT_TRUE(semaphore.release_async(order).ok());
+    ASSERT_TRUE(semaphore.release_deferred(order).ok());
     EXPECT_FALSE(semaphore);
-    EXPECT_TRUE(semaphore.release_async(order).ok()) << "it is empty";
+    EXPECT_TRUE(semaphore.release_deferred(order).ok()) << "it is empty";
     EXPECT_EQ(kept().arrays, 1u);
     EXPECT_EQ(kept().allocations, 1u);
     ASSERT_TRUE(order.synchronize().ok());
@@ -715,7 +715,7 @@ TEST_F(imported_arrays, threads_end_arrays_and_imports_at_the_same_time) {
                     EXPECT_OK(trim());
                 }
                 EXPECT_OK(round % 2 ? ferry_external_memory_release(basic.get(), memory, nullptr)
-                                    : ferry_external_memory_release_async(basic.get(), memory, nullptr, nullptr));
+                                    : ferry_external_memory_release_deferred(basic.get(), memory, nullptr, nullptr));
             }
             close(shared.descriptor());
         });
@@ -745,8 +745,8 @@ TEST_F(counted_files, semaphores_are_released_after_their_last_use) {
         ASSERT_OK(ferry_external_semaphore_wait_async(basic.get(), awaited, 1, 0, stream, nullptr));
         ASSERT_OK(ferry_external_semaphore_signal_async(basic.get(), signalled, 7, stream, nullptr));
         for (CUextSemaphore_st *const one : {awaited, signalled}) {
-            ASSERT_OK(ferry_external_semaphore_release_async(basic.get(), one, stream, nullptr));
-            EXPECT_EQ(ferry_external_semaphore_release_async(basic.get(), one, stream, nullptr), FERRY_ERROR_HANDLE);
+            ASSERT_OK(ferry_external_semaphore_release_deferred(basic.get(), one, stream, nullptr));
+            EXPECT_EQ(ferry_external_semaphore_release_deferred(basic.get(), one, stream, nullptr), FERRY_ERROR_HANDLE);
             EXPECT_EQ(ferry_external_semaphore_release(basic.get(), one, nullptr), FERRY_ERROR_HANDLE);
             EXPECT_EQ(ferry_external_semaphore_signal_async(basic.get(), one, 9, stream, nullptr), FERRY_ERROR_HANDLE);
             EXPECT_EQ(ferry_external_semaphore_wait_async(basic.get(), one, 9, 0, stream, nullptr), FERRY_ERROR_HANDLE);
@@ -768,7 +768,7 @@ TEST_F(counted_files, semaphores_are_released_after_their_last_use) {
     CUextSemaphore_st *const again = import_semaphore(file(semaphore_size), FERRY_SEMAPHORE_TIMELINE_FD);
     const test_stream capturing;
     ASSERT_OK(raw().cuStreamBeginCapture(capturing, CU_STREAM_CAPTURE_MODE_RELAXED));
-    EXPECT_EQ(ferry_external_semaphore_release_async(basic.get(), again, capturing, nullptr), FERRY_ERROR_CAPTURE);
+    EXPECT_EQ(ferry_external_semaphore_release_deferred(basic.get(), again, capturing, nullptr), FERRY_ERROR_CAPTURE);
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamEndCapture(capturing, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));
@@ -784,7 +784,7 @@ TEST_F(files, imports_end_with_their_context) {
     address_of(memory, 0, 0);
     const file semaphore_file(semaphore_size);
     CUextSemaphore_st *const semaphore = import_semaphore(semaphore_file, FERRY_SEMAPHORE_TIMELINE_FD);
-    ASSERT_OK(ferry_external_semaphore_release_async(basic.get(), semaphore, nullptr, nullptr));
+    ASSERT_OK(ferry_external_semaphore_release_deferred(basic.get(), semaphore, nullptr, nullptr));
     ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr, nullptr));
     ASSERT_OK(ferry_context_destroy(basic.get(), made, nullptr));
     EXPECT_EQ(ferry_external_memory_release(basic.get(), memory, nullptr), FERRY_ERROR_HANDLE);

@@ -368,14 +368,17 @@ TEST_F(ipc, nulls_are_refused_and_closing_nothing_succeeds) {
     EXPECT_EQ(ferry_ipc_import_event(basic.get(), nullptr, &event, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ipc_import_event(basic.get(), &handle, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ipc_close_memory(nullptr, 0, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_close_memory_deferred(nullptr, 0, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ipc_close_pool(nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ipc_close_event(nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_OK(ferry_ipc_close_memory(basic.get(), 0, nullptr, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory_deferred(basic.get(), 0, nullptr, nullptr));
     EXPECT_OK(ferry_ipc_close_pool(basic.get(), nullptr, nullptr));
     EXPECT_OK(ferry_ipc_close_event(basic.get(), nullptr, nullptr));
     ferry_memory memory(basic.get(), small);
     ferry_event event_here(basic.get());
     EXPECT_EQ(ferry_ipc_close_memory(basic.get(), memory, nullptr, nullptr), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_ipc_close_memory_deferred(basic.get(), memory, nullptr, nullptr), FERRY_ERROR_ADDRESS);
     EXPECT_EQ(ferry_ipc_close_event(basic.get(), event_here, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ipc_close_pool(basic.get(), reinterpret_cast<CUmemPoolHandle_st *>(8), nullptr), FERRY_ERROR_POOL);
 }
@@ -560,6 +563,73 @@ TEST_F(ipc_between_processes, handles_carry_offset_and_size_and_share_one_mappin
     EXPECT_EQ(other.wait(), 0);
     EXPECT_TRUE(holds(memory + 5000, 3, 1000));
     EXPECT_TRUE(holds(memory, 1, 5000));
+}
+
+FERRY_SECOND_PROCESS(closes_imports_behind_a_stream) {
+    fault_driver driver(raw_entry_points());
+    instance_owner ferry = open_or_fail(driver.options());
+    const auto handle = channel.receive<ferry_ipc_handle>();
+    const test_stream stream;
+    const auto count_kept = [&] {
+        ferry_deferred_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_OK(ferry_deferred_get_info(ferry.get(), FERRY_DEVICE_UNKNOWN, &info, nullptr));
+        return info.allocations;
+    };
+    const auto close = [&](std::uint64_t address) {
+        return ferry_ipc_close_memory_deferred(ferry.get(), address, stream, nullptr);
+    };
+    const std::uint64_t address = import_memory(ferry.get(), handle);
+    EXPECT_EQ(import_memory(ferry.get(), handle), address);
+    {
+        gate held(stream);
+        EXPECT_OK(close(address));
+        EXPECT_EQ(count_kept(), 0u) << "imported twice, closed once";
+        EXPECT_OK(close(address + 100)); // a call that waits would never return: the gate is closed
+        EXPECT_EQ(close(address), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr), FERRY_ERROR_ADDRESS);
+        EXPECT_NE(ferry_device_free(ferry.get(), address, nullptr), FERRY_SUCCESS);
+        EXPECT_OK(ferry_deferred_trim(ferry.get(), FERRY_DEVICE_UNKNOWN, 0, nullptr));
+        EXPECT_EQ(count_kept(), 1u);
+        EXPECT_EQ(driver.calls("cuIpcCloseMemHandle"), 0);
+        const std::uint64_t again = import_memory(ferry.get(), handle);
+        EXPECT_OK(close(again));
+        EXPECT_EQ(count_kept(), 2u);
+    }
+    EXPECT_OK(ferry_deferred_trim(ferry.get(), FERRY_DEVICE_UNKNOWN, 0, nullptr));
+    EXPECT_EQ(count_kept(), 0u);
+    EXPECT_EQ(driver.calls("cuIpcCloseMemHandle"), driver.calls("cuIpcOpenMemHandle"));
+    ferry_address_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_address_get_info(ferry.get(), address, &info, nullptr));
+    EXPECT_EQ(info.memory, FERRY_MEMORY_PAGEABLE) << "the mapping is gone";
+
+    const std::uint64_t refused = import_memory(ferry.get(), handle);
+    driver.fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(close(refused), -1000 - CUDA_ERROR_OUT_OF_MEMORY);
+    driver.heal();
+    EXPECT_TRUE(holds(refused, 1, small)) << "the import is still open";
+    driver.fail("cuIpcCloseMemHandle", CUDA_ERROR_UNKNOWN);
+    EXPECT_OK(close(refused));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(ferry_deferred_trim(ferry.get(), FERRY_DEVICE_UNKNOWN, 0, nullptr), -1000 - CUDA_ERROR_UNKNOWN);
+    EXPECT_EQ(count_kept(), 1u) << "what the driver does not unmap stays";
+    driver.heal();
+    EXPECT_OK(ferry_deferred_trim(ferry.get(), FERRY_DEVICE_UNKNOWN, 0, nullptr));
+
+    EXPECT_OK(close(import_memory(ferry.get(), handle)));
+    driver.reset_counts();
+    ferry.reset();
+    EXPECT_EQ(driver.calls("cuIpcCloseMemHandle"), 1) << "ferry_close ends what is kept";
+    return 0;
+}
+
+TEST_F(ipc_between_processes, imports_are_closed_behind_a_stream_and_without_waiting) {
+    ferry_memory memory(basic.get(), small);
+    fill(memory, 1, small);
+    second_process other("closes_imports_behind_a_stream");
+    other->send(export_memory(basic.get(), memory));
+    EXPECT_EQ(other.wait(), 0);
 }
 
 FERRY_SECOND_PROCESS(imports_through_two_instances) {

@@ -505,7 +505,7 @@ TEST_F(multilink, a_copy_whose_helper_dies_with_a_chunk_fails) {
             ferry_ticket *ticket = nullptr;
             ASSERT_OK(ferry_copy_async(doomed.instance.get(), &copy, on, &ticket, nullptr));
             const CUresult passed = raw().cuStreamSynchronize(on);
-            const std::int32_t status = ferry_ticket_wait(ticket, nullptr);
+            const std::int32_t status = ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr);
             EXPECT_NE(passed, CUDA_SUCCESS);
             EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << status;
             EXPECT_OK(ferry_ticket_release(ticket, nullptr));

@@ -730,7 +730,7 @@ TEST_F(order, a_ticket_names_the_route_that_explain_names_for_memory_registered_
             ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
             ferry_ticket_info info = {};
             info.struct_size = sizeof info;
-            EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+            EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
             EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
             EXPECT_EQ(info.route, told.route);
             EXPECT_OK(ferry_ticket_release(ticket, nullptr));

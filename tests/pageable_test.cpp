@@ -731,7 +731,7 @@ TEST_F(pageable, every_kind_of_copy_arrives_although_submit_runs_work_itself) {
                 copy.flags = flags;
                 ASSERT_OK(up.copy_async(counted.get(), stream));
                 ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
-                ASSERT_OK(ferry_ticket_wait(ticket, nullptr));
+                ASSERT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
                 ASSERT_OK(ferry_ticket_release(ticket, nullptr));
                 EXPECT_TRUE(to == on_device);
             }
@@ -846,7 +846,7 @@ TEST_F(pageable, tickets_report_the_progress_of_a_copy_on_every_route) {
             EXPECT_EQ(info.route, row.route);
             EXPECT_OK(ferry_ticket_release(early, nullptr)); // the copy continues
         }
-        EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
         const ferry_ticket_info info = look_at(ticket);
         EXPECT_EQ(info.done, 1);
         EXPECT_OK(info.status);
@@ -864,7 +864,7 @@ TEST_F(pageable, tickets_of_empty_copies_are_done_and_impossible_tickets_are_ref
     ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
     EXPECT_EQ(look_at(ticket).done, 1);
     EXPECT_EQ(look_at(ticket).bytes_total, 0u);
-    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     EXPECT_OK(ferry_ticket_release(nullptr, nullptr));
     copy.width = 4096;
@@ -881,13 +881,13 @@ TEST_F(pageable, tickets_of_empty_copies_are_done_and_impossible_tickets_are_ref
     expect_refusal(ferry_copy_async(counted.get(), &copy, stream, &ticket, &error), error, FERRY_ERROR_KIND,
                    FERRY_SIDE_SOURCE, FERRY_FIELD_KIND);
     EXPECT_EQ(ferry_ticket_get_info(nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_ticket_wait(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ticket_wait(nullptr, FERRY_NO_TIMEOUT, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     ferry_ticket_info cut = {};
     cut.struct_size = 4;
     copy.source.kind = 0;
     ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
     EXPECT_EQ(ferry_ticket_get_info(ticket, &cut, nullptr), FERRY_ERROR_ABI_MISMATCH);
-    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
 }
 
@@ -916,7 +916,7 @@ TEST_F(pageable, a_ticket_can_be_queried_while_a_free_in_another_thread_waits_fo
         }));
         own.hold(false);
     }
-    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     counted.reset();
 }
@@ -1455,7 +1455,7 @@ protected:
             ferry_ticket *ticket = nullptr;
             ASSERT_OK(ferry_copy_async(counted.get(), &copy, *small_stream, &ticket, nullptr));
             if (caller_waits) {
-                EXPECT_TRUE(returns([&] { EXPECT_OK(ferry_ticket_wait(ticket, nullptr)); }));
+                EXPECT_TRUE(returns([&] { EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr)); }));
             }
             ASSERT_TRUE(within_ten_seconds([&] { return ::ferry::test::look_at(ticket).done != 0; }));
             EXPECT_OK(ferry_ticket_release(ticket, nullptr));
@@ -1813,7 +1813,7 @@ TEST_F(pageable, an_error_of_other_work_fails_no_copy_in_a_context_that_is_alive
             driver.heal();
             EXPECT_EQ(staging_of(counted).copies_in_flight, 2u);
         }
-        EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
         EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(down == up);
@@ -1878,7 +1878,7 @@ TEST_F(pageable, a_stream_whose_copy_was_abandoned_fails) {
         }
         driver.fail("cuEventQuery", told, 1, true);
         EXPECT_EQ(look_at(ticket).status, -1000 - told);
-        EXPECT_EQ(ferry_ticket_wait(ticket, nullptr), -1000 - told);
+        EXPECT_EQ(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr), -1000 - told);
         driver.heal();
         EXPECT_EQ(staging_of(counted).copies_in_flight, 0u);
         held.reset();
@@ -1919,7 +1919,7 @@ TEST_F(pageable, a_context_that_dies_leaves_no_copy_waiting) {
             ASSERT_OK(ferry_copy_async(counted.get(), &copy, held_stream, &waited_for, nullptr));
             ASSERT_OK(ferry_copy_async(counted.get(), &copy, held_stream, &asked, nullptr));
             fatal.run();
-            EXPECT_EQ(ferry_ticket_wait(waited_for, nullptr), -1000 - fatal.killed);
+            EXPECT_EQ(ferry_ticket_wait(waited_for, FERRY_NO_TIMEOUT, nullptr), -1000 - fatal.killed);
             const ferry_ticket_info info = look_at(asked);
             EXPECT_EQ(info.done, 1);
             EXPECT_EQ(info.status, -1000 - fatal.killed);
@@ -1962,7 +1962,7 @@ TEST_F(beside_stuck_copies, a_ticket_of_a_dead_context_is_done_only_when_no_thre
             EXPECT_EQ(look_at(ticket).done, 0) << "a thread still waits for a page of the copy";
         EXPECT_GT(staging_of(counted).busy_threads, 0u) << "how a copy without a ticket learns of that thread";
         slow.release();
-        EXPECT_EQ(ferry_ticket_wait(ticket, nullptr), -1000 - fatal.killed);
+        EXPECT_EQ(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr), -1000 - fatal.killed);
         EXPECT_EQ(staging_of(counted).busy_threads, 0u);
         EXPECT_EQ(look_at(ticket).done, 1);
         EXPECT_EQ(stuck_pages::waiting(), 0);
@@ -2053,7 +2053,7 @@ TEST_F(pageable, a_free_does_not_block_a_worker_that_waits_for_its_ticket) {
         program_threads::submit(
             &own,
             [](void *) {
-                EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+                EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
                 is_done = true;
             },
             nullptr);
@@ -2206,8 +2206,8 @@ TEST_F(pageable, a_forked_child_is_refused_and_closes_without_harm) {
         constexpr std::int32_t none = -1000 - CUDA_ERROR_NOT_INITIALIZED;
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
-        bool is_refused =
-            ferry_ticket_wait(ticket, nullptr) == none && ferry_ticket_get_info(ticket, &info, nullptr) == none;
+        bool is_refused = ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr) == none &&
+                          ferry_ticket_get_info(ticket, &info, nullptr) == none;
         is_refused = is_refused && ferry_staging_trim(counted.get(), nullptr) == none &&
                      ferry_staging_prepare(counted.get(), 0, nullptr) == none &&
                      ferry_ticket_release(ticket, nullptr) == none &&
@@ -2250,7 +2250,7 @@ TEST_F(pageable, no_failing_driver_call_causes_a_hang_and_the_next_copy_works) {
                 EXPECT_EQ(ticket != nullptr, status == FERRY_SUCCESS && !is_synchronous);
                 EXPECT_OK(raw().cuStreamSynchronize(stream));
                 if (ticket) {
-                    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+                    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
                     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
                 }
                 if (status == FERRY_SUCCESS) {

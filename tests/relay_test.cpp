@@ -488,7 +488,7 @@ TEST_F(relayed, a_context_that_dies_meanwhile_is_reported_although_the_stream_co
                     const gate held(other.stream());
                     ASSERT_OK(ferry_copy_async(instance.get(), &copy, other.stream(), &ticket, nullptr));
                 }
-                status = ferry_ticket_wait(ticket, nullptr);
+                status = ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr);
                 EXPECT_OK(ferry_ticket_release(ticket, nullptr));
             }
             EXPECT_TRUE(doomed.is_doomed());

@@ -506,7 +506,7 @@ private:
         const held_ticket held = tickets_[chosen];
         tell("looking at a ticket");
         const bool waits = random_.one_in(3);
-        if (waits) require(ferry_ticket_wait(held.ticket, nullptr));
+        if (waits) require(ferry_ticket_wait(held.ticket, FERRY_NO_TIMEOUT, nullptr));
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
         require(ferry_ticket_get_info(held.ticket, &info, nullptr));

@@ -170,7 +170,7 @@ TEST_F(source_read, a_ticket_reports_the_driver_s_route_if_no_memory_for_the_buf
     EXPECT_EQ(told.route, FERRY_ROUTE_BUFFERED);
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
     EXPECT_EQ(info.route, FERRY_ROUTE_DRIVER);
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));

@@ -218,7 +218,7 @@ TEST_F(streams, tickets_and_notifications_follow_batches_and_fills) {
         EXPECT_EQ(info.done, 0);
         EXPECT_EQ(info.bytes_total, 0u);
     }
-    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_EQ(device.read(), pinned.picture());
     EXPECT_EQ(notified.status.get_future().get(), FERRY_SUCCESS);
     EXPECT_NE(notified.thread, std::this_thread::get_id());
@@ -253,7 +253,7 @@ TEST_F(streams, tickets_name_no_event_of_a_destroyed_context) {
     EXPECT_OK(ferry_ticket_get_info(asked, &info, nullptr));
     EXPECT_TRUE(info.done);
     EXPECT_EQ(info.status, destroyed);
-    EXPECT_EQ(ferry_ticket_wait(waited_for, nullptr), destroyed);
+    EXPECT_EQ(ferry_ticket_wait(waited_for, FERRY_NO_TIMEOUT, nullptr), destroyed);
     for (ferry_ticket *const one : {asked, waited_for})
         EXPECT_OK(ferry_ticket_release(one, nullptr));
     for (const char *const call : {"cuEventQuery", "cuEventSynchronize", "cuEventDestroy"})
@@ -267,7 +267,7 @@ TEST_F(streams, tickets_and_notifications_work_on_default_streams_without_a_cont
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
     ferry_ticket *ticket = nullptr;
     ASSERT_OK(ferry_ticket_create(basic.get(), nullptr, &ticket, nullptr));
-    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     std::promise<void> called;
     ASSERT_OK(ferry_stream_notify(

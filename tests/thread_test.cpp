@@ -247,7 +247,7 @@ void with_all_work(const std::function<void(ferry_instance *&, const std::vector
              copy.flags = FERRY_COPY_BY_STAGING;
              ferry_ticket *ticket = nullptr;
              EXPECT_OK(ferry_copy_async(ferry, &copy, stream, &ticket, nullptr));
-             EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+             EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
              EXPECT_OK(ferry_ticket_release(ticket, nullptr));
          }},
         {"32 MiB of pinned memory",
@@ -373,7 +373,7 @@ TEST_F(threads, a_cancellation_that_is_disabled_waits_until_the_calls_have_retur
         copy.source.address = device, copy.destination.address = at(to), copy.width = size;
         ferry_ticket *ticket = nullptr;
         EXPECT_OK(ferry_copy_async(ferry, &copy, stream, &ticket, nullptr));
-        EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
         EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         expect_disabled();
         EXPECT_OK(ferry_copy_bytes(ferry, device, at(from), size, nullptr));

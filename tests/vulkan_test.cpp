@@ -98,7 +98,7 @@ TEST_F(vulkan_test, memory_stays_valid_until_its_release_has_completed) {
         gone.reset(); // Vulkan frees it before ferry has used it
         ASSERT_TRUE(copy_async(ferry, host_view<const std::byte>(data.data(), size), view, copies).ok());
         ASSERT_TRUE(copy_async(ferry, view, host_view<std::byte>(found.data(), size), copies).ok());
-        ASSERT_TRUE(memory.release_async(copies).ok());
+        ASSERT_TRUE(memory.release_deferred(copies).ok());
         EXPECT_FALSE(memory);
     }
     ASSERT_TRUE(copies.synchronize().ok());

@@ -161,7 +161,7 @@ TEST_F(without_kernels, copies_without_a_free_slot_take_another_route) {
     ferry_ticket *ticket = nullptr;
     const ferry_copy_desc copy = line(device, at(from), from.size(), FERRY_COPY_NO_KERNELS);
     ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
-    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     bytes to(from.size());
     ASSERT_OK(raw().cuMemcpyDtoH(to.data(), device, to.size()));
@@ -255,7 +255,7 @@ TEST_F(without_kernels, the_driver_makes_copies_of_too_many_chunks) {
         ferry_ticket *ticket = nullptr;
         ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, has_ticket ? &ticket : nullptr, nullptr));
         if (has_ticket) {
-            EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+            EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
             EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         }
         ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -423,7 +423,7 @@ TEST_F(on_a_full_device, synchronous_copies_and_tickets_arrive) {
     std::fill(to.begin(), to.end(), std::byte{0});
     ferry_ticket *ticket = nullptr;
     ASSERT_OK(ferry_copy_async(counted.get(), &down, stream, &ticket, nullptr));
-    EXPECT_OK(ferry_ticket_wait(ticket, nullptr));
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     EXPECT_TRUE(to == from);
 }

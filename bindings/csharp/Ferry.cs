@@ -555,7 +555,7 @@ namespace Ferry
                         if (status == 0 && info.Done == 0) continue;
                         if (status == 0 && info.Status != 0)
                         {
-                            status = Native.ferry_ticket_wait(ticket, &error); // which only returns the details
+                            status = Native.ferry_ticket_wait(ticket, -1, &error); // which only returns the details
                             if (status != info.Status) error = FerryException.NewInfo(); // an error of earlier work
                             status = error.Status = info.Status;
                         }
@@ -569,7 +569,7 @@ namespace Ferry
                 done.Reverse(); // in the order in which they came
                 done.ForEach(Finish);
                 if (done.Count > 0) idle = 0;
-                else if (oldest != IntPtr.Zero && Native.ferry_ticket_wait(oldest, null) != 0) Thread.Sleep(1);
+                else if (oldest != IntPtr.Zero && Native.ferry_ticket_wait(oldest, -1, null) != 0) Thread.Sleep(1);
                 else Thread.Sleep(idle++ < 10 ? 0 : 1);
                 done.Clear();
             }
@@ -936,7 +936,7 @@ namespace Ferry
 
         /// <summary>Ends the array after the work enqueued on the stream has completed. A later CreateArray
         /// may reuse it.</summary>
-        public void DisposeAfter(FerryStream stream) { Handle.EndAfter(stream, Native.ferry_array_destroy_async); }
+        public void DisposeAfter(FerryStream stream) { Handle.EndAfter(stream, Native.ferry_array_destroy_deferred); }
     }
 
     /// <summary>A mipmapped array. Each level is a place.</summary>
@@ -961,7 +961,7 @@ namespace Ferry
 
         public void DisposeAfter(FerryStream stream)
         {
-            Handle.EndAfter(stream, Native.ferry_mipmapped_array_destroy_async);
+            Handle.EndAfter(stream, Native.ferry_mipmapped_array_destroy_deferred);
         }
     }
 
@@ -1002,7 +1002,7 @@ namespace Ferry
 
         public void DisposeAfter(FerryStream stream)
         {
-            Handle.EndAfter(stream, Native.ferry_external_memory_release_async);
+            Handle.EndAfter(stream, Native.ferry_external_memory_release_deferred);
         }
     }
 
@@ -1014,7 +1014,7 @@ namespace Ferry
 
         public void DisposeAfter(FerryStream stream)
         {
-            Handle.EndAfter(stream, Native.ferry_external_semaphore_release_async);
+            Handle.EndAfter(stream, Native.ferry_external_semaphore_release_deferred);
         }
     }
 
@@ -1359,7 +1359,7 @@ namespace Ferry
         /// <summary>Waits, and throws what ended the copy if it failed.</summary>
         public void Wait()
         {
-            using (new Hold(Handle)) Calls.Check(Native.ferry_ticket_wait(Handle.Pointer, Calls.Error));
+            using (new Hold(Handle)) Calls.Check(Native.ferry_ticket_wait(Handle.Pointer, -1, Calls.Error));
         }
 
         /// <summary>A task that ends with the copy, within about a millisecond. The ticket may be disposed

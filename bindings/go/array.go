@@ -79,7 +79,7 @@ func (a *Array) DestroyOn(s *Stream) error {
 	}
 	defer leave()
 	return a.object.end(func(info details) C.int32_t {
-		return C.go_ferry_array_destroy_async(a.instance.c, a.c(), s.number(), info)
+		return C.go_ferry_array_destroy_deferred(a.instance.c, a.c(), s.number(), info)
 	}, false)
 }
 
@@ -129,6 +129,6 @@ func (m *MipmappedArray) DestroyOn(s *Stream) error {
 	}
 	defer leave()
 	return m.end(func(info details) C.int32_t {
-		return C.go_ferry_mipmapped_array_destroy_async(m.instance.c, m.c(), s.number(), info)
+		return C.go_ferry_mipmapped_array_destroy_deferred(m.instance.c, m.c(), s.number(), info)
 	}, false)
 }

@@ -51,6 +51,7 @@ const (
 	ErrorOtherKind        Status = -34 // full checks: memory of another kind than stated; a handle of another kind
 	ErrorPageable         Status = -35 // a fill of pageable memory, which the device cannot access
 	ErrorDataLost         Status = -36 // the driver reports peer access, but the probe lost data
+	ErrorNotReady         Status = -37 // the time-out of a wait is over, and the work has not ended
 )
 
 // FERRY_STATUS_DRIVER_BASE
@@ -103,6 +104,11 @@ const (
 // FERRY_COPY_MAX_SMS_SHIFT
 const (
 	CopyMaxSMsShift = 16
+)
+
+// FERRY_NO_*
+const (
+	NoTimeout = -1 // wait without a limit
 )
 
 // BatchFlags is any combination of the constants FERRY_BATCH_*.
@@ -269,6 +275,8 @@ const (
 	FieldDevices         Field = 54 // of ferry_software_options, as QUEUES and LINKS
 	FieldQueues          Field = 55
 	FieldLinks           Field = 56
+	FieldCount           Field = 57
+	FieldTimeout         Field = 58 // timeout_ns
 )
 
 // Item is one of the constants FERRY_ITEM_*.
@@ -281,6 +289,7 @@ const (
 	ItemPiece  Item = 2
 	ItemHelper Item = 3 // of ferry_multilink_options.helpers
 	ItemCpu    Item = 4 // of ferry_options.staging_cpus
+	ItemTicket Item = 5
 )
 
 // Numbers is one of the constants FERRY_NUMBERS_*.

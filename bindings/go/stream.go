@@ -236,7 +236,7 @@ func (t *Ticket) Wait(ctx context.Context) error {
 	if err := t.enter(); err != nil {
 		return err
 	}
-	wait := func(info details) C.int32_t { return C.ferry_ticket_wait(t.c, info) }
+	wait := func(info details) C.int32_t { return C.ferry_ticket_wait(t.c, C.FERRY_NO_TIMEOUT, info) }
 	if ctx.Done() == nil {
 		defer t.leave()
 		return call(wait)

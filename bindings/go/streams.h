@@ -14,6 +14,10 @@ static inline int32_t go_ferry_ticket_create(ferry_instance *instance, uintptr_t
     return ferry_ticket_create(instance, (struct CUstream_st *)stream, ticket, error);
 }
 
+static inline int32_t go_ferry_ticket_wait_async(ferry_ticket *ticket, uintptr_t stream, ferry_error_info *error) {
+    return ferry_ticket_wait_async(ticket, (struct CUstream_st *)stream, error);
+}
+
 static inline int32_t go_ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, uint32_t flags, uintptr_t stream, ferry_error_info *error) {
     return ferry_copy_batch_async(instance, copies, count, flags, (struct CUstream_st *)stream, error);
 }
@@ -36,6 +40,10 @@ static inline int32_t go_ferry_prepared_launch(ferry_prepared *prepared, uintptr
 
 static inline int32_t go_ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations, const uint64_t *sources, uintptr_t stream, ferry_error_info *error) {
     return ferry_prepared_set_addresses(prepared, destinations, sources, (struct CUstream_st *)stream, error);
+}
+
+static inline int32_t go_ferry_prepared_destroy_deferred(ferry_prepared *prepared, uintptr_t stream, ferry_error_info *error) {
+    return ferry_prepared_destroy_deferred(prepared, (struct CUstream_st *)stream, error);
 }
 
 static inline int32_t go_ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, uintptr_t stream, ferry_error_info *error) {
@@ -90,12 +98,20 @@ static inline int32_t go_ferry_host_free_deferred(ferry_instance *instance, void
     return ferry_host_free_deferred(instance, address, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_array_destroy_async(ferry_instance *instance, struct CUarray_st *array, uintptr_t stream, ferry_error_info *error) {
-    return ferry_array_destroy_async(instance, array, (struct CUstream_st *)stream, error);
+static inline int32_t go_ferry_host_unregister_deferred(ferry_instance *instance, void *address, uintptr_t stream, ferry_error_info *error) {
+    return ferry_host_unregister_deferred(instance, address, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_mipmapped_array_destroy_async(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped, uintptr_t stream, ferry_error_info *error) {
-    return ferry_mipmapped_array_destroy_async(instance, mipmapped, (struct CUstream_st *)stream, error);
+static inline int32_t go_ferry_array_destroy_deferred(ferry_instance *instance, struct CUarray_st *array, uintptr_t stream, ferry_error_info *error) {
+    return ferry_array_destroy_deferred(instance, array, (struct CUstream_st *)stream, error);
+}
+
+static inline int32_t go_ferry_mipmapped_array_destroy_deferred(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped, uintptr_t stream, ferry_error_info *error) {
+    return ferry_mipmapped_array_destroy_deferred(instance, mipmapped, (struct CUstream_st *)stream, error);
+}
+
+static inline int32_t go_ferry_pinned_pool_destroy_deferred(ferry_pinned_pool *pool, uintptr_t stream, ferry_error_info *error) {
+    return ferry_pinned_pool_destroy_deferred(pool, (struct CUstream_st *)stream, error);
 }
 
 static inline int32_t go_ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, uintptr_t stream, void **address, ferry_error_info *error) {
@@ -122,8 +138,12 @@ static inline int32_t go_ferry_ipc_close_memory(ferry_instance *instance, uint64
     return ferry_ipc_close_memory(instance, address, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_external_memory_release_async(ferry_instance *instance, struct CUextMemory_st *memory, uintptr_t stream, ferry_error_info *error) {
-    return ferry_external_memory_release_async(instance, memory, (struct CUstream_st *)stream, error);
+static inline int32_t go_ferry_ipc_close_memory_deferred(ferry_instance *instance, uint64_t address, uintptr_t stream, ferry_error_info *error) {
+    return ferry_ipc_close_memory_deferred(instance, address, (struct CUstream_st *)stream, error);
+}
+
+static inline int32_t go_ferry_external_memory_release_deferred(ferry_instance *instance, struct CUextMemory_st *memory, uintptr_t stream, ferry_error_info *error) {
+    return ferry_external_memory_release_deferred(instance, memory, (struct CUstream_st *)stream, error);
 }
 
 static inline int32_t go_ferry_external_semaphore_signal_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore, uint64_t value, uintptr_t stream, ferry_error_info *error) {
@@ -134,6 +154,6 @@ static inline int32_t go_ferry_external_semaphore_wait_async(ferry_instance *ins
     return ferry_external_semaphore_wait_async(instance, semaphore, value, timeout_ms, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_external_semaphore_release_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore, uintptr_t stream, ferry_error_info *error) {
-    return ferry_external_semaphore_release_async(instance, semaphore, (struct CUstream_st *)stream, error);
+static inline int32_t go_ferry_external_semaphore_release_deferred(ferry_instance *instance, struct CUextSemaphore_st *semaphore, uintptr_t stream, ferry_error_info *error) {
+    return ferry_external_semaphore_release_deferred(instance, semaphore, (struct CUstream_st *)stream, error);
 }

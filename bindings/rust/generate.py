@@ -47,6 +47,8 @@ class Types:
         text = text.strip()
         if text.endswith("*"):
             target = text[:-1].strip()
+            if target.endswith("*const"):  # an array of pointers
+                return f"*const {self.of(target[:-5], constants)}"
             const = target.startswith("const ") and not target.endswith("*")
             return f"*{'const' if const else 'mut'} {self.of(target[6:] if const else target, constants)}"
         text = text.replace("struct ", "")

@@ -31,6 +31,8 @@ def pointer(described, text, nullable):
     if not text.endswith("*"):
         return "void" if text == "void" else base(text)
     target = text[:-1].strip()
+    if target.endswith("*const"):  # an array of pointers
+        return f"{'?' if nullable else ''}[*]const {pointer({}, target[:-5], False)}"
     if target.endswith("*"):
         return f"{'?' if nullable else ''}*{pointer({}, target, True)}"
     constant = "const " if target.startswith("const ") else ""

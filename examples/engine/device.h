@@ -203,7 +203,7 @@ public:
 
     const ferry_place &place() const { return place_; } // of an imported image, for ferry's copies
     // Ends ferry's import after the copies on `stream`. The rest ends with this object, after Vulkan has drawn.
-    void end_import(const ferry::stream &stream) { memory_.of_ferry.release_async(stream).or_throw(); }
+    void end_import(const ferry::stream &stream) { memory_.of_ferry.release_deferred(stream).or_throw(); }
 
     VkImage image = nullptr;
     VkImageView view = nullptr;

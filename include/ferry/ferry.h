@@ -155,6 +155,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_OTHER_KIND (-34) /* full checks: memory of another kind than stated; a handle of another kind */
 #define FERRY_ERROR_PAGEABLE (-35)   /* a fill of pageable memory, which the device cannot access */
 #define FERRY_ERROR_DATA_LOST (-36)  /* the driver reports peer access, but the probe lost data */
+#define FERRY_ERROR_NOT_READY (-37)  /* the time-out of a wait is over, and the work has not ended */
 
 /* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
 #define FERRY_STATUS_DRIVER_BASE (-1000)
@@ -478,7 +479,7 @@ FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t dest
  * Tickets
  *
  * A ticket reports the progress of one copy, whatever its route, or of all work on a stream up to some point: of
- * batches, fills and launches. No copy can be cancelled.
+ * batches, fills and launches. No copy can be cancelled: the driver has all of it when the call returns.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* The progress of a copy or a stream. */
@@ -524,18 +525,55 @@ FERRY_API int32_t ferry_ticket_create(ferry_instance *instance, struct CUstream_
  */
 FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info, ferry_error_info *error);
 
+#define FERRY_NO_TIMEOUT (-1) /* wait without a limit */
+
 /*
- * Waits until the copy is done, and returns its status. The calling thread helps with staged copies meanwhile.
+ * Waits until the copy is done, and returns its status. The calling thread helps with staged copies meanwhile. After
+ * `timeout_ns` nanoseconds the call returns FERRY_ERROR_NOT_READY; the copy continues, and the ticket can be waited for
+ * again. A time-out of 0 queries the ticket once. FERRY_NO_TIMEOUT is the only negative time-out.
  *
  * Thread-safety: as ferry_ticket_get_info.
- * Blocking:      until the copy is done, or its context has died.
+ * Blocking:      until the copy is done, its context has died, or the time-out is over. The call may return a
+ *                millisecond after the end of the time-out, or later while the calling thread, which helps, waits for a
+ *                page of the program's memory.
  * Ownership:     the ticket stays the caller's.
  * Errors:        the status that ended the copy, which may come from earlier work that failed;
- *                FERRY_ERROR_INVALID_ARGUMENT for NULL. For the copy's own status alone see ferry_ticket_info.status.
+ *                FERRY_ERROR_INVALID_ARGUMENT for NULL; FERRY_ERROR_NOT_READY after the time-out. For the copy's own
+ *                status alone see ferry_ticket_info.status.
  * Driver:        cuThreadExchangeStreamCaptureMode, so that no capture is broken, cuCtxGetId and cuEventSynchronize;
- *                for staged copies none, except cuCtxGetId and cuEventQuery when there is no progress.
+ *                for staged copies none, except cuCtxGetId and cuEventQuery when there is no progress. With a time-out
+ *                cuEventQuery at intervals of a sixteenth of the time waited so far, up to 1 ms, before these.
  */
-FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket, ferry_error_info *error);
+FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket, int64_t timeout_ns, ferry_error_info *error);
+
+/*
+ * Waits until the work of at least one of `count` tickets has ended, and stores the index of that ticket in *index: the
+ * lowest index if several are done. The call succeeds also if that work has failed: ferry_ticket_get_info and
+ * ferry_ticket_wait return its status. The calling thread helps with staged copies meanwhile. The tickets may belong to
+ * several instances, and a ticket may occur more than once. A `count` of 0 is an error.
+ *
+ * Values:        `tickets`: `count` elements.
+ * Thread-safety: safe, but not beside ferry_ticket_release of one of the tickets.
+ * Blocking:      as ferry_ticket_wait. Without a time-out the call may also return up to 1 ms after the work has ended.
+ * Errors:        FERRY_ERROR_NOT_READY after the time-out; _INVALID_ARGUMENT names the first NULL ticket by its index.
+ *                No ticket changes.
+ * Driver:        as ferry_ticket_get_info for each ticket, at the intervals of ferry_ticket_wait.
+ */
+FERRY_API int32_t ferry_ticket_wait_any(ferry_ticket *const *tickets, uint64_t count, int64_t timeout_ns,
+                                        uint64_t *index, ferry_error_info *error);
+
+/*
+ * Makes later work on `stream` wait for the work of the ticket, on any device; the host does not wait. Work on `stream`
+ * continues after a copy that failed: the ticket has its status. The ticket may be released at once. Default streams as
+ * for ferry_stream_synchronize.
+ *
+ * Thread-safety: as ferry_ticket_get_info.
+ * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
+ * Errors:        FERRY_ERROR_CAPTURE on a stream that is being captured: the work is not part of the graph. The driver's
+ *                CUDA_ERROR_CONTEXT_IS_DESTROYED if the ticket's context has been destroyed.
+ * Driver:        cuCtxGetId, cuStreamIsCapturing, cuStreamWaitEvent.
+ */
+FERRY_API int32_t ferry_ticket_wait_async(ferry_ticket *ticket, struct CUstream_st *stream, ferry_error_info *error);
 
 /*
  * Releases a ticket, at any time; the copy continues.
@@ -739,6 +777,23 @@ FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const u
  * Driver:        cuMemFree for the table.
  */
 FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared, ferry_error_info *error);
+
+/*
+ * Destroys a prepared batch in the order of `stream`, and waits for no work. The instance keeps the batch's table on the
+ * device until the stream has passed, as ferry_device_free_deferred keeps memory. The stream must come after all
+ * launches of the batch; it may be destroyed at once. Graphs that hold the batch may run only before that point.
+ * `stream` is not read if the batch has no table. Default streams are those of the batch's device.
+ *
+ * NULL:          `prepared`.
+ * Thread-safety: as ferry_prepared_destroy.
+ * Blocking:      as ferry_device_free_deferred.
+ * Ownership:     the batch is gone.
+ * Errors:        FERRY_ERROR_CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the batch is
+ *                still the caller's.
+ * Driver:        cuEventRecord; the first times cuEventCreate.
+ */
+FERRY_API int32_t ferry_prepared_destroy_deferred(ferry_prepared *prepared, struct CUstream_st *stream,
+                                                  ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Fills
@@ -1122,6 +1177,8 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_DEVICES 54     /* of ferry_software_options, as QUEUES and LINKS */
 #define FERRY_FIELD_QUEUES 55
 #define FERRY_FIELD_LINKS 56
+#define FERRY_FIELD_COUNT 57
+#define FERRY_FIELD_TIMEOUT 58 /* timeout_ns */
 
 /* What `index` of an error counts. */
 #define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */
@@ -1129,6 +1186,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_ITEM_PIECE 2
 #define FERRY_ITEM_HELPER 3 /* of ferry_multilink_options.helpers */
 #define FERRY_ITEM_CPU 4    /* of ferry_options.staging_cpus */
+#define FERRY_ITEM_TICKET 5
 
 /* What `value` and `limit` of an error are. Fields of type int32_t have signed numbers. */
 #define FERRY_NUMBERS_NONE 0       /* both are 0 and mean nothing */
@@ -1329,7 +1387,7 @@ typedef struct ferry_trace_event {
  * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB; below 8192 it is 8192, because the buffer has
  *              at least two slots. It is smaller if less can be pinned. It has this size for each of up to four links
  *              that copies of the device take: FERRY_COPY_MULTILINK, and broadcasts of pageable memory.
- * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_async and similar calls) keep on each device,
+ * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_deferred and similar calls) keep on each device,
  *              and in the host's memory. Above it, an allocation of ferry's there first frees what streams have passed,
  *              which waits for running work. 0: a sixteenth of the device's memory, for the host's that of device 0.
  *              UINT64_MAX: no limit until an allocation finds no memory.
@@ -1782,8 +1840,9 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
  * not call them while a staged copy needs this thread, or one that waits for it, to move its bytes. With
  * ferry_options.submit, a worker of the program's job system that frees while it should move the bytes of a staged copy
  * never returns, and the copy never completes. Free in stream order instead: ferry_device_free_deferred,
- * ferry_host_free_deferred, ferry_array_destroy_async, ferry_mipmapped_array_destroy_async; ferry_device_free_async for
- * pool memory and ferry_pinned_pool_free_async for blocks of a pinned pool. The rule is in docs/contract.md, "Freeing".
+ * ferry_host_free_deferred, ferry_host_unregister_deferred, ferry_array_destroy_deferred,
+ * ferry_mipmapped_array_destroy_deferred; ferry_device_free_async for pool memory and ferry_pinned_pool_free_async for
+ * blocks of a pinned pool. The rule is in docs/contract.md, "Freeing".
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
@@ -1837,11 +1896,11 @@ FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, 
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address, ferry_error_info *error);
 
 /*
- * A deferred free: frees memory of ferry_device_alloc or ferry_device_alloc_pitched in the order of `stream`, and waits
- * for no work. The instance keeps the memory until the stream has passed. Then ferry_deferred_trim, a later allocation
- * of ferry's on the device (see ferry_options.deferred_bytes) or ferry_close returns it to the driver. The stream must
- * come after all work that uses the memory; it may be destroyed at once. 0 is allowed. Default streams are those of the
- * memory's device.
+ * A deferred free: frees memory of ferry_device_alloc, ferry_device_alloc_pitched or ferry_managed_alloc in the order of
+ * `stream`, and waits for no work. The instance keeps the memory until the stream has passed. Then ferry_deferred_trim, a
+ * later allocation of ferry's on the device (see ferry_options.deferred_bytes) or ferry_close returns it to the driver.
+ * The stream must come after all work that uses the memory; it may be destroyed at once. 0 is allowed. Default streams
+ * are those of the memory's device.
  *
  * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees.
  * Ownership:     the memory is gone, though ferry_address_get_info knows it until the driver has it back.
@@ -1853,13 +1912,15 @@ FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address, 
 FERRY_API int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, struct CUstream_st *stream,
                                              ferry_error_info *error);
 
-/* What an instance keeps after ferry_device_free_deferred, ferry_host_free_deferred, ferry_array_destroy_async,
- * ferry_mipmapped_array_destroy_async, ferry_external_memory_release_async and
- * ferry_external_semaphore_release_async. */
+/* What an instance keeps after ferry_device_free_deferred, ferry_host_free_deferred, ferry_host_unregister_deferred,
+ * ferry_array_destroy_deferred, ferry_mipmapped_array_destroy_deferred, ferry_prepared_destroy_deferred,
+ * ferry_pinned_pool_destroy_deferred, ferry_ipc_close_memory_deferred, ferry_external_memory_release_deferred and
+ * ferry_external_semaphore_release_deferred. */
 typedef struct ferry_deferred_info {
     uint32_t struct_size;
     uint32_t arrays; /* mipmapped ones too */
-    /* Of ferry_device_alloc, ferry_device_alloc_pitched and ferry_host_alloc, and imports of memory and semaphores. */
+    /* Of ferry_device_alloc, ferry_device_alloc_pitched and ferry_host_alloc; registrations, tables of prepared
+     * batches, pinned pools, and imports of memory and semaphores. */
     uint32_t allocations;
     uint32_t reserved;
     uint64_t bytes; /* of both; for arrays, of their texels; semaphores have none */
@@ -1870,13 +1931,13 @@ FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t devi
                                           ferry_error_info *error);
 
 /*
- * Returns memory and arrays kept on `device` to the driver, oldest first, until at most `keep` bytes are left there.
+ * Returns what is kept on `device` to the driver, oldest first, until at most `keep` bytes are left there.
  * For FERRY_DEVICE_UNKNOWN on each device, and in the host's memory. Anything that its stream has not passed yet stays.
  *
  * Blocking:      until running work on the device has ended, as ferry_device_free, if there is anything to return.
  * Errors:        the driver's own: whatever it refused to free stays.
  * Driver:        cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree, cuDestroyExternalMemory,
- *                cuDestroyExternalSemaphore; as ferry_host_free.
+ *                cuDestroyExternalSemaphore, cuIpcCloseMemHandle; as ferry_host_free and ferry_pinned_pool_destroy.
  */
 FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep, ferry_error_info *error);
 
@@ -1981,7 +2042,8 @@ FERRY_API int32_t ferry_host_free_deferred(ferry_instance *instance, void *addre
  * calls of the driver must stay within one piece.
  *
  * Values:        `flags`: FERRY_REGISTER_READ_ONLY, which the driver refuses for memory of files, or 0.
- * Blocking:      yes: pages are faulted in and pinned.
+ * Blocking:      yes: pages are faulted in and pinned. Waits for running work if deferred frees keep more host memory
+ *                than ferry_options.deferred_bytes, or if they keep a part of this memory registered.
  * Ownership:     the memory stays the caller's and must stay mapped until ferry_host_unregister; the registration ends
  *                with its context, as for ferry_host_alloc.
  * Errors:        FERRY_ERROR_FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's -1712 if any part is already registered.
@@ -1996,12 +2058,30 @@ FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, u
  *
  * Blocking:      until running work on the devices has ended.
  * Ownership:     the memory is the caller's as before.
- * Errors:        FERRY_ERROR_ADDRESS for what ferry itself registered (ferry_host_free takes that); the driver's -1713
+ * Errors:        FERRY_ERROR_ADDRESS for what ferry itself registered (ferry_host_free takes that) and for memory given
+ *                to ferry_host_unregister_deferred; the driver's -1713
  *                if it is not registered. If the driver refuses one piece, ferry unregisters the others and returns the
  *                first error: there is nothing left to try again.
  * Driver:        cuMemHostUnregister, once for each piece.
  */
 FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address, ferry_error_info *error);
+
+/*
+ * Undoes ferry_host_register in the order of `stream`, and waits for no work; `address` is the one given there. Once the
+ * stream has passed, ferry_deferred_trim for FERRY_DEVICE_UNKNOWN, a later ferry_host_alloc or ferry_host_register (see
+ * ferry_options.deferred_bytes) or ferry_close unregisters the memory. Until then it must stay mapped, and no later call
+ * may copy it; the host may use it. ferry_address_get_info reports FERRY_MEMORY_PAGEABLE once it is unregistered. The
+ * stream must come after all work that uses the memory; it may be destroyed at once.
+ *
+ * Blocking:      as ferry_device_free_deferred.
+ * Ownership:     the memory is the caller's as before, but must not be unmapped before it is unregistered.
+ * Errors:        FERRY_ERROR_ADDRESS if no registration of this instance begins there, or if it is being unregistered
+ *                already; the driver's -1713 if the registration ended with its context; _CAPTURE on a stream that is
+ *                being captured; _OUT_OF_MEMORY. After an error the memory is registered as before.
+ * Driver:        cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
+ */
+FERRY_API int32_t ferry_host_unregister_deferred(ferry_instance *instance, void *address, struct CUstream_st *stream,
+                                                 ferry_error_info *error);
 
 /* What kind of memory lies at an address. */
 #define FERRY_MEMORY_NONE (-1)  /* in ferry_explanation only: a fill has no source */
@@ -2126,11 +2206,11 @@ typedef struct ferry_array_desc {
  * array in the context it was made in: whole arrays reach the device's memory up to 1.8 times as fast (H200). From the
  * first copy by a kernel on, ferry keeps a surface of such an array.
  *
- * An array given to ferry_array_destroy_async is reused for an equal description on the same device, once its stream
+ * An array given to ferry_array_destroy_deferred is reused for an equal description on the same device, once its stream
  * has passed. Its contents are undefined, as in a new array.
  *
  * Blocking:      may wait for the device, as ferry_device_alloc; never if an array is reused.
- * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy or ferry_array_destroy_async.
+ * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy or ferry_array_destroy_deferred.
  * Errors:        FERRY_ERROR_FLAGS; _ARRAY_FORMAT for a format that the driver does not have, or a number of channels
  *                that the format does not have; the driver's own for unsupported sizes.
  * Driver:        cuArray3DCreate, or cuEventQuery if an array is reused; and as ferry_device_alloc.
@@ -2144,7 +2224,7 @@ FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, c
  * NULL:          `array`.
  * Blocking:      until running work on the device has ended.
  * Ownership:     the array is gone. Graphs that copy from it may not run any more.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_array_destroy_async.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_array_destroy_deferred.
  * Driver:        cuArrayDestroy; cuSurfObjectDestroy after it, if a kernel has read the array.
  */
 FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array, ferry_error_info *error);
@@ -2165,18 +2245,18 @@ FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_s
  *                _OUT_OF_MEMORY. After an error the array is still the caller's.
  * Driver:        cuEventRecord; the first times cuEventCreate.
  */
-FERRY_API int32_t ferry_array_destroy_async(ferry_instance *instance, struct CUarray_st *array,
-                                            struct CUstream_st *stream, ferry_error_info *error);
+FERRY_API int32_t ferry_array_destroy_deferred(ferry_instance *instance, struct CUarray_st *array,
+                                               struct CUstream_st *stream, ferry_error_info *error);
 
 /*
  * Creates a mipmapped array: `levels` arrays, each of half the width, height and depth of the one before, rounded down
  * and at least 1; layers and faces are not halved. `levels` of 0, or above the maximum, creates the maximum number.
  * FERRY_ARRAY_SURFACE means for each level what it means for ferry_array_create. A mipmapped array given to
- * ferry_mipmapped_array_destroy_async is reused if the description and the number of levels are equal.
+ * ferry_mipmapped_array_destroy_deferred is reused if the description and the number of levels are equal.
  *
  * Blocking:      as ferry_array_create.
  * Ownership:     *mipmapped, a CUmipmappedArray, is the caller's until ferry_mipmapped_array_destroy or
- *                ferry_mipmapped_array_destroy_async.
+ *                ferry_mipmapped_array_destroy_deferred.
  * Errors:        as ferry_array_create.
  * Driver:        cuMipmappedArrayCreate, otherwise as ferry_array_create.
  */
@@ -2201,24 +2281,25 @@ FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, stru
  * NULL:          `mipmapped`.
  * Blocking:      until running work on the device has ended.
  * Ownership:     the arrays are gone. Graphs that copy from them may not run any more.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_mipmapped_array_destroy_async.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_mipmapped_array_destroy_deferred.
  * Driver:        cuMipmappedArrayDestroy; cuSurfObjectDestroy after it, for each level that a kernel has read.
  */
 FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
                                                 ferry_error_info *error);
 
 /*
- * ferry_array_destroy_async for a mipmapped array with all its levels. An array of ferry_external_memory_get_array is
+ * ferry_array_destroy_deferred for a mipmapped array with all its levels. An array of ferry_external_memory_get_array is
  * never reused: ferry_deferred_trim, a later allocation, ferry_close and the release of its memory destroy it.
  *
  * NULL:          `mipmapped`.
  * Blocking:      as ferry_device_free_deferred.
- * Ownership:     as ferry_array_destroy_async.
- * Errors:        as ferry_array_destroy_async.
- * Driver:        as ferry_array_destroy_async.
+ * Ownership:     as ferry_array_destroy_deferred.
+ * Errors:        as ferry_array_destroy_deferred.
+ * Driver:        as ferry_array_destroy_deferred.
  */
-FERRY_API int32_t ferry_mipmapped_array_destroy_async(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
-                                                      struct CUstream_st *stream, ferry_error_info *error);
+FERRY_API int32_t ferry_mipmapped_array_destroy_deferred(ferry_instance *instance,
+                                                         struct CUmipmappedArray_st *mipmapped,
+                                                         struct CUstream_st *stream, ferry_error_info *error);
 
 /*
  * Stores plane number `plane` of an array in a planar video format in *plane_array. Copies take it like any other
@@ -2292,6 +2373,22 @@ FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry
  * Driver:        cuEventSynchronize, cuEventDestroy; as ferry_host_free.
  */
 FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool, ferry_error_info *error);
+
+/*
+ * Destroys a pool in the order of `stream`, and waits for no work. The instance keeps the pool's memory until the stream
+ * has passed, as ferry_host_free_deferred keeps memory. The stream must come after the pool's frees on all streams; it
+ * may be destroyed at once. Default streams as for ferry_stream_synchronize.
+ *
+ * NULL:          `pool`.
+ * Thread-safety: as ferry_pinned_pool_destroy.
+ * Blocking:      as ferry_device_free_deferred.
+ * Ownership:     the pool is gone. Its memory is pinned until it is released.
+ * Errors:        FERRY_ERROR_IN_USE while blocks are allocated; _CAPTURE on a stream that is being captured;
+ *                _OUT_OF_MEMORY. After an error the pool is still the caller's.
+ * Driver:        cuEventRecord; the first times cuEventCreate.
+ */
+FERRY_API int32_t ferry_pinned_pool_destroy_deferred(ferry_pinned_pool *pool, struct CUstream_st *stream,
+                                                     ferry_error_info *error);
 
 /*
  * Allocates `size` bytes that the host may use at once: no stream uses them any more. Aligned to 256 bytes, and to
@@ -2795,6 +2892,22 @@ FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t addr
                                          ferry_error_info *error);
 
 /*
+ * ferry_ipc_close_memory, always in the order of `stream`, and waits for no work. The stream must come after all use of
+ * any of the imports; it may be destroyed at once. Memory that is not from a pool stays mapped until the stream has
+ * passed and ferry_deferred_trim, a later allocation of ferry's on the device (see ferry_options.deferred_bytes; not an
+ * import) or ferry_close unmaps it. Until then the exporter's memory stays allocated, even if the exporter has freed it.
+ * `stream` is not read if this is not the last close. Default streams are those of the memory's device. 0 is allowed.
+ *
+ * Blocking:      as ferry_device_free_deferred.
+ * Ownership:     the import is gone; the memory is still the exporter's.
+ * Errors:        FERRY_ERROR_ADDRESS for an address that this instance has not imported; _CAPTURE on a stream that is
+ *                being captured; _OUT_OF_MEMORY. After an error the import is still open.
+ * Driver:        cuMemFreeAsync, or cuEventRecord; the first times cuEventCreate.
+ */
+FERRY_API int32_t ferry_ipc_close_memory_deferred(ferry_instance *instance, uint64_t address,
+                                                  struct CUstream_st *stream, ferry_error_info *error);
+
+/*
  * Closes one import of a pool. The last close destroys the imported pool.
  *
  * NULL:          `pool`.
@@ -3008,7 +3121,7 @@ typedef struct ferry_external_memory_desc {
  *
  * Blocking:      may wait for the device, as ferry_device_alloc.
  * Ownership:     *memory, a CUexternalMemory, is the caller's until ferry_external_memory_release or
- *                ferry_external_memory_release_async. It keeps the other API's memory alive. On success a file
+ *                ferry_external_memory_release_deferred. It keeps the other API's memory alive. On success a file
  *                descriptor is closed. A Windows handle stays the caller's, who may close it at once. After an error
  *                the handle is as before, and the caller's, whatever the driver does with it.
  * Errors:        FERRY_ERROR_DEVICE; _INVALID_ARGUMENT for an unknown handle_type, a size of 0, or a name beside a
@@ -3043,7 +3156,7 @@ FERRY_API int32_t ferry_external_memory_get_address(ferry_instance *instance, st
  *
  * Blocking:      may wait for the device, as ferry_device_alloc.
  * Ownership:     *mipmapped, a CUmipmappedArray, ends with `memory`. ferry_mipmapped_array_destroy and
- *                ferry_mipmapped_array_destroy_async end it alone before that, for an allocation in which images come
+ *                ferry_mipmapped_array_destroy_deferred end it alone before that, for an allocation in which images come
  *                and go. The memory and its other arrays live on.
  * Errors:        FERRY_ERROR_HANDLE if `memory` is not imported by this instance; _OUT_OF_BOUNDS for texels beyond the
  *                imported size; _FLAGS; _ARRAY_FORMAT; the driver's own for an image that it cannot map so.
@@ -3055,7 +3168,7 @@ FERRY_API int32_t ferry_external_memory_get_array(ferry_instance *instance, stru
 
 /*
  * Releases imported memory, with all addresses and arrays that were made of it, also arrays given to
- * ferry_mipmapped_array_destroy_async. The other API's own memory lives on until that API frees it.
+ * ferry_mipmapped_array_destroy_deferred. The other API's own memory lives on until that API frees it.
  *
  * NULL:          `memory`.
  * Blocking:      until running work on the device has ended.
@@ -3081,8 +3194,8 @@ FERRY_API int32_t ferry_external_memory_release(ferry_instance *instance, struct
  *                _OUT_OF_MEMORY. After an error the memory is still the caller's.
  * Driver:        cuEventRecord; the first times cuEventCreate.
  */
-FERRY_API int32_t ferry_external_memory_release_async(ferry_instance *instance, struct CUextMemory_st *memory,
-                                                      struct CUstream_st *stream, ferry_error_info *error);
+FERRY_API int32_t ferry_external_memory_release_deferred(ferry_instance *instance, struct CUextMemory_st *memory,
+                                                         struct CUstream_st *stream, ferry_error_info *error);
 
 /* The type of a handle of a semaphore; the values are CUexternalSemaphoreHandleType's. */
 #define FERRY_SEMAPHORE_OPAQUE_FD 1        /* a binary semaphore of Vulkan on Linux: a file descriptor */
@@ -3110,7 +3223,7 @@ typedef struct ferry_external_semaphore_desc {
  * binary one, or memory imported as a semaphore, is not detected.
  *
  * Ownership:     *semaphore, a CUexternalSemaphore, is the caller's until ferry_external_semaphore_release or
- *                ferry_external_semaphore_release_async. The handle's ownership is as in ferry_external_memory_import.
+ *                ferry_external_semaphore_release_deferred. The handle's ownership is as in ferry_external_memory_import.
  * Errors:        as ferry_external_memory_import; FERRY_ERROR_RESERVED.
  * Driver:        cuImportExternalSemaphore.
  */
@@ -3167,8 +3280,9 @@ FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, str
  *                _OUT_OF_MEMORY. After an error the semaphore is still the caller's.
  * Driver:        cuEventRecord; the first times cuEventCreate.
  */
-FERRY_API int32_t ferry_external_semaphore_release_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
-                                                         struct CUstream_st *stream, ferry_error_info *error);
+FERRY_API int32_t ferry_external_semaphore_release_deferred(ferry_instance *instance,
+                                                            struct CUextSemaphore_st *semaphore,
+                                                            struct CUstream_st *stream, ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Staging

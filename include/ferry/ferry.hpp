@@ -17,9 +17,10 @@
  *              temporary instance, pool or stream; it cannot refuse a variable whose scope ends too early. Errors during
  *              destruction are discarded; to see them, pass release() to the C function. An empty stream refuses its
  *              own calls, but as an argument, for example to copy_async(), it is NULL: the legacy default stream.
- *   Order      stream_memory, imported_memory from a pool and a pinned_block with a stream are freed in stream order,
- *              after all work enqueued on the stream before the free. The stream must outlive them. So must the
- *              pinned_pool of a block, the pool of stream_memory and the imported_pool of imported memory.
+ *   Order      stream_memory, imported_memory and a pinned_block with a stream are freed in stream order, after all work
+ *              enqueued on the stream before the free. So are other owners after set_stream(). The stream must outlive
+ *              them. So must the pinned_pool of a block, the pool of stream_memory and the imported_pool of imported
+ *              memory. The comment of each owner says what its destructor waits for.
  *   Views      A view names memory and does not own it. The memory must outlive the view and every enqueued copy.
  *              Extents and origins count elements, rows and slices; row pitches count bytes; slice heights count rows.
  *              A view may be in error, for example a box past its edge. The call that receives the view refuses it and
@@ -1037,6 +1038,38 @@ view_of(R &&range) noexcept {
         return {};
 }
 
+class stream;
+
+namespace detail {
+
+template <class S, class = void> inline constexpr bool gets_stream = false;
+template <class S>
+inline constexpr bool
+    gets_stream<S, std::enable_if_t<std::is_convertible_v<decltype(std::declval<S &>().get()), CUstream_st *>>> = true;
+template <class S> using if_stream = std::enable_if_t<std::is_convertible_v<S, CUstream_st *> || gets_stream<S>, int>;
+
+} // namespace detail
+
+// A stream as an argument, named and not owned: a CUstream, a cudaStream_t, a ferry::stream, or any type that converts to
+// such a handle or returns one from get(), such as cuda::stream_ref. NULL and {} are the legacy default stream.
+class stream_view {
+public:
+    constexpr stream_view() noexcept = default;
+    constexpr stream_view(CUstream_st *handle) noexcept : handle_(handle) {}
+    template <class S, detail::if_stream<S> = 0> constexpr stream_view(S &&stream) {
+        if constexpr (std::is_convertible_v<S, CUstream_st *>)
+            handle_ = std::forward<S>(stream);
+        else
+            handle_ = stream.get();
+    }
+    stream_view(const stream &&) = delete; // the stream would be gone: keep the owner in a variable
+    constexpr operator CUstream_st *() const noexcept { return handle_; }
+    constexpr CUstream_st *handle() const noexcept { return handle_; }
+
+private:
+    CUstream_st *handle_ = nullptr;
+};
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Instance
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1052,6 +1085,13 @@ result<T> fetch(T value, Call call, Arguments... arguments) noexcept {
 
 struct no_data {};
 
+// The stream in whose order an object ends, if set_stream() has named one.
+struct end_stream {
+    CUstream_st *after = nullptr;
+    bool is_set = false;
+};
+struct no_end_stream {};
+
 // A view of memory, and the extra data that an owner needs to free or describe the memory.
 template <class View, class More> struct view_and : View {
     view_and() noexcept = default;
@@ -1061,7 +1101,12 @@ template <class View, class More> struct view_and : View {
 
 // Owns a handle that `destroy` destroys, and data about the handle. If `destroy` takes an argument before the
 // ferry_error_info, that argument is the `more` of a view_and.
-template <class Handle, auto destroy, class Data = no_data> class owner {
+// If `deferred` is not null, it ends the object in the order of a stream and does not wait.
+template <class Handle, auto destroy, class Data = no_data, auto deferred = nullptr>
+class owner : protected std::conditional_t<std::is_null_pointer_v<decltype(deferred)>, no_end_stream, end_stream> {
+    static constexpr bool can_defer = !std::is_null_pointer_v<decltype(deferred)>;
+    using order = std::conditional_t<can_defer, end_stream, no_end_stream>;
+
 public:
     owner() noexcept = default;
     // Takes ownership of a handle that a call of ferry.h created. `data` is the view of the memory, the device of a
@@ -1071,12 +1116,13 @@ public:
     template <class K = Data, std::enable_if_t<std::is_same_v<K, no_data>, int> = 0>
     owner(ferry_instance *instance, Handle handle) noexcept : owner(instance, handle, no_data()) {}
     owner(owner &&other) noexcept
-        : instance_(other.instance_), handle_(other.handle_), data_(std::exchange(other.data_, {})) {
-        other.handle_ = {};
+        : order(other), instance_(other.instance_), handle_(other.handle_), data_(std::exchange(other.data_, {})) {
+        other.release();
     }
     owner &operator=(owner &&other) noexcept {
         if (this == &other) return *this;
         reset();
+        static_cast<order &>(*this) = other;
         instance_ = other.instance_;
         data_ = other.data_;
         handle_ = other.release();
@@ -1090,10 +1136,19 @@ public:
     ferry_instance *instance() const noexcept { return instance_; }
     // Passes ownership to the caller and leaves this empty.
     Handle release() noexcept {
+        static_cast<order &>(*this) = {};
         data_ = {};
         return std::exchange(handle_, {});
     }
+    // From now on, the destructor and reset() end the object in the order of `stream` and do not wait. The stream must
+    // outlive the object, and come after all work that uses it. They still wait if the object cannot end in this way,
+    // for example because the stream is being captured.
+    template <bool can = can_defer, std::enable_if_t<can, int> = 0> void set_stream(stream_view stream) noexcept {
+        static_cast<end_stream &>(*this) = {stream, true};
+    }
     void reset() noexcept {
+        if constexpr (can_defer)
+            if (this->is_set && destroy_with(deferred, end_stream::after).ok()) return;
         if constexpr (std::is_invocable_v<decltype(destroy), ferry_instance *, Handle, ferry_error_info *>) {
             if (const Handle handle = release()) static_cast<void>(destroy(instance_, handle, nullptr));
         } else {
@@ -1257,38 +1312,6 @@ public:
     }
 };
 
-class stream;
-
-namespace detail {
-
-template <class S, class = void> inline constexpr bool gets_stream = false;
-template <class S>
-inline constexpr bool
-    gets_stream<S, std::enable_if_t<std::is_convertible_v<decltype(std::declval<S &>().get()), CUstream_st *>>> = true;
-template <class S> using if_stream = std::enable_if_t<std::is_convertible_v<S, CUstream_st *> || gets_stream<S>, int>;
-
-} // namespace detail
-
-// A stream as an argument, named and not owned: a CUstream, a cudaStream_t, a ferry::stream, or any type that converts to
-// such a handle or returns one from get(), such as cuda::stream_ref. NULL and {} are the legacy default stream.
-class stream_view {
-public:
-    constexpr stream_view() noexcept = default;
-    constexpr stream_view(CUstream_st *handle) noexcept : handle_(handle) {}
-    template <class S, detail::if_stream<S> = 0> constexpr stream_view(S &&stream) {
-        if constexpr (std::is_convertible_v<S, CUstream_st *>)
-            handle_ = std::forward<S>(stream);
-        else
-            handle_ = stream.get();
-    }
-    stream_view(const stream &&) = delete; // the stream would be gone: keep the owner in a variable
-    constexpr operator CUstream_st *() const noexcept { return handle_; }
-    constexpr CUstream_st *handle() const noexcept { return handle_; }
-
-private:
-    CUstream_st *handle_ = nullptr;
-};
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Memory. Elements are not constructed: their initial values are undefined.
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1299,8 +1322,8 @@ template <class View, class More>
 using view_with = std::conditional_t<std::is_same_v<More, no_data>, View, view_and<View, More>>;
 
 // Memory with the shape of a view. A const owner gives a read-only view.
-template <class T, std::int32_t kind, class Handle, auto destroy, class More = no_data>
-class memory : public owner<Handle, destroy, view_with<linear_view<T, kind>, More>> {
+template <class T, std::int32_t kind, class Handle, auto destroy, class More = no_data, auto deferred = nullptr>
+class memory : public owner<Handle, destroy, view_with<linear_view<T, kind>, More>, deferred> {
     static_assert(!std::is_const_v<T>, "memory of const elements could never be written");
 
 public:
@@ -1313,8 +1336,8 @@ public:
 };
 
 // Memory that the host can access, as a range.
-template <class T, std::int32_t kind, class Handle, auto destroy, class More = no_data>
-class host_memory : public memory<T, kind, Handle, destroy, More> {
+template <class T, std::int32_t kind, class Handle, auto destroy, class More = no_data, auto deferred = nullptr>
+class host_memory : public memory<T, kind, Handle, destroy, More, deferred> {
 public:
     using host_memory::memory::memory;
     T *data() &noexcept { return this->data_.pointer(); }
@@ -1336,17 +1359,19 @@ public:
 namespace detail {
 
 // Memory that can be freed in stream order, without waiting for any work.
-template <class T> class deferrable_memory : public memory<T, FERRY_KIND_DEVICE, std::uint64_t, ferry_device_free> {
+template <class T>
+class deferrable_memory
+    : public memory<T, FERRY_KIND_DEVICE, std::uint64_t, ferry_device_free, no_data, ferry_device_free_deferred> {
 public:
     using deferrable_memory::memory::memory;
-    // ferry_device_free_deferred: leaves this empty on success and unchanged on failure. reset() and the destructor
-    // wait for running work.
+    // ferry_device_free_deferred: leaves this empty on success and unchanged on failure.
     status free_deferred(stream_view stream) noexcept { return this->destroy_with(ferry_device_free_deferred, stream); }
 };
 
 } // namespace detail
 
-// ferry_device_alloc: a line of elements on a device.
+// ferry_device_alloc: a line of elements on a device. The destructor waits for the running work of the device, unless
+// set_stream() has named a stream.
 template <class T> class device_memory : public detail::deferrable_memory<T> {
 public:
     using device_memory::deferrable_memory::deferrable_memory;
@@ -1357,7 +1382,8 @@ public:
     }
 };
 
-// ferry_device_alloc_pitched: an image, or a volume of `depth` consecutive images.
+// ferry_device_alloc_pitched: an image, or a volume of `depth` consecutive images. The destructor waits for the running
+// work of the device, unless set_stream() has named a stream.
 template <class T> class pitched_memory : public detail::deferrable_memory<T> {
 public:
     using pitched_memory::deferrable_memory::deferrable_memory;
@@ -1373,7 +1399,8 @@ public:
     }
 };
 
-// ferry_managed_alloc: one address for the host and every device. Copies treat it as device memory.
+// ferry_managed_alloc: one address for the host and every device. The destructor waits for the running work of the
+// device. Copies treat managed memory as device memory.
 template <class T>
 class managed_memory : public detail::host_memory<T, FERRY_KIND_DEVICE, std::uint64_t, ferry_device_free> {
 public:
@@ -1385,9 +1412,11 @@ public:
     }
 };
 
-// ferry_host_alloc: pinned host memory.
+// ferry_host_alloc: pinned host memory. The destructor waits for the running work of the devices, unless set_stream() has
+// named a stream.
 template <class T>
-class pinned_memory : public detail::host_memory<T, FERRY_KIND_HOST, void *, ferry_host_free, ferry_host_block> {
+class pinned_memory : public detail::host_memory<T, FERRY_KIND_HOST, void *, ferry_host_free, ferry_host_block,
+                                                 ferry_host_free_deferred> {
 public:
     // To take ownership of memory from ferry_host_alloc, pass {view, block} as `data`.
     using pinned_memory::host_memory::host_memory;
@@ -1410,16 +1439,17 @@ public:
         options.flags = flags.bits();
         return create(instance, count, options);
     }
-    // ferry_host_free_deferred: leaves this empty on success and unchanged on failure. reset() and the destructor wait
-    // for running work.
+    // ferry_host_free_deferred: leaves this empty on success and unchanged on failure.
     status free_deferred(stream_view stream) noexcept { return this->destroy_with(ferry_host_free_deferred, stream); }
     // Describes the allocation: whether it is pinned, its source and its NUMA node.
     const ferry_host_block &block() const noexcept { return this->data_.more; }
 };
 
-// ferry_host_register: pins existing host memory for the lifetime of this object. The program uses the range as before
-// and must not move or free it.
-class registration : public detail::owner<void *, ferry_host_unregister> {
+// ferry_host_register: pins existing host memory for the lifetime of this object. The destructor waits for the running
+// work of the devices, unless set_stream() has named a stream: then the memory must stay mapped until it is unregistered
+// (ferry_host_unregister_deferred). The program uses the range as before and must not move or free it.
+class registration
+    : public detail::owner<void *, ferry_host_unregister, detail::no_data, ferry_host_unregister_deferred> {
 public:
     using owner::owner;
     template <class R>
@@ -1435,6 +1465,10 @@ public:
             return status();
         }
     }
+    // ferry_host_unregister_deferred: leaves this empty on success and unchanged on failure.
+    status unregister_deferred(stream_view stream) noexcept {
+        return destroy_with(ferry_host_unregister_deferred, stream);
+    }
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1445,6 +1479,10 @@ namespace detail {
 
 inline std::int32_t destroy_pinned_pool(ferry_instance *, ferry_pinned_pool *pool, ferry_error_info *error) noexcept {
     return ferry_pinned_pool_destroy(pool, error);
+}
+inline std::int32_t destroy_pinned_pool_deferred(ferry_instance *, ferry_pinned_pool *pool, CUstream_st *stream,
+                                                 ferry_error_info *error) noexcept {
+    return ferry_pinned_pool_destroy_deferred(pool, stream, error);
 }
 
 // The pool of a block, and the stream in whose order the block is freed, if it has one.
@@ -1462,10 +1500,17 @@ inline std::int32_t free_block(ferry_instance *, void *address, const pool_block
 
 } // namespace detail
 
-// ferry_pinned_pool_create: reusable blocks of pinned host memory. The pool must outlive its blocks.
-class pinned_pool : public detail::owner<ferry_pinned_pool *, detail::destroy_pinned_pool> {
+// ferry_pinned_pool_create: reusable blocks of pinned host memory. The destructor waits for the streams on which blocks
+// were freed and for the running work of the devices, unless set_stream() has named a stream. The pool must outlive its
+// blocks.
+class pinned_pool : public detail::owner<ferry_pinned_pool *, detail::destroy_pinned_pool, detail::no_data,
+                                         detail::destroy_pinned_pool_deferred> {
 public:
     using owner::owner;
+    // ferry_pinned_pool_destroy_deferred: leaves this empty on success and unchanged on failure.
+    status destroy_deferred(stream_view stream) noexcept {
+        return destroy_with(detail::destroy_pinned_pool_deferred, stream);
+    }
     // struct_size need not be set.
     static result<pinned_pool> create(ferry_instance *instance, ferry_pinned_pool_options options = {}) noexcept {
         options.struct_size = sizeof options;
@@ -1613,7 +1658,8 @@ private:
     }
 };
 
-// ferry_pool_create. Free all memory from the pool first: the destructor cannot destroy a pool in use and leaks it.
+// ferry_pool_create. The destructor waits for the streams on which memory of the pool was freed. Free all memory from the
+// pool first: the destructor cannot destroy a pool in use and leaks it.
 class pool : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_pool_destroy, detail::pool_location>> {
 public:
     // To take ownership of a pool, pass {location, index} as `data`.
@@ -1654,8 +1700,9 @@ protected:
 
 } // namespace detail
 
-// A line of elements, allocated and freed in stream order. Work on that stream may use the memory, and so may work on
-// other streams after an event. `kind` is FERRY_KIND_HOST for memory from pools in host memory.
+// A line of elements, allocated and freed in stream order: the destructor waits for nothing. Work on that stream may use
+// the memory, and so may work on other streams after an event. `kind` is FERRY_KIND_HOST for memory from pools in host
+// memory.
 template <class T, std::int32_t kind = FERRY_KIND_DEVICE>
 class stream_memory : public detail::stream_ordered<T, kind, ferry_device_free_async> {
 public:
@@ -1703,8 +1750,8 @@ inline ferry_array_desc array_desc(std::int32_t format, std::uint32_t channels, 
     return desc;
 }
 
-// ferry_array_create.
-class array : public detail::owner<CUarray_st *, ferry_array_destroy, array_view> {
+// ferry_array_create. The destructor waits for the running work of the device, unless set_stream() has named a stream.
+class array : public detail::owner<CUarray_st *, ferry_array_destroy, array_view, ferry_array_destroy_deferred> {
 public:
     using owner::owner;
     static result<array> create(ferry_instance *instance, std::int32_t device, const ferry_array_desc &desc) noexcept {
@@ -1732,13 +1779,14 @@ public:
         return plane ? array_view::of(instance_, data_.device(), *plane) : plane.error();
     }
     void plane(std::uint32_t) const && = delete; // the array would be gone before the plane
-    // ferry_array_destroy_async: leaves this empty on success and unchanged on failure. reset() and the destructor wait
-    // for running work.
-    status destroy_async(stream_view stream) noexcept { return destroy_with(ferry_array_destroy_async, stream); }
+    // ferry_array_destroy_deferred: leaves this empty on success and unchanged on failure.
+    status destroy_deferred(stream_view stream) noexcept { return destroy_with(ferry_array_destroy_deferred, stream); }
 };
 
-// ferry_mipmapped_array_create. `levels` 0: the maximum number of levels.
-class mipmapped_array : public detail::owner<CUmipmappedArray_st *, ferry_mipmapped_array_destroy, std::int32_t> {
+// ferry_mipmapped_array_create. The destructor waits for the running work of the device, unless set_stream() has named a
+// stream. `levels` 0: the maximum number of levels.
+class mipmapped_array : public detail::owner<CUmipmappedArray_st *, ferry_mipmapped_array_destroy, std::int32_t,
+                                             ferry_mipmapped_array_destroy_deferred> {
 public:
     using owner::owner;
     static result<mipmapped_array> create(ferry_instance *instance, std::int32_t device, const ferry_array_desc &desc,
@@ -1757,9 +1805,9 @@ public:
         return level ? array_view::of(instance_, data_, *level) : level.error();
     }
     void level(std::uint32_t) const && = delete; // the array would be gone before the level
-    // ferry_mipmapped_array_destroy_async: see array::destroy_async.
-    status destroy_async(stream_view stream) noexcept {
-        return destroy_with(ferry_mipmapped_array_destroy_async, stream);
+    // ferry_mipmapped_array_destroy_deferred: see array::destroy_deferred.
+    status destroy_deferred(stream_view stream) noexcept {
+        return destroy_with(ferry_mipmapped_array_destroy_deferred, stream);
     }
 };
 
@@ -1781,7 +1829,8 @@ inline std::int32_t pop_context(ferry_instance *instance, bool, ferry_error_info
 
 } // namespace detail
 
-// ferry_stream_create. An empty stream converts to NULL, the legacy default stream.
+// ferry_stream_create. The destructor waits for nothing: enqueued work still completes. An empty stream converts to NULL,
+// the legacy default stream.
 class stream : public detail::owner<CUstream_st *, ferry_stream_destroy> {
 public:
     using owner::owner;
@@ -1923,11 +1972,21 @@ inline result<ferry_ipc_handle> export_event(ferry_instance *instance, CUevent_s
     return detail::fetch(ferry_ipc_handle(), ferry_ipc_export_event, instance, event);
 }
 
-// ferry_ipc_import_memory: a line of elements in memory of another process. Its length is the number of whole elements
-// exported. Memory of a pool is closed in the order of `stream`; closing other memory waits for running work.
+namespace detail {
+
+inline std::int32_t close_import(ferry_instance *instance, std::uint64_t address, CUstream_st *stream,
+                                 ferry_error_info *error) noexcept {
+    const std::int32_t status = ferry_ipc_close_memory_deferred(instance, address, stream, error);
+    return status == FERRY_SUCCESS ? status : ferry_ipc_close_memory(instance, address, stream, error);
+}
+
+} // namespace detail
+
+// ferry_ipc_import_memory: a line of elements in memory of another process. The destructor closes it in the order of
+// `stream` and waits for nothing (ferry_ipc_close_memory_deferred). Its length is the number of whole elements exported.
 // `kind` is as for stream_memory.
 template <class T, std::int32_t kind = FERRY_KIND_DEVICE>
-class imported_memory : public detail::stream_ordered<T, kind, ferry_ipc_close_memory> {
+class imported_memory : public detail::stream_ordered<T, kind, detail::close_import> {
 public:
     using imported_memory::stream_ordered::stream_ordered;
     static result<imported_memory> open(ferry_instance *instance, const ferry_ipc_handle &handle,
@@ -1944,7 +2003,8 @@ public:
     }
 };
 
-// ferry_ipc_import_pool. The pool must outlive the memory imported through it. It cannot allocate memory.
+// ferry_ipc_import_pool. The destructor may wait for the device. The pool must outlive the memory imported through it. It
+// cannot allocate memory.
 class imported_pool
     : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_ipc_close_pool, detail::pool_location>> {
 public:
@@ -1979,8 +2039,10 @@ public:
 // Memory and semaphores of graphics APIs. ferry_vulkan.hpp makes them of Vulkan's objects.
 // ---------------------------------------------------------------------------------------------------------------------
 
-// ferry_external_memory_import. On success a file descriptor in `desc` is closed.
-class external_memory : public detail::owner<CUextMemory_st *, ferry_external_memory_release, std::int32_t> {
+// ferry_external_memory_import. The destructor waits for the running work of the device, unless set_stream() has named a
+// stream. On success a file descriptor in `desc` is closed.
+class external_memory : public detail::owner<CUextMemory_st *, ferry_external_memory_release, std::int32_t,
+                                             ferry_external_memory_release_deferred> {
 public:
     using owner::owner;
     // struct_size need not be set.
@@ -2010,12 +2072,12 @@ public:
     }
     void mipmapped(std::uint64_t, const ferry_array_desc &, std::uint32_t) const && = delete;
     // Such an array ends with the memory at the latest. These end it alone: ferry_mipmapped_array_destroy, which waits for
-    // running work, and ferry_mipmapped_array_destroy_async.
+    // running work, and ferry_mipmapped_array_destroy_deferred.
     status destroy(CUmipmappedArray_st *of) const noexcept {
         return detail::call(ferry_mipmapped_array_destroy, instance_, of);
     }
-    status destroy_async(CUmipmappedArray_st *of, stream_view stream) const noexcept {
-        return detail::call(ferry_mipmapped_array_destroy_async, instance_, of, stream);
+    status destroy_deferred(CUmipmappedArray_st *of, stream_view stream) const noexcept {
+        return detail::call(ferry_mipmapped_array_destroy_deferred, instance_, of, stream);
     }
     // A level of such an array; level 0 is the largest.
     result<array_view> level(CUmipmappedArray_st *of, std::uint32_t number) const &noexcept {
@@ -2030,15 +2092,16 @@ public:
         return whole ? level(*whole, 0) : whole.error();
     }
     void array(std::uint64_t, const ferry_array_desc &) const && = delete;
-    // ferry_external_memory_release_async: leaves this empty on success and unchanged on failure. reset() and the
-    // destructor wait for running work.
-    status release_async(stream_view stream) noexcept {
-        return destroy_with(ferry_external_memory_release_async, stream);
+    // ferry_external_memory_release_deferred: leaves this empty on success and unchanged on failure.
+    status release_deferred(stream_view stream) noexcept {
+        return destroy_with(ferry_external_memory_release_deferred, stream);
     }
 };
 
-// ferry_external_semaphore_import.
-class external_semaphore : public detail::owner<CUextSemaphore_st *, ferry_external_semaphore_release> {
+// ferry_external_semaphore_import. The destructor waits for nothing, so signals and waits must have completed, unless
+// set_stream() has named a stream.
+class external_semaphore : public detail::owner<CUextSemaphore_st *, ferry_external_semaphore_release, detail::no_data,
+                                                ferry_external_semaphore_release_deferred> {
 public:
     using owner::owner;
     // struct_size need not be set.
@@ -2055,9 +2118,9 @@ public:
     status wait(stream_view stream, std::uint64_t value = 0, std::uint32_t timeout_ms = UINT32_MAX) const noexcept {
         return detail::call(ferry_external_semaphore_wait_async, instance_, handle_, value, timeout_ms, stream);
     }
-    // ferry_external_semaphore_release_async: leaves this empty on success and unchanged on failure.
-    status release_async(stream_view stream) noexcept {
-        return destroy_with(ferry_external_semaphore_release_async, stream);
+    // ferry_external_semaphore_release_deferred: leaves this empty on success and unchanged on failure.
+    status release_deferred(stream_view stream) noexcept {
+        return destroy_with(ferry_external_semaphore_release_deferred, stream);
     }
 };
 
@@ -2278,7 +2341,7 @@ inline std::int32_t release_ticket(ferry_instance *, ferry_ticket *ticket, ferry
 
 } // namespace detail
 
-// The progress of a copy. A ticket may be released before the copy is complete.
+// The progress of a copy. The destructor waits for nothing: a ticket may be released before the copy is complete.
 class ticket : public detail::owner<ferry_ticket *, detail::release_ticket> {
 public:
     using owner::owner;
@@ -2299,9 +2362,29 @@ public:
         if (found->status != FERRY_SUCCESS) return status(found->status);
         return found->done != 0;
     }
-    // Waits until the work is complete and returns its status.
-    status wait() const noexcept { return detail::call(ferry_ticket_wait, handle_); }
+    // Waits until the work is complete and returns its status: FERRY_ERROR_NOT_READY after `timeout_ns` nanoseconds.
+    status wait(std::int64_t timeout_ns = FERRY_NO_TIMEOUT) const noexcept {
+        return detail::call(ferry_ticket_wait, handle_, timeout_ns);
+    }
+    // Makes later work on `stream` wait for the work.
+    status wait_async(stream_view stream) const noexcept {
+        return detail::call(ferry_ticket_wait_async, handle_, stream);
+    }
 };
+
+// ferry_ticket_wait_any: the index of a ticket whose work has ended. `tickets` is a contiguous range of ferry_ticket *, to
+// which a ticket converts.
+template <class R>
+result<std::uint64_t> wait_any(const R &tickets, std::int64_t timeout_ns = FERRY_NO_TIMEOUT) noexcept {
+    if constexpr (detail::is_contiguous<const R, ferry_ticket *>) {
+        return detail::fetch(std::uint64_t{0}, ferry_ticket_wait_any, std::data(tickets),
+                             std::uint64_t{std::size(tickets)}, timeout_ns);
+    } else {
+        static_assert(detail::is_contiguous<const R, ferry_ticket *>,
+                      "the tickets must be a contiguous range of ferry_ticket *, such as a std::vector or a C array");
+        return status();
+    }
+}
 
 // ferry_copy_async: like copy_async(), and returns a ticket.
 inline result<ticket> copy_async_ticket(ferry_instance *instance, const ferry_copy_desc &desc,
@@ -2555,15 +2638,25 @@ namespace detail {
 inline std::int32_t destroy_prepared(ferry_instance *, ferry_prepared *prepared, ferry_error_info *error) noexcept {
     return ferry_prepared_destroy(prepared, error);
 }
+inline std::int32_t destroy_prepared_deferred(ferry_instance *, ferry_prepared *prepared, CUstream_st *stream,
+                                              ferry_error_info *error) noexcept {
+    return ferry_prepared_destroy_deferred(prepared, stream, error);
+}
 
 } // namespace detail
 
 // ferry_prepared_create and ferry_prepared_create_pieces: a batch that is checked and planned once and can be launched
-// any number of times. It must outlive the graphs it was captured into.
-class prepared : public detail::owner<ferry_prepared *, detail::destroy_prepared, std::uint64_t> {
+// any number of times. The destructor waits for the running work of the device, unless set_stream() has named a stream.
+// The batch must outlive the graphs it was captured into.
+class prepared : public detail::owner<ferry_prepared *, detail::destroy_prepared, std::uint64_t,
+                                      detail::destroy_prepared_deferred> {
 public:
     // To take ownership of a prepared batch, pass the number of its copies as `data`.
     using owner::owner;
+    // ferry_prepared_destroy_deferred: leaves this empty on success and unchanged on failure.
+    status destroy_deferred(stream_view stream) noexcept {
+        return destroy_with(detail::destroy_prepared_deferred, stream);
+    }
     template <class Copies, detail::if_not<const Copies &, pieces> = 0>
     static result<prepared> create(ferry_instance *instance, const Copies &copies, stream_view stream,
                                    batch_flags flags = {}) noexcept {

@@ -156,4 +156,8 @@ int32_t ferry_prepared_destroy(ferry_prepared *prepared, ferry_error_info *detai
     return report(details, prepared ? destroy_prepared(*prepared) : ok);
 }
 
+int32_t ferry_prepared_destroy_deferred(ferry_prepared *prepared, CUstream_st *stream, ferry_error_info *details) {
+    return report(details, prepared ? destroy_prepared_deferred(*prepared, stream) : ok);
+}
+
 } // extern "C"

@@ -78,8 +78,8 @@ int32_t ferry_external_memory_release(ferry_instance *instance, CUextMemory_st *
                   }));
 }
 
-int32_t ferry_external_memory_release_async(ferry_instance *instance, CUextMemory_st *memory, CUstream_st *stream,
-                                            ferry_error_info *details) {
+int32_t ferry_external_memory_release_deferred(ferry_instance *instance, CUextMemory_st *memory, CUstream_st *stream,
+                                               ferry_error_info *details) {
     if (!instance) return report(details, null_argument);
     if (!memory) return report(details, ok);
     const error failed = with_driver(*instance, [&]() noexcept { return instance->deferred.defer(memory, stream); });
@@ -121,8 +121,8 @@ int32_t ferry_external_semaphore_release(ferry_instance *instance, CUextSemaphor
                                        [&]() noexcept { return instance->externals.release_semaphore(semaphore); }));
 }
 
-int32_t ferry_external_semaphore_release_async(ferry_instance *instance, CUextSemaphore_st *semaphore,
-                                               CUstream_st *stream, ferry_error_info *details) {
+int32_t ferry_external_semaphore_release_deferred(ferry_instance *instance, CUextSemaphore_st *semaphore,
+                                                  CUstream_st *stream, ferry_error_info *details) {
     if (!instance) return report(details, null_argument);
     if (!semaphore) return report(details, ok);
     const error failed = with_driver(*instance, [&]() noexcept { return instance->deferred.defer(semaphore, stream); });

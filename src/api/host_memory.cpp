@@ -27,16 +27,25 @@ error read_options(const ferry_instance &instance, std::uint64_t size, const fer
     return instance.pinned.find_node(wanted.numa, wanted.device, wanted.numa_node, request.node);
 }
 
+// Called before host memory is pinned: trims deferred frees to the limit.
+void make_host_room(ferry_instance &instance) noexcept {
+    // If this fails, the allocation may still succeed.
+    static_cast<void>(instance.deferred.trim_host(deferred_limit(instance, 0)));
+}
+
+template <class Allocate> error allocate_or_trim_host(ferry_instance &instance, const Allocate &allocate) noexcept {
+    return allocate_or_trim(allocate,
+                            [&](std::uint64_t &freed) noexcept { return instance.deferred.trim_host(0, &freed); });
+}
+
 // Fills every field of `result` except struct_size.
 error allocate_host(ferry_instance &instance, const host_request &request, ferry_host_block &result) noexcept {
     context_scope scope(instance.cu);
     if (error failed = enter_any(instance, nullptr, scope)) return failed;
     host_block block;
-    // If this fails, the allocation may still succeed.
-    static_cast<void>(instance.deferred.trim_host(deferred_limit(instance, 0)));
+    make_host_room(instance);
     const error failed =
-        allocate_or_trim([&]() noexcept { return instance.pinned.allocate(request, block); },
-                         [&](std::uint64_t &freed) noexcept { return instance.deferred.trim_host(0, &freed); });
+        allocate_or_trim_host(instance, [&]() noexcept { return instance.pinned.allocate(request, block); });
     if (failed) {
         note_error(instance, failed);
         return failed;
@@ -102,7 +111,9 @@ int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t si
                                       FERRY_REGISTER_READ_ONLY, flags));
     context_scope scope(instance->cu);
     if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
-    const error failed = instance->pinned.register_range(number(address), size, flags);
+    make_host_room(*instance);
+    const error failed = allocate_or_trim_host(
+        *instance, [&]() noexcept { return instance->pinned.register_range(number(address), size, flags); });
     note_error(*instance, failed);
     return report(details, about(failed, FERRY_FIELD_ADDRESS, number(address)));
 }
@@ -113,6 +124,16 @@ int32_t ferry_host_unregister(ferry_instance *instance, void *address, ferry_err
     context_scope scope(instance->cu);
     if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
     return report(details, about(noted(*instance, instance->pinned.unregister_range(number(address))),
+                                 FERRY_FIELD_ADDRESS, number(address)));
+}
+
+int32_t ferry_host_unregister_deferred(ferry_instance *instance, void *address, CUstream_st *stream,
+                                       ferry_error_info *details) {
+    if (!instance || !address) return report(details, null_argument);
+    if (instance->fork_mark.is_in_child()) return report(details, in_child);
+    context_scope scope(instance->cu); // without a current context, a driver may not report the owner
+    if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
+    return report(details, about(noted(*instance, instance->deferred.defer_unregistering(number(address), stream)),
                                  FERRY_FIELD_ADDRESS, number(address)));
 }
 

@@ -36,7 +36,8 @@ error defer_free(ferry_instance &instance, std::uint64_t address, CUstream strea
     address_facts facts;
     if (error failed = look_up_address(instance.cu, address, address_query::everything_and_access, facts))
         return failed;
-    const bool is_there = facts.kind == memory_kind::device && facts.owner && facts.range_start == address;
+    const bool is_freeable = facts.kind == memory_kind::device || facts.kind == memory_kind::managed;
+    const bool is_there = is_freeable && !facts.pool && facts.owner && facts.range_start == address;
     if (!is_there) return {.status = FERRY_ERROR_ADDRESS};
     if (instance.sharing.memory.is_imported(address)) return {.status = FERRY_ERROR_IMPORTED};
     return instance.deferred.defer(address, facts.range_size, facts.device, facts.owner, stream);
@@ -230,8 +231,8 @@ int32_t ferry_array_destroy(ferry_instance *instance, CUarray_st *array, ferry_e
     return report(details, about(destroy_array(*instance, array), FERRY_FIELD_ARRAY, number(array)));
 }
 
-int32_t ferry_array_destroy_async(ferry_instance *instance, CUarray_st *array, CUstream_st *stream,
-                                  ferry_error_info *details) {
+int32_t ferry_array_destroy_deferred(ferry_instance *instance, CUarray_st *array, CUstream_st *stream,
+                                     ferry_error_info *details) {
     if (!instance) return report(details, null_argument);
     if (!array) return report(details, ok);
     if (instance->fork_mark.is_in_child()) return report(details, in_child);
@@ -267,8 +268,8 @@ int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, CUmipmappedArray
     return report(details, about(destroy_array(*instance, mipmapped), FERRY_FIELD_ARRAY, number(mipmapped)));
 }
 
-int32_t ferry_mipmapped_array_destroy_async(ferry_instance *instance, CUmipmappedArray_st *mipmapped,
-                                            CUstream_st *stream, ferry_error_info *details) {
+int32_t ferry_mipmapped_array_destroy_deferred(ferry_instance *instance, CUmipmappedArray_st *mipmapped,
+                                               CUstream_st *stream, ferry_error_info *details) {
     if (!instance) return report(details, null_argument);
     if (!mipmapped) return report(details, ok);
     if (instance->fork_mark.is_in_child()) return report(details, in_child);

@@ -1,15 +1,16 @@
 // The C functions for pinned pools.
 #include "base/sized.h"
-#include "submit/instance.h"
+#include "submit/note_error.h"
 #include <new>
 
 using namespace ferry;
 
 struct ferry_pinned_pool {
-    const ferry::allocator &memory;
-    // In a forked child, the pool's mutex may be locked forever, and the pool's memory is not mapped.
-    const ferry::fork_mark &fork_mark;
+    ferry_instance &instance;
     ferry::pinned_pool pool;
+
+    // In a forked child, the pool's mutex may be locked forever, and the pool's memory is not mapped.
+    bool is_in_child() const noexcept { return instance.fork_mark.is_in_child(); }
 };
 
 namespace {
@@ -23,9 +24,8 @@ error create_pinned_pool(ferry_instance &instance, const ferry_pinned_pool_optio
     const int device = options.numa == FERRY_NUMA_DEVICE ? options.device : 0;
     void *const place = instance.allocator.allocate(sizeof(ferry_pinned_pool), alignof(ferry_pinned_pool));
     if (!place) return no_memory;
-    pool = new (place) ferry_pinned_pool{instance.allocator, instance.fork_mark,
-                                         pinned_pool(instance.cu, instance.contexts, instance.pinned,
-                                                     instance.allocator, request, device, options.limit)};
+    pool = new (place) ferry_pinned_pool{instance, pinned_pool(instance.cu, instance.contexts, instance.pinned,
+                                                               instance.allocator, request, device, options.limit)};
     return {};
 }
 
@@ -33,9 +33,25 @@ error create_pinned_pool(ferry_instance &instance, const ferry_pinned_pool_optio
 error destroy_pinned_pool(ferry_pinned_pool &pool) noexcept {
     const error failed = pool.pool.close();
     if (failed.status == FERRY_ERROR_IN_USE) return failed;
-    const allocator &memory = pool.memory;
+    const allocator &memory = pool.instance.allocator;
     pool.~ferry_pinned_pool();
     memory.deallocate(&pool, sizeof(ferry_pinned_pool));
+    return failed;
+}
+
+// Whatever the driver returns, the pool is gone.
+error end_pinned_pool(void *, void *pool) noexcept {
+    static_cast<void>(destroy_pinned_pool(*static_cast<ferry_pinned_pool *>(pool)));
+    return {};
+}
+
+error destroy_pinned_pool_deferred(ferry_pinned_pool &pool, CUstream stream) noexcept {
+    if (pool.is_in_child()) return in_child;
+    std::uint64_t bytes = 0;
+    if (error failed = pool.pool.check_unused(bytes)) return failed;
+    constexpr int host = -1;
+    const error failed = pool.instance.deferred.defer({nullptr, &pool, end_pinned_pool}, bytes, host, stream);
+    note_error(pool.instance, failed);
     return failed;
 }
 
@@ -50,7 +66,7 @@ error read_options(const ferry_pinned_pool_options *theirs, ferry_pinned_pool_op
 error check_block_request(const ferry_pinned_pool *pool, std::uint64_t size, void *const *address) noexcept {
     if (!pool || !address) return null_argument;
     if (!size) return refuse_zero(FERRY_FIELD_SIZE);
-    return pool->fork_mark.is_in_child() ? in_child : ok;
+    return pool->is_in_child() ? in_child : ok;
 }
 
 } // namespace
@@ -69,8 +85,12 @@ int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry_pinned_po
 
 int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool, ferry_error_info *details) {
     if (!pool) return report(details, ok);
-    if (pool->fork_mark.is_in_child()) return report(details, in_child);
+    if (pool->is_in_child()) return report(details, in_child);
     return report(details, destroy_pinned_pool(*pool));
+}
+
+int32_t ferry_pinned_pool_destroy_deferred(ferry_pinned_pool *pool, CUstream_st *stream, ferry_error_info *details) {
+    return report(details, pool ? destroy_pinned_pool_deferred(*pool, stream) : ok);
 }
 
 int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address, ferry_error_info *details) {
@@ -88,27 +108,27 @@ int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, CU
 
 int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address, ferry_error_info *details) {
     if (!pool) return report(details, null_argument);
-    if (pool->fork_mark.is_in_child()) return report(details, in_child);
+    if (pool->is_in_child()) return report(details, in_child);
     return report(details, address ? about(pool->pool.free(address), FERRY_FIELD_ADDRESS, number(address)) : ok);
 }
 
 int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, CUstream_st *stream,
                                      ferry_error_info *details) {
     if (!pool) return report(details, null_argument);
-    if (pool->fork_mark.is_in_child()) return report(details, in_child);
+    if (pool->is_in_child()) return report(details, in_child);
     return report(details,
                   address ? about(pool->pool.free_on(stream, address), FERRY_FIELD_ADDRESS, number(address)) : ok);
 }
 
 int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep, ferry_error_info *details) {
     if (!pool) return report(details, null_argument);
-    if (pool->fork_mark.is_in_child()) return report(details, in_child);
+    if (pool->is_in_child()) return report(details, in_child);
     return report(details, pool->pool.trim(keep));
 }
 
 int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats, ferry_error_info *details) {
     if (!pool || !stats) return report(details, null_argument);
-    if (pool->fork_mark.is_in_child()) return report(details, in_child);
+    if (pool->is_in_child()) return report(details, in_child);
     ferry_pool_stats found = {};
     if (error failed = pool->pool.get_stats(found)) return report(details, failed);
     return report(details, write_sized(found, stats));
@@ -116,7 +136,7 @@ int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *s
 
 int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool, ferry_error_info *details) {
     if (!pool) return report(details, null_argument);
-    if (pool->fork_mark.is_in_child()) return report(details, in_child);
+    if (pool->is_in_child()) return report(details, in_child);
     return report(details, pool->pool.reset_stats());
 }
 

@@ -71,6 +71,13 @@ int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, CUstr
                           : ok);
 }
 
+int32_t ferry_ipc_close_memory_deferred(ferry_instance *instance, uint64_t address, CUstream_st *stream,
+                                        ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    return report(
+        details, address ? about(instance->deferred.defer_closing(address, stream), FERRY_FIELD_ADDRESS, address) : ok);
+}
+
 int32_t ferry_ipc_close_pool(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_error_info *details) {
     if (!instance) return report(details, null_argument);
     return report(details,

@@ -3,7 +3,19 @@
 #include "submit/staging_setup.h"
 #include "submit/ticket.h"
 
+#include <algorithm>
+
 using namespace ferry;
+
+namespace {
+
+error check_timeout(std::int64_t timeout_ns) noexcept {
+    if (timeout_ns >= FERRY_NO_TIMEOUT) return {};
+    return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_TIMEOUT, numbers::at_least,
+                         FERRY_NO_TIMEOUT, timeout_ns);
+}
+
+} // namespace
 
 extern "C" {
 
@@ -21,8 +33,26 @@ int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info, fer
     return report(details, write_sized(found, info));
 }
 
-int32_t ferry_ticket_wait(ferry_ticket *ticket, ferry_error_info *details) {
-    return report(details, ticket ? wait_for_ticket(*ticket) : null_argument);
+int32_t ferry_ticket_wait(ferry_ticket *ticket, int64_t timeout_ns, ferry_error_info *details) {
+    if (!ticket) return report(details, null_argument);
+    if (error failed = check_timeout(timeout_ns)) return report(details, failed);
+    return report(details, wait_for_ticket(*ticket, timeout_ns));
+}
+
+int32_t ferry_ticket_wait_any(ferry_ticket *const *tickets, uint64_t count, int64_t timeout_ns, uint64_t *index,
+                              ferry_error_info *details) {
+    if (index) *index = 0;
+    if (!index) return report(details, null_argument);
+    if (!count) return report(details, refuse_zero(FERRY_FIELD_COUNT));
+    if (!tickets) return report(details, null_argument);
+    if (error failed = check_timeout(timeout_ns)) return report(details, failed);
+    const uint64_t bad = static_cast<uint64_t>(std::find(tickets, tickets + count, nullptr) - tickets);
+    if (bad != count) return report(details, null_argument, {FERRY_ITEM_TICKET, bad});
+    return report(details, wait_for_any(tickets, count, timeout_ns, *index));
+}
+
+int32_t ferry_ticket_wait_async(ferry_ticket *ticket, CUstream_st *stream, ferry_error_info *details) {
+    return report(details, ticket ? make_stream_wait(*ticket, stream) : null_argument);
 }
 
 int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *details) {

@@ -72,15 +72,16 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_OTHER_KIND", "memory or a handle of another kind than stated"},
     {"FERRY_ERROR_PAGEABLE", "pageable memory, which the device cannot access"},
     {"FERRY_ERROR_DATA_LOST", "the driver reports peer access, but the probe lost data"},
+    {"FERRY_ERROR_NOT_READY", "the work had not ended when the time-out was over"},
 };
 constexpr int own_status_count = sizeof own_statuses / sizeof own_statuses[0];
-static_assert(own_status_count == 1 - FERRY_ERROR_DATA_LOST);
+static_assert(own_status_count == 1 - FERRY_ERROR_NOT_READY);
 
 constexpr const char *side_names[] = {"", "source", "destination", "extent", "descriptor", "options", "driver_options"};
 static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_DRIVER_OPTIONS + 1);
 
-constexpr const char *item_names[] = {"", "copy", "piece", "helper", "staging_cpus"};
-static_assert(sizeof item_names / sizeof item_names[0] == FERRY_ITEM_CPU + 1);
+constexpr const char *item_names[] = {"", "copy", "piece", "helper", "staging_cpus", "ticket"};
+static_assert(sizeof item_names / sizeof item_names[0] == FERRY_ITEM_TICKET + 1);
 
 // How the numbers of a field are printed. Offsets within memory and small units share fields with addresses, and are
 // decimal.
@@ -148,8 +149,10 @@ constexpr field_text fields[] = {
     {"devices", as_signed},
     {"queues", as_signed},
     {"links", as_signed},
+    {"count", as_number},
+    {"timeout_ns", as_signed},
 };
-static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_LINKS + 1);
+static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_TIMEOUT + 1);
 
 // The words between value and limit, indexed by FERRY_NUMBERS_*. Null: the numbers are printed in another way.
 constexpr const char *relations[] = {

@@ -75,12 +75,16 @@ error prepare(ferry_prepared &prepared, const batch_input &input, CUstream strea
     return make_table(prepared);
 }
 
-error end(ferry_prepared &prepared) noexcept {
+void end_without_table(ferry_prepared &prepared) noexcept {
     ferry_instance &instance = prepared.instance;
-    const error failed = free_table_of(prepared);
     instance.requests.release(*prepared.request);
     prepared.~ferry_prepared();
     instance.allocator.deallocate(&prepared, sizeof(ferry_prepared));
+}
+
+error end(ferry_prepared &prepared) noexcept {
+    const error failed = free_table_of(prepared);
+    end_without_table(prepared);
     return failed;
 }
 
@@ -110,6 +114,17 @@ error create_prepared(ferry_instance &instance, const batch_input &input, CUstre
 
 error destroy_prepared(ferry_prepared &prepared) noexcept {
     return prepared.instance.fork_mark.is_in_child() ? error{.status = no_driver_in_child} : end(prepared);
+}
+
+error destroy_prepared_deferred(ferry_prepared &prepared, CUstream stream) noexcept {
+    ferry_instance &instance = prepared.instance;
+    if (instance.fork_mark.is_in_child()) return in_child;
+    if (error failed = defer_table_of(prepared, stream)) {
+        note_error(instance, failed);
+        return failed;
+    }
+    end_without_table(prepared);
+    return {};
 }
 
 // ---- Launching and changing

@@ -32,5 +32,8 @@ error launch_prepared(ferry_prepared &prepared, CUstream stream) noexcept;
 error set_addresses(ferry_prepared &prepared, const std::uint64_t *destinations, const std::uint64_t *sources,
                     CUstream stream, std::uint64_t &bad_index) noexcept;
 error destroy_prepared(ferry_prepared &prepared) noexcept;
+// Destroys the batch, but keeps its table until the stream has completed its earlier work. On failure, the batch is
+// unchanged.
+error destroy_prepared_deferred(ferry_prepared &prepared, CUstream stream) noexcept;
 
 } // namespace ferry

@@ -86,15 +86,30 @@ error make_table(ferry_prepared &prepared) noexcept {
     return failed;
 }
 
+namespace {
+
+bool is_table_gone(const ferry_prepared &prepared) noexcept {
+    return !prepared.table ||
+           (prepared.context_number &&
+            is_another_context(prepared.instance.cu, prepared.request->context.wanted, prepared.context_number));
+}
+
+} // namespace
+
 error free_table_of(const ferry_prepared &prepared) noexcept {
-    if (!prepared.table) return {};
     const driver_table &cu = prepared.instance.cu;
+    if (is_table_gone(prepared)) return {};
     const relaxed_capture_mode relaxed(cu); // if it cannot be entered, the driver is unloaded
-    const CUcontext context = prepared.request->context.wanted;
-    if (prepared.context_number && is_another_context(cu, context, prepared.context_number)) return {};
     context_scope scope(cu);
-    if (error failed = scope.enter(context)) return failed;
+    if (error failed = scope.enter(prepared.request->context.wanted)) return failed;
     return to_error(cu.cuMemFree(prepared.table));
+}
+
+error defer_table_of(const ferry_prepared &prepared, CUstream stream) noexcept {
+    if (is_table_gone(prepared)) return {};
+    const batch_request &request = *prepared.request;
+    return prepared.instance.deferred.defer(prepared.table, prepared.table_records * sizeof(gpu::piece),
+                                            request.context_device, request.context.wanted, stream);
 }
 
 error change_table(const ferry_prepared &prepared, const batch_request &request, CUstream stream) noexcept {

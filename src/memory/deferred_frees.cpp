@@ -181,6 +181,41 @@ error deferred_frees::defer_host(std::uint64_t address, CUstream stream) noexcep
     return failed;
 }
 
+error deferred_frees::defer_unregistering(std::uint64_t address, CUstream stream) noexcept {
+    kept given;
+    given.what = kind::registration;
+    given.name = address;
+    if (error failed = pinned_.claim_registration(address, given.registered, given.as.context)) return failed;
+    given.size = given.registered.size;
+    const error failed = defer(given, stream);
+    if (failed) pinned_.cancel_claim(given.registered);
+    return failed;
+}
+
+error deferred_frees::defer_closing(std::uint64_t address, CUstream stream) noexcept {
+    kept given;
+    given.what = kind::imported_memory;
+    if (error failed = imported_.begin_closing(address, stream, given.opened)) return failed;
+    if (!given.opened.context) return {};
+    given.device = given.opened.device;
+    given.name = given.opened.address;
+    given.size = given.opened.size;
+    given.as.context = given.opened.context;
+    const error failed = defer(given, stream);
+    if (failed) imported_.cancel_closing(given.opened);
+    return failed;
+}
+
+error deferred_frees::defer(const deferred_object &object, std::uint64_t size, int device, CUstream stream) noexcept {
+    kept given;
+    given.what = kind::object;
+    given.device = device;
+    given.name = name_of(object.object);
+    given.size = size;
+    given.other = object;
+    return defer(given, stream);
+}
+
 error deferred_frees::defer(CUexternalMemory memory, CUstream stream) noexcept {
     external_objects::made_memory of;
     if (holds(memory) || !externals_.find(memory, of)) return {FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE};
@@ -298,8 +333,23 @@ error deferred_frees::destroy_host(const kept &gone) noexcept {
     return pinned_.free_claimed(gone.block);
 }
 
+error deferred_frees::unregister(const kept &gone) noexcept {
+    CUcontext context = gone.made_in.handle;
+    if (context && !lives(gone.made_in)) {
+        pinned_.forget_claimed(gone.registered);
+        return {};
+    }
+    if (!context) // the driver does not report the owner
+        if (error failed = contexts_.get(0, context)) return failed;
+    context_scope scope(cu_);
+    if (error failed = scope.enter(context)) return failed;
+    return pinned_.unregister_claimed(gone.registered);
+}
+
 error deferred_frees::destroy(const kept &gone) noexcept {
     if (gone.what == kind::host_memory) return destroy_host(gone);
+    if (gone.what == kind::registration) return unregister(gone);
+    if (gone.what == kind::object) return gone.other.end(gone.other.of, gone.other.object);
     const auto handle = static_cast<std::uintptr_t>(gone.name);
     const bool is_memory = gone.what == kind::external_memory;
     if (gone.what == kind::imported_array) return externals_.release_claimed(gone.image);
@@ -309,7 +359,10 @@ error deferred_frees::destroy(const kept &gone) noexcept {
                                        : externals_.release_semaphore(reinterpret_cast<CUexternalSemaphore>(handle));
         return failed.status == FERRY_ERROR_HANDLE ? ok : failed; // it was destroyed with its context
     }
-    if (!lives(gone.made_in)) return {};
+    if (!lives(gone.made_in)) {
+        if (gone.what == kind::imported_memory) imported_.forget_closing(gone.opened);
+        return {};
+    }
     context_scope scope(cu_);
     if (error failed = scope.enter(gone.made_in.handle)) return failed;
     switch (gone.what) {
@@ -317,14 +370,11 @@ error deferred_frees::destroy(const kept &gone) noexcept {
         return arrays_.destroy(reinterpret_cast<CUarray>(handle));
     case kind::mipmapped_array:
         return arrays_.destroy(reinterpret_cast<CUmipmappedArray>(handle));
-    case kind::imported_array:
-    case kind::memory:
-    case kind::host_memory:
-    case kind::external_memory:
-    case kind::external_semaphore:
-        break;
+    case kind::imported_memory:
+        return imported_.end_closing(gone.opened, true);
+    default:
+        return to_error(cu_.cuMemFree(gone.name));
     }
-    return to_error(cu_.cuMemFree(gone.name));
 }
 
 void deferred_frees::collect(int device, std::uint64_t keep, chain<kept> &passed, lock &held) noexcept {
@@ -396,6 +446,7 @@ void deferred_frees::forget(CUcontext context) noexcept {
             }
             pinned_.forget_claimed(one.block);
         }
+        if (one.what == kind::registration) pinned_.forget_claimed(one.registered);
         one.is_lost = true;
         if (one.is_queried) continue;
         deferred_.remove(one);

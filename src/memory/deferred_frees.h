@@ -1,6 +1,7 @@
-// Keeps arrays and memory that a program frees in stream order. Destroying such an object waits for running work while
-// a driver lock is held. Once the stream has completed the work before the free, a kept array is reused instead of
-// creating a new array with the same description. Other objects are destroyed when the caller may wait.
+// Keeps arrays, memory and other objects that a program ends in stream order. Destroying such an object waits for
+// running work while a driver lock is held. Once the stream has completed the work before the free, a kept array is
+// reused instead of creating a new array with the same description. Other objects are destroyed when the caller may
+// wait.
 //
 // No driver call runs with the mutex locked: a destroy may wait for work that needs a thread which is in defer().
 #pragma once
@@ -10,15 +11,24 @@
 #include "base/chain.h"
 #include "device/context_name.h"
 #include "memory/external.h"
+#include "memory/ipc_memory.h"
 #include "memory/pinned.h"
 
 namespace ferry {
 
+// An object that ends by end(of, object). If that fails, it is called again later.
+struct deferred_object {
+    void *of = nullptr, *object = nullptr;
+    error (*end)(void *of, void *object) noexcept = nullptr;
+};
+
 class deferred_frees {
 public:
     deferred_frees(const driver_table &cu, device_contexts &contexts, array_surfaces &arrays,
-                   external_objects &externals, pinned_memory &pinned, const allocator &memory) noexcept
-        : cu_(cu), contexts_(contexts), arrays_(arrays), externals_(externals), pinned_(pinned), memory_(memory) {}
+                   external_objects &externals, pinned_memory &pinned, ipc_memory &imported,
+                   const allocator &memory) noexcept
+        : cu_(cu), contexts_(contexts), arrays_(arrays), externals_(externals), pinned_(pinned), imported_(imported),
+          memory_(memory) {}
     ~deferred_frees();
     deferred_frees(const deferred_frees &) = delete;
     deferred_frees &operator=(const deferred_frees &) = delete;
@@ -32,6 +42,13 @@ public:
     // Frees host memory that ferry allocated. Returns FERRY_ERROR_ADDRESS if no such block starts at the address or the
     // block is already freed. A context must be current.
     error defer_host(std::uint64_t address, CUstream stream) noexcept;
+    // Unregisters host memory. Returns FERRY_ERROR_ADDRESS if no registration starts at the address or it is already
+    // being unregistered. A context must be current.
+    error defer_unregistering(std::uint64_t address, CUstream stream) noexcept;
+    // Closes one import of memory of another process. Only the last close of memory that is not from a pool is kept.
+    error defer_closing(std::uint64_t address, CUstream stream) noexcept;
+    // Ends an object that does not end with a context. `device` is -1 for an object in host memory.
+    error defer(const deferred_object &object, std::uint64_t size, int device, CUstream stream) noexcept;
     // Frees imported memory and all objects that were created from it. Returns FERRY_ERROR_HANDLE if the memory is not
     // imported or already freed.
     error defer(CUexternalMemory memory, CUstream stream) noexcept;
@@ -76,7 +93,10 @@ private:
         memory,
         host_memory,
         external_memory,
-        external_semaphore
+        external_semaphore,
+        registration,
+        imported_memory,
+        object
     };
     static constexpr int host = -1; // represents host memory, which is on no device
     struct kept {
@@ -88,7 +108,10 @@ private:
         std::uint64_t size = 0; // bytes
         made_array as = {};
         host_block block = {};                   // for host memory
+        host_registration registered = {};       // for a registration
         external_objects::made_image image = {}; // for an imported array
+        opened_memory opened = {};               // for imported memory
+        deferred_object other = {};              // for an object
         context_name made_in = {};               // for host memory: null if it does not end with a context
         CUevent passed = nullptr; // recorded when the program freed the object; null: destroyed with its context
         context_name recorded_in = {};
@@ -116,6 +139,7 @@ private:
     // Must be called without the mutex.
     error destroy(const kept &gone) noexcept;
     error destroy_host(const kept &gone) noexcept;
+    error unregister(const kept &gone) noexcept;
     error trim(int first, int end, std::uint64_t keep, std::uint64_t *freed) noexcept; // devices [first, end)
     void collect(int device, std::uint64_t keep, chain<kept> &passed, lock &held) noexcept;
 
@@ -124,6 +148,7 @@ private:
     array_surfaces &arrays_;
     external_objects &externals_;
     pinned_memory &pinned_;
+    ipc_memory &imported_;
     const allocator &memory_;
     std::mutex mutex_;
     chain<kept> deferred_; // in the order of the frees

@@ -117,10 +117,27 @@ bool host_ranges::find_registration(std::uint64_t address, host_registration &re
 bool host_ranges::remove_registration(std::uint64_t address, host_registration &registration) noexcept {
     const std::lock_guard lock(mutex_);
     host_registration *const found = registrations_.find(address);
-    if (!found || found->address != address) return false;
+    if (!found || found->address != address || found->is_leaving) return false;
     registration = *found;
     registrations_.remove(*found);
     return true;
+}
+
+bool host_ranges::begin_unregistering(std::uint64_t address, host_registration &registration) noexcept {
+    const std::lock_guard lock(mutex_);
+    host_registration *const found = registrations_.find(address);
+    if (!found || found->address != address || found->is_leaving) return false;
+    found->is_leaving = true;
+    registration = *found;
+    return true;
+}
+
+void host_ranges::end_unregistering(std::uint64_t address, bool is_gone) noexcept {
+    const std::lock_guard lock(mutex_);
+    host_registration *const found = registrations_.find(address);
+    if (!found || !found->is_leaving) return; // the memory was registered again after its context had ended
+    found->is_leaving = false;
+    if (is_gone) registrations_.remove(*found);
 }
 
 std::uint64_t host_ranges::end_of_piece(std::uint64_t address) const noexcept {

@@ -26,6 +26,7 @@ struct host_registration {
     std::uint64_t address;
     std::uint64_t size;
     std::uint64_t piece;
+    bool is_leaving = false; // being unregistered in stream order; restored if that fails
 
     // Returns the first address past the piece that contains `inside`.
     std::uint64_t end_of_piece(std::uint64_t inside) const noexcept;
@@ -53,8 +54,11 @@ public:
     [[nodiscard]] bool add_leaving(const host_block &block) noexcept;
 
     bool find_registration(std::uint64_t address, host_registration &registration) const noexcept;
-    // Removes the registration that starts at `address`.
+    // Removes the registration that starts at `address`, unless it is claimed.
     bool remove_registration(std::uint64_t address, host_registration &registration) noexcept;
+    // Claims the registration that starts at `address`, so that no other thread unregisters it.
+    bool begin_unregistering(std::uint64_t address, host_registration &registration) noexcept;
+    void end_unregistering(std::uint64_t address, bool is_gone) noexcept;
 
     // Returns the first address past the registered piece that contains `address`; 0 if `address` was not registered
     // through this instance.

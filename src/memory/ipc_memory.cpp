@@ -246,52 +246,60 @@ ipc_memory::imported_memory *ipc_memory::find_address(std::uint64_t address) noe
 }
 
 error ipc_memory::close_memory(std::uint64_t address, CUstream stream) noexcept {
+    opened_memory opened = {};
+    if (error failed = begin_closing(address, stream, opened)) return failed;
+    return opened.context ? end_closing(opened, false) : ok;
+}
+
+// Afterwards, another import of the memory opens it again, and the driver counts these openings.
+error ipc_memory::begin_closing(std::uint64_t address, CUstream stream, opened_memory &opened) noexcept {
+    opened = {};
     if (error failed = process_.check_driver()) return failed;
-    CUcontext opened_in = nullptr;
-    CUdeviceptr opened = 0;
-    {
-        const lock_guard lock(mutex_);
-        imported_memory *const known = find_address(address);
-        if (!known)
-            return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, numbers::value, 0, address);
-        if (known->count > 1) {
-            --known->count;
-            return {};
-        }
-        if (known->pool) {
-            context_choice choice;
-            context_scope scope(cu_);
-            if (error failed = choose_context_on(cu_, contexts_, stream, known->device, choice)) return failed;
-            if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
-            if (error failed = refuse_captured(cu_, stream)) return failed; // otherwise each launch would close it
-            if (const status_code status = call_relaxed(cu_, cu_.cuMemFreeAsync, CUdeviceptr{known->address}, stream))
-                return {.status = status};
-        }
-        if (!known->context) {
-            imported_memory_.remove(static_cast<std::size_t>(known - imported_memory_.begin()));
-            return {};
-        }
-        known->is_closing = true;
-        opened_in = known->context;
-        opened = known->address;
+    const lock_guard lock(mutex_);
+    imported_memory *const known = find_address(address);
+    if (!known) return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, numbers::value, 0, address);
+    if (known->count > 1) {
+        --known->count;
+        return {};
     }
-    // Calls the driver without the lock: the driver waits for running work, which may wait for an import by another
-    // thread. If another thread imports the memory in the meantime, it opens the memory again, and the driver counts
-    // these openings.
+    if (known->pool) {
+        context_choice choice;
+        context_scope scope(cu_);
+        if (error failed = choose_context_on(cu_, contexts_, stream, known->device, choice)) return failed;
+        if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
+        if (error failed = refuse_captured(cu_, stream)) return failed; // otherwise each launch would close it
+        if (const status_code status = call_relaxed(cu_, cu_.cuMemFreeAsync, CUdeviceptr{known->address}, stream))
+            return {.status = status};
+    }
+    if (!known->context) {
+        imported_memory_.remove(static_cast<std::size_t>(known - imported_memory_.begin()));
+        return {};
+    }
+    known->is_closing = true;
+    opened = {known->address, known->size, known->device, known->context};
+    return {};
+}
+
+// Calls the driver without the lock: the driver waits for running work, which may wait for an import by another thread.
+error ipc_memory::end_closing(const opened_memory &opened, bool stays_claimed) noexcept {
     context_scope scope(cu_);
-    status_code status = scope.enter(opened_in).status;
-    if (!status) status = call_relaxed(cu_, cu_.cuIpcCloseMemHandle, opened);
+    status_code status = scope.enter(opened.context).status;
+    if (!status) status = call_relaxed(cu_, cu_.cuIpcCloseMemHandle, CUdeviceptr{opened.address});
+    if (!status || !stays_claimed) end_record(opened, !status);
+    return {.status = status};
+}
+
+void ipc_memory::end_record(const opened_memory &opened, bool is_gone) noexcept {
     const lock_guard lock(mutex_);
     for (std::size_t i = 0; i < imported_memory_.size(); ++i) {
         imported_memory &known = imported_memory_[i];
-        if (!known.is_closing || known.context != opened_in || known.address != opened) continue;
-        if (status)
-            known.is_closing = false;
-        else
+        if (!known.is_closing || known.context != opened.context || known.address != opened.address) continue;
+        if (is_gone)
             imported_memory_.remove(i);
+        else
+            known.is_closing = false;
         break;
     }
-    return {.status = status};
 }
 
 bool ipc_memory::is_imported(std::uint64_t address) noexcept {

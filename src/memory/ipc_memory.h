@@ -12,6 +12,14 @@
 
 namespace ferry {
 
+// Memory of another process that the driver has mapped into a context.
+struct opened_memory {
+    std::uint64_t address;
+    std::uint64_t size; // bytes
+    int device;
+    CUcontext context; // null: nothing is mapped
+};
+
 class ipc_memory {
 public:
     ipc_memory(const driver_table &cu, ipc_process &process, device_contexts &contexts, memory_pools &pools,
@@ -22,6 +30,14 @@ public:
     error export_memory(std::uint64_t address, std::uint64_t size, ferry_ipc_handle &handle) noexcept;
     error import_memory(const ferry_ipc_handle &handle, std::uint64_t &address) noexcept;
     error close_memory(std::uint64_t address, CUstream stream) noexcept;
+    // The two steps of close_memory. The first step closes one import, and returns what the second step must unmap. The
+    // second step waits for running work. If the driver fails to unmap the memory, `stays_claimed` states whether the
+    // second step can be repeated or the import is open again.
+    error begin_closing(std::uint64_t address, CUstream stream, opened_memory &opened) noexcept;
+    error end_closing(const opened_memory &opened, bool stays_claimed) noexcept;
+    void cancel_closing(const opened_memory &opened) noexcept { end_record(opened, false); }
+    // For memory that ended with its context. Makes no driver call.
+    void forget_closing(const opened_memory &opened) noexcept { end_record(opened, true); }
 
     error export_pool(CUmemoryPool pool, std::uint32_t handle_type, ferry_ipc_handle &handle,
                       std::int64_t &os_handle) noexcept;
@@ -44,6 +60,8 @@ public:
 
 private:
     using lock_guard = std::lock_guard<std::mutex>;
+
+    void end_record(const opened_memory &opened, bool is_gone) noexcept;
 
     struct exported_pool {
         CUmemoryPool pool;

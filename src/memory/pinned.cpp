@@ -230,17 +230,40 @@ error pinned_memory::unregister_range(std::uint64_t address) noexcept {
     host_registration registration;
     if (ranges_.remove_registration(address, registration))
         return to_error(unregister_pieces(registration, address + registration.size));
+    if (ranges_.find_registration(address, registration) && registration.is_leaving)
+        return {.status = FERRY_ERROR_ADDRESS};
     host_block block;
     if (ranges_.find_block(address, block) && block.origin == FERRY_HOST_FROM_MAPPING)
         return {.status = FERRY_ERROR_ADDRESS};
     return to_error(cu_.cuMemHostUnregister(pointer(address)));
 }
 
+error pinned_memory::claim_registration(std::uint64_t address, host_registration &registration,
+                                        CUcontext &owner) noexcept {
+    address_facts facts;
+    if (error failed = look_up_address(cu_, address, address_query::everything_and_access, facts)) return failed;
+    owner = facts.owner;
+    if (!ranges_.begin_unregistering(address, registration)) return {.status = FERRY_ERROR_ADDRESS};
+    if (facts.kind == memory_kind::pinned) return {};
+    forget_claimed(registration);
+    return to_error(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+
+error pinned_memory::unregister_claimed(const host_registration &registration) noexcept {
+    const relaxed_capture_mode relaxed(cu_);
+    // An attempt that failed has unregistered the other pieces.
+    const call_result result = unregister_pieces(registration, registration.address + registration.size, true);
+    if (result == CUDA_SUCCESS) ranges_.end_unregistering(registration.address, true);
+    return to_error(result);
+}
+
 // Unregisters the pieces up to `end`. Returns the first error.
-call_result pinned_memory::unregister_pieces(const host_registration &registration, std::uint64_t end) noexcept {
+call_result pinned_memory::unregister_pieces(const host_registration &registration, std::uint64_t end,
+                                             bool may_be_gone) noexcept {
     call_result first;
     for (std::uint64_t at = registration.address; at < end; at = registration.end_of_piece(at)) {
         const call_result result = cu_.cuMemHostUnregister(pointer(at));
+        if (may_be_gone && result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED) continue;
         if (first == CUDA_SUCCESS) first = result;
     }
     return first;

@@ -52,6 +52,19 @@ public:
     // Registers all pieces or none.
     error register_range(std::uint64_t address, std::uint64_t size, std::uint32_t flags) noexcept;
     error unregister_range(std::uint64_t address) noexcept;
+    // An unregistration in two steps, like claim() and free_claimed(). Returns FERRY_ERROR_ADDRESS if no registration of
+    // this instance starts at the address or it is already claimed. A registration whose context has ended is dropped,
+    // and the driver's status is returned.
+    error claim_registration(std::uint64_t address, host_registration &registration, CUcontext &owner) noexcept;
+    void cancel_claim(const host_registration &registration) noexcept {
+        ranges_.end_unregistering(registration.address, false);
+    }
+    // If the driver fails to unregister a piece, the registration stays claimed.
+    error unregister_claimed(const host_registration &registration) noexcept;
+    // For a registration that ended with its context. Makes no driver call.
+    void forget_claimed(const host_registration &registration) noexcept {
+        ranges_.end_unregistering(registration.address, true);
+    }
 
     // Finds the node that FERRY_NUMA_* selects. Rejects a device or node that does not exist, and names the field.
     error find_node(std::int32_t numa, std::int32_t device, std::int32_t numa_node, int &node) const noexcept;
@@ -64,7 +77,8 @@ private:
     error map_and_register(const host_request &request, std::uint64_t size, host_block &block) noexcept;
     bool map_pageable(const host_request &request, host_block &block) noexcept;
     call_result release(const host_block &block, bool stays_claimed = false) noexcept;
-    call_result unregister_pieces(const host_registration &registration, std::uint64_t end) noexcept;
+    call_result unregister_pieces(const host_registration &registration, std::uint64_t end,
+                                  bool may_be_gone = false) noexcept;
 
     const driver_table &cu_;
     host_ranges ranges_;

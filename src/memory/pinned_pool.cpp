@@ -141,6 +141,12 @@ error pinned_pool::reset_stats() noexcept {
     return {};
 }
 
+error pinned_pool::check_unused(std::uint64_t &held_bytes) noexcept {
+    const std::lock_guard held(mutex_);
+    held_bytes = slabs_.reserved();
+    return allocated_count_ ? error{.status = FERRY_ERROR_IN_USE} : ok;
+}
+
 error pinned_pool::close() noexcept {
     if (allocated_count_ && use_ == use::of_program) return {.status = FERRY_ERROR_IN_USE};
     const relaxed_capture_mode relaxed(cu_); // fails only if the driver is unloaded

@@ -34,6 +34,8 @@ public:
     // Must be called before the destructor. Returns FERRY_ERROR_IN_USE while the program has allocated blocks. After
     // any other failure, the pool is closed. Blocks that the instance has not freed end with the pool.
     [[gnu::cold]] error close() noexcept;
+    // Returns FERRY_ERROR_IN_USE while the program has allocated blocks; else the bytes that the pool holds.
+    [[gnu::cold]] error check_unused(std::uint64_t &held_bytes) noexcept;
 
 private:
     error allocate_for(const stream_use *use, std::uint64_t size, void *&address) noexcept; // null: for the host

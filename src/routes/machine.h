@@ -54,13 +54,13 @@ struct machine : opened_driver, machine_settings {
     array_surfaces surfaces{cu, contexts, allocator}; // destroyed after the kernels that read them
     external_objects externals{cu, contexts, surfaces, allocator};
     pinned_memory pinned{cu, allocator};
-    deferred_frees deferred{cu, contexts, surfaces, externals, pinned, allocator};
+    memory_pools pools{cu, devices, contexts, allocator};
+    ferry::sharing sharing{cu, devices, contexts, pools, allocator};
+    deferred_frees deferred{cu, contexts, surfaces, externals, pinned, sharing.memory, allocator};
     kernel_set kernels{cu};
     peer_access peers{cu, devices, contexts, allocator};
     device_profiles profiles{allocator};
     address_space mappings;
-    memory_pools pools{cu, devices, contexts, allocator};
-    ferry::sharing sharing{cu, devices, contexts, pools, allocator};
     // The tables from which kernels read their pieces.
     pinned_pool tables{
         cu, contexts, pinned, allocator, {.owner = host_owner::pool}, 0, 0, pinned_pool::use::of_instance};

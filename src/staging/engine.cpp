@@ -24,10 +24,15 @@ void staging_engine::set_up(const staged_options &options) noexcept {
     options_.first_slots = options.submit ? options_.slots : std::clamp(options.first_slots, 1U, options_.slots);
 }
 
+void staging_engine::help_for(staged_progress &progress, std::uint64_t time_ns) noexcept {
+    const std::uint64_t until = clock_ns() + time_ns;
+    scheduler_.help_until(&progress, [&]() noexcept { return progress.is_done() || clock_ns() >= until; });
+}
+
 error staging_engine::help(staged_progress &progress) noexcept {
     while (!progress.is_done()) {
-        const std::uint64_t bytes_done = progress.bytes_done, until = clock_ns() + patience_ns;
-        scheduler_.help_until(&progress, [&]() noexcept { return progress.is_done() || clock_ns() >= until; });
+        const std::uint64_t bytes_done = progress.bytes_done;
+        help_for(progress, patience_ns);
         if (!progress.is_done() && progress.bytes_done == bytes_done) lose_dead();
     }
     return {.status = progress.status.load(std::memory_order_relaxed)};

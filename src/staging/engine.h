@@ -122,6 +122,8 @@ public:
     // Works on the copy, on the calling thread, until the copy is complete or its context dies. Does not wait for
     // driver locks.
     error help(staged_progress &progress) noexcept;
+    // Same, for at most `time_ns` and the rest of a chunk. Does not look for dead contexts.
+    void help_for(staged_progress &progress, std::uint64_t time_ns) noexcept;
 
     // Frees pinned memory that no copy uses. The first lot stays allocated while a copy may start. Returns the first
     // error. Memory that the driver fails to free stays in use.

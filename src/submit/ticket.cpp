@@ -1,5 +1,6 @@
 #include "submit/ticket.h"
 
+#include <algorithm>
 #include <bit>
 #include <iterator>
 #include <memory>
@@ -9,9 +10,11 @@
 #include "driver/result.h"
 #include "routes/devices_at_work.h"
 #include "routes/relayed.h"
+#include "staging/spin.h"
 #include "submit/copy.h"
 #include "submit/note_error.h"
 #include "submit/run_step.h"
+#include "system/threads.h"
 
 namespace ferry {
 
@@ -167,19 +170,54 @@ error make_ticket(ferry_instance &instance, CUstream stream, ferry_ticket *&tick
     });
 }
 
+namespace {
+
+// Whether the work has ended, and the status that ended it. `bytes_done` is the number of bytes that had arrived before
+// the call.
+bool has_ended(ferry_ticket &ticket, std::uint64_t bytes_done, status_code &status) noexcept {
+    status = FERRY_SUCCESS;
+    if (!ticket.passed) return true;
+    if (!is_going_on(ticket, bytes_done)) status = ask_event(ticket);
+    if (!ticket.is_staged) {
+        if (status == FERRY_SUCCESS) status = ask_others(ticket);
+        return status != not_ready;
+    }
+    // The query may have reported a dead context, and note_error then ended the copy.
+    if (!ticket.progress.is_done()) return false;
+    status = ticket.progress.status.load(std::memory_order_relaxed);
+    return true;
+}
+
+bool has_ended(ferry_ticket &ticket, status_code &status) noexcept {
+    return has_ended(ticket, ticket.progress.bytes_done.load(std::memory_order_relaxed), status);
+}
+
+// Calls look() until it returns true, or until the time is over. Between two calls it pauses for a small share of the
+// time that has passed. Returns the last result.
+template <class Look, class Pause>
+bool look_for(std::int64_t timeout_ns, const Look &look, const Pause &pause) noexcept {
+    constexpr std::uint64_t share = 16, min_ns = 5'000, max_ns = 1'000'000;
+    const std::uint64_t begun = clock_ns();
+    const std::uint64_t limit = timeout_ns < 0 ? UINT64_MAX : static_cast<std::uint64_t>(timeout_ns);
+    for (;;) {
+        if (look()) return true;
+        const std::uint64_t passed = clock_ns() - begun;
+        if (passed >= limit) return false;
+        pause(std::min(std::clamp(passed / share, min_ns, max_ns), limit - passed));
+    }
+}
+
+} // namespace
+
 error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     if (ticket.instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     info.route = ticket.route;
     info.bytes_total = ticket.total;
-    status_code status = FERRY_SUCCESS;
     const std::uint64_t bytes_done = ticket.progress.bytes_done.load(std::memory_order_relaxed);
-    if (ticket.passed && !is_going_on(ticket, bytes_done)) status = ask_event(ticket);
-    if (ticket.passed && !ticket.is_staged && status == FERRY_SUCCESS) status = ask_others(ticket);
-    // The query may have reported a dead context, and note_error then ended the copy.
-    const bool is_over = ticket.is_staged ? ticket.progress.is_done() : status != not_ready;
+    status_code status;
+    const bool is_over = has_ended(ticket, bytes_done, status);
     info.done = is_over;
-    if (is_over)
-        info.status = ticket.is_staged ? ticket.progress.status.load(std::memory_order_relaxed) : status.number;
+    if (is_over) info.status = status;
     if (ticket.is_staged)
         info.bytes_done = is_over ? ticket.progress.bytes_done.load(std::memory_order_relaxed) : bytes_done;
     else
@@ -187,10 +225,40 @@ error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     return {};
 }
 
-error wait_for_ticket(ferry_ticket &ticket) noexcept {
+error wait_for_any(ferry_ticket *const *tickets, std::uint64_t count, std::int64_t timeout_ns,
+                   std::uint64_t &index) noexcept {
+    if (tickets[0]->instance.fork_mark.is_in_child()) return in_child;
+    const auto any_ended = [&]() noexcept {
+        status_code status;
+        for (index = 0; index < count; ++index)
+            if (has_ended(*tickets[index], status)) return true;
+        return false;
+    };
+    const auto help_or_rest = [&](std::uint64_t time_ns) noexcept {
+        for (std::uint64_t i = 0; i < count; ++i)
+            if (ferry_ticket &one = *tickets[i]; one.is_staged && !one.progress.is_done())
+                return one.instance.staging.help_for(one.progress, time_ns);
+        // The system makes a thread that sleeps for less sleep longer.
+        constexpr std::uint64_t shortest_sleep_ns = 20'000;
+        if (time_ns < shortest_sleep_ns)
+            spin_until([] { return false; }, time_ns);
+        else
+            rest_for(time_ns);
+    };
+    if (look_for(timeout_ns, any_ended, help_or_rest)) return {};
+    index = 0;
+    return {.status = FERRY_ERROR_NOT_READY};
+}
+
+error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns) noexcept {
     ferry_instance &instance = ticket.instance;
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     if (!ticket.passed) return {};
+    if (timeout_ns >= 0) {
+        ferry_ticket *const only = &ticket;
+        std::uint64_t index = 0;
+        if (error failed = wait_for_any(&only, 1, timeout_ns, index)) return failed;
+    }
     if (ticket.is_staged) return instance.staging.help(ticket.progress);
     const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture of another thread
     if (!relaxed.entered()) return relaxed.why();
@@ -198,6 +266,21 @@ error wait_for_ticket(ferry_ticket &ticket) noexcept {
                                                              : to_error(CUDA_ERROR_CONTEXT_IS_DESTROYED);
     note_error(instance, failed);
     return failed ? failed : error{.status = ask_others(ticket)};
+}
+
+error make_stream_wait(ferry_ticket &ticket, CUstream stream) noexcept {
+    ferry_instance &instance = ticket.instance;
+    if (instance.fork_mark.is_in_child()) return in_child;
+    context_scope scope(instance.cu);
+    if (error failed = enter_any(instance, stream, scope)) return failed;
+    // A graph must not wait for work outside of it.
+    if (error failed = refuse_events_under_capture(instance.cu, stream)) return failed;
+    if (!ticket.passed) return {};
+    // The event was recorded behind the whole copy before the program got the ticket.
+    const status_code status = may_live(instance.cu, ticket.owner)
+                                   ? call_optional(instance.cu.cuStreamWaitEvent, stream, ticket.passed, 0u)
+                                   : status_code(to_status(CUDA_ERROR_CONTEXT_IS_DESTROYED));
+    return {.status = noted(instance, status)};
 }
 
 error release_ticket(ferry_ticket &ticket) noexcept {

@@ -55,8 +55,14 @@ error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy
 // Creates a ticket for the work that is on the stream now.
 error make_ticket(ferry_instance &instance, CUstream stream, ferry_ticket *&ticket) noexcept;
 error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept;
-// Waits until the copy is complete, and returns its status.
-error wait_for_ticket(ferry_ticket &ticket) noexcept;
+// Waits until the copy is complete, and returns its status. A negative time is no limit. Returns FERRY_ERROR_NOT_READY
+// if the copy is not complete after that time.
+error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns) noexcept;
+// Waits until the work of any of the tickets has ended, and returns its index. At least one ticket is required.
+error wait_for_any(ferry_ticket *const *tickets, std::uint64_t count, std::int64_t timeout_ns,
+                   std::uint64_t &index) noexcept;
+// Makes later work on the stream wait for the work of the ticket.
+error make_stream_wait(ferry_ticket &ticket, CUstream stream) noexcept;
 error release_ticket(ferry_ticket &ticket) noexcept;
 
 } // namespace ferry

@@ -210,8 +210,8 @@ void tickets(trial &t) {
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
         CALL(t, ferry_ticket_get_info, ticket, &info);
-        if (CALL(t, ferry_ticket_wait, ticket) && !is_array(to.kind()) && to.kind() == place_kind::pageable &&
-            to.read() != to.picture())
+        if (CALL(t, ferry_ticket_wait, ticket, FERRY_NO_TIMEOUT) && !is_array(to.kind()) &&
+            to.kind() == place_kind::pageable && to.read() != to.picture())
             t.add(finding::wrong_bytes, "a ticket was done before its bytes had arrived");
         info = {};
         info.struct_size = sizeof info;
@@ -234,6 +234,13 @@ void tickets(trial &t) {
     }
     ferry_ticket *of_stream = nullptr;
     MAKE(t, of_stream, ferry_ticket_create, t.ferry, t.stream, &of_stream);
+    if (of_stream) {
+        CALL(t, ferry_ticket_wait_async, of_stream, t.stream);
+        constexpr std::int64_t ten_seconds = 10'000'000'000;
+        CALL(t, ferry_ticket_wait, of_stream, ten_seconds);
+        std::uint64_t index = 0;
+        CALL(t, ferry_ticket_wait_any, &of_stream, 1, ten_seconds, &index);
+    }
     finish(of_stream, device);
     std::atomic<bool> called = false;
     if (CALL(
@@ -644,8 +651,9 @@ void prepared_batches(trial &t) {
         else
             expect(is_launched, device, 0, 0); // the old addresses are still valid
         t.wait_and_compare(t.stream);
-        t.begin("ferry_prepared_destroy");
-        t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared, t.error()));
+        RELEASE(t, ferry_prepared_destroy_deferred, prepared, t.stream);
+        t.wait_and_compare(t.stream);
+        RELEASE(t, ferry_deferred_trim, t.ferry, FERRY_DEVICE_UNKNOWN, 0);
     }
     // Copies of every kind.
     const ferry_copy_desc copies[] = {

@@ -228,7 +228,12 @@ void registered_in_chunks(trial &t) {
         ferry_address_info info = {};
         info.struct_size = sizeof info;
         CALL(t, ferry_address_get_info, t.ferry, reinterpret_cast<std::uint64_t>(begin) + size / 2, &info);
-        RELEASE(t, ferry_host_unregister, t.ferry, begin);
+        if (flags)
+            RELEASE(t, ferry_host_unregister, t.ferry, begin);
+        else
+            RELEASE(t, ferry_host_unregister_deferred, t.ferry, begin, t.stream);
+        t.wait_and_compare(t.stream);
+        RELEASE(t, ferry_deferred_trim, t.ferry, FERRY_DEVICE_UNKNOWN, 0);
     }
 }
 
@@ -382,6 +387,13 @@ void pinned_pools(trial &t) {
     // The pool no longer exists, whatever the driver returns.
     t.begin("ferry_pinned_pool_destroy");
     t.ended("ferry_pinned_pool_destroy", ferry_pinned_pool_destroy(pool, t.error()));
+    if (!MAKE(t, pool, ferry_pinned_pool_create, t.ferry, nullptr, &pool)) return;
+    void *block = nullptr;
+    if (MAKE(t, block, ferry_pinned_pool_alloc, pool, 10'000, &block))
+        RELEASE(t, ferry_pinned_pool_free_async, pool, block, t.stream);
+    RELEASE(t, ferry_pinned_pool_destroy_deferred, pool, t.stream);
+    t.wait_and_compare(t.stream);
+    RELEASE(t, ferry_deferred_trim, t.ferry, FERRY_DEVICE_UNKNOWN, 0);
 }
 
 // ---- Sharing
@@ -471,11 +483,11 @@ void imports(trial &t) {
             CUmipmappedArray_st *one = nullptr;
             if (!MAKE(t, one, ferry_external_memory_get_array, t.ferry, memory, 40'000, &shape, 1, &one)) continue;
             if (is_deferred)
-                RELEASE(t, ferry_mipmapped_array_destroy_async, t.ferry, one, t.stream);
+                RELEASE(t, ferry_mipmapped_array_destroy_deferred, t.ferry, one, t.stream);
             else
                 RELEASE(t, ferry_mipmapped_array_destroy, t.ferry, one);
         }
-        if (!CALL(t, ferry_external_memory_release_async, t.ferry, memory, t.stream))
+        if (!CALL(t, ferry_external_memory_release_deferred, t.ferry, memory, t.stream))
             RELEASE(t, ferry_external_memory_release, t.ferry, memory);
         RELEASE(t, ferry_stream_synchronize, t.ferry, t.stream);
         RELEASE(t, ferry_deferred_trim, t.ferry, 0, 0);
@@ -491,7 +503,7 @@ void imports(trial &t) {
         semaphore_file = -1;
         if (CALL(t, ferry_external_semaphore_signal_async, t.ferry, semaphore, 3, t.stream))
             CALL(t, ferry_external_semaphore_wait_async, t.ferry, semaphore, 3, 0, t.stream);
-        if (!CALL(t, ferry_external_semaphore_release_async, t.ferry, semaphore, t.stream))
+        if (!CALL(t, ferry_external_semaphore_release_deferred, t.ferry, semaphore, t.stream))
             RELEASE(t, ferry_external_semaphore_release, t.ferry, semaphore);
         RELEASE(t, ferry_stream_synchronize, t.ferry, t.stream);
         RELEASE(t, ferry_deferred_trim, t.ferry, 0, 0);
@@ -592,7 +604,9 @@ void sharing_with_another_process(trial &t) {
     for (const std::uint64_t address : {first, second}) {
         if (!address) continue;
         expect_bytes(address, shared_byte);
-        RELEASE(t, ferry_ipc_close_memory, t.ferry, address, nullptr);
+        RELEASE(t, ferry_ipc_close_memory_deferred, t.ferry, address, t.stream);
+        t.wait_and_compare(t.stream);
+        RELEASE(t, ferry_deferred_trim, t.ferry, FERRY_DEVICE_UNKNOWN, 0);
     }
     CUmemPoolHandle_st *pool = nullptr;
     if (MAKE(t, pool, ferry_ipc_import_pool, t.ferry, &all.pool, descriptor, &pool)) {

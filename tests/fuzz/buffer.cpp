@@ -125,7 +125,10 @@ buffer::~buffer() {
     else if (kind == memory_kind::pinned_pool)
         EXPECT_OK(ferry_pinned_pool_free(from_.pinned, host, nullptr));
     else if (kind == memory_kind::imported)
-        EXPECT_OK(ferry_ipc_close_memory(from_.ferry, address, nullptr, nullptr));
+        EXPECT_OK(size() % 2 ? ferry_ipc_close_memory_deferred(from_.ferry, address, nullptr, nullptr)
+                             : ferry_ipc_close_memory(from_.ferry, address, nullptr, nullptr));
+    else if (kind == memory_kind::managed && size() % 2)
+        EXPECT_OK(ferry_device_free_deferred(from_.ferry, address, nullptr, nullptr));
     else
         EXPECT_OK(ferry_device_free(from_.ferry, address, nullptr));
 }
@@ -156,8 +159,17 @@ void buffer::register_part(dice &random) {
 }
 
 void buffer::unregister_parts() {
-    for (void *const one : registered_)
-        EXPECT_OK(ferry_host_unregister(from_.ferry, one, nullptr));
+    bool is_deferred = false;
+    for (void *const one : registered_) {
+        const bool defers = reinterpret_cast<std::uintptr_t>(one) / page % 2;
+        EXPECT_OK(defers ? ferry_host_unregister_deferred(from_.ferry, one, nullptr, nullptr)
+                         : ferry_host_unregister(from_.ferry, one, nullptr));
+        is_deferred |= defers;
+    }
+    if (is_deferred) { // the memory must stay mapped until it is unregistered
+        EXPECT_OK(ferry_context_synchronize(from_.ferry, 0, nullptr, nullptr));
+        EXPECT_OK(ferry_deferred_trim(from_.ferry, FERRY_DEVICE_UNKNOWN, 0, nullptr));
+    }
     registered_.clear();
 }
 

@@ -280,6 +280,14 @@ void copy_on_a_held_stream(world &w) {
     check_waits(w, lane, drawn, explained);
 }
 
+void make_a_stream_wait_for_a_ticket(world &w) {
+    if (w.tickets.empty()) return;
+    const held_ticket held = w.tickets[w.random.up_to(w.tickets.size() - 1)];
+    const struct lane &on = w.lanes[w.any_lane()];
+    w.say("'" + std::string(on.name) + "' waits for the ticket of operation " + std::to_string(held.operation));
+    w.require(w.call(w.context_for(on), [&] { return ferry_ticket_wait_async(held.ticket, on.stream, nullptr); }));
+}
+
 void query_a_ticket(world &w) {
     if (w.tickets.empty()) return;
     const std::size_t chosen = w.random.up_to(w.tickets.size() - 1);
@@ -287,7 +295,32 @@ void query_a_ticket(world &w) {
     const bool waits = w.random.one_in(2);
     w.say(std::string(waits ? "waiting for" : "querying") + " the ticket of operation " +
           std::to_string(held.operation) + ": " + held.copy.words());
-    if (waits) w.require(w.call(w.any_context(), [&] { return ferry_ticket_wait(held.ticket, nullptr); }));
+    const auto wait = [&] {
+        // Waits with short time-outs, for any of several tickets, or without a limit.
+        std::int64_t timeout = w.random.one_in(2) ? FERRY_NO_TIMEOUT : 100'000;
+        if (w.random.one_in(3)) {
+            std::vector<ferry_ticket *> any;
+            for (const held_ticket &one : w.tickets)
+                any.push_back(one.ticket);
+            std::uint64_t index = any.size();
+            const std::int32_t status = w.call(w.any_context(), [&] {
+                return ferry_ticket_wait_any(any.data(), any.size(), timeout, &index, nullptr);
+            });
+            w.expect(status == FERRY_ERROR_NOT_READY || (status == FERRY_SUCCESS && index < any.size()),
+                     "waiting for any ticket failed");
+            ferry_ticket_info found = {};
+            found.struct_size = sizeof found;
+            if (!status) w.require(ferry_ticket_get_info(any[index], &found, nullptr));
+            w.expect(status || found.done, "a wait for any ticket returned one that is not done");
+            timeout = FERRY_NO_TIMEOUT;
+        }
+        for (;;) {
+            const std::int32_t status =
+                w.call(w.any_context(), [&] { return ferry_ticket_wait(held.ticket, timeout, nullptr); });
+            if (status != FERRY_ERROR_NOT_READY) return w.require(status);
+        }
+    };
+    if (waits) wait();
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
     w.require(w.call(w.any_context(), [&] { return ferry_ticket_get_info(held.ticket, &info, nullptr); }));

@@ -13,6 +13,7 @@ const operation operations[] = {
     {"synchronous copy of bytes", 3, copy_bytes_at_once},
     {"copy on a held stream", 4, copy_on_a_held_stream, true},
     {"ticket queried", 8, query_a_ticket},
+    {"stream waiting for a ticket", 4, make_a_stream_wait_for_a_ticket},
     {"fill on a stream", 6, fill_on_a_stream},
     {"synchronous fill", 3, fill_at_once},
     {"write by a host function", 6, write_by_a_host_function},

@@ -16,6 +16,7 @@ void copy_bytes_on_a_stream(world &);
 void copy_bytes_at_once(world &);
 void copy_on_a_held_stream(world &);
 void query_a_ticket(world &);
+void make_a_stream_wait_for_a_ticket(world &);
 
 // fill_operations.cpp
 void fill_on_a_stream(world &);

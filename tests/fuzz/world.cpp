@@ -384,7 +384,15 @@ void world::release_prepared(std::size_t number) {
     ferry_prepared *const handle = prepared[number].handle;
     for (std::size_t i = graphs.size(); i-- > 0;)
         if (std::count(graphs[i].prepared.begin(), graphs[i].prepared.end(), handle)) release_graph(i);
-    require(call(any_context(), [&] { return ferry_prepared_destroy(handle, nullptr); }));
+    // The stream need not come after launches on other streams, because the batch is destroyed after they have ended.
+    const bool is_deferred = random.one_in(2);
+    if (is_deferred)
+        for (std::size_t i = 0; i < lanes.size(); ++i)
+            synchronize(i);
+    require(call(any_context(), [&] {
+        return is_deferred ? ferry_prepared_destroy_deferred(handle, nullptr, nullptr)
+                           : ferry_prepared_destroy(handle, nullptr);
+    }));
     prepared.erase(prepared.begin() + static_cast<std::ptrdiff_t>(number));
 }
 

@@ -189,13 +189,13 @@ copying_instance::~copying_instance() {
 }
 
 CUresult copying_instance::wait_for(ferry_ticket *copy, CUstream stream) const noexcept {
-    int32_t status = ferry_ticket_wait(copy, nullptr);
+    int32_t status = ferry_ticket_wait(copy, FERRY_NO_TIMEOUT, nullptr);
     ferry_ticket_release(copy, nullptr);
     if (status != FERRY_SUCCESS) return to_result(status);
     // The bytes have arrived. The copy completes on its stream a moment later.
     ferry_ticket *ticket = nullptr;
     status = ferry_ticket_create(instance_, stream, &ticket, nullptr);
-    if (status == FERRY_SUCCESS) status = ferry_ticket_wait(ticket, nullptr);
+    if (status == FERRY_SUCCESS) status = ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr);
     ferry_ticket_release(ticket, nullptr);
     // Another thread has started a capture on a stream that synchronises with this stream.
     return status == FERRY_ERROR_CAPTURE ? CUDA_SUCCESS : to_result(status);

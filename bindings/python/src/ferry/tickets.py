@@ -89,14 +89,18 @@ class Ticket(Owner):
         info = self._ask()
         return info.bytes_done, info.bytes_total
 
-    def wait(self) -> None:
-        """Waits until the copy is done, and helps with staged copies. Raises what ended it."""
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits until the copy is done, and helps with staged copies. Raises what ended it, or TimeoutError after
+        `timeout` seconds: the copy continues."""
+        timeout_ns = native.FERRY_NO_TIMEOUT if timeout is None else max(0, round(timeout * 1e9))
         if self._status is None:
             self._instance.alive(self._handle, "Ticket")
         if self._status is None or self._status and self._details is None:
             details = new_error_info()
-            status = self._instance._tickets.use(self._handle, self._instance.library.ferry_ticket_wait,
+            status = self._instance._tickets.use(self._handle, self._instance.library.ferry_ticket_wait, timeout_ns,
                                                  byref(details))
+            if status == native.FERRY_ERROR_NOT_READY:
+                raise TimeoutError("the copy is not done yet")
             if status is not None:
                 self._end(self._status or status, details)
             elif self._status is None:  # another thread closes, but has not noted the end yet
@@ -199,14 +203,15 @@ class Tickets:
         finally:
             self._busy.remove(handle)
 
-    def release(self, library: Any, handle: int | None, status: int | None) -> int | None:
+    def release(self, library: Any, handle: int | None, status: int | None,
+                no_timeout: int = native.FERRY_NO_TIMEOUT) -> int | None:
         """Releases a handle, once, and returns the status. Without a handle the copy may be in flight: waits for it,
         because nothing else keeps its arrays."""
         self._busy.append(handle)
         try:
             self._handles.remove(handle)  # one caller succeeds
             if status is None:
-                status = library.ferry_ticket_wait(handle, None)
+                status = library.ferry_ticket_wait(handle, no_timeout, None)
             library.ferry_ticket_release(handle, None)
         except KeyError:
             pass
@@ -214,16 +219,17 @@ class Tickets:
             self._busy.remove(handle)
         return status
 
-    def rescue(self, library: Any, handle: int | None) -> None:
+    def rescue(self, library: Any, handle: int | None, no_timeout: int = native.FERRY_NO_TIMEOUT) -> None:
         """Waits for a copy whose call raises, because of an interrupt. Releases a handle that no ticket came to own."""
         if handle:
-            library.ferry_ticket_wait(handle, None)
+            library.ferry_ticket_wait(handle, no_timeout, None)
             if handle not in self._handles:
                 library.ferry_ticket_release(handle, None)
 
     def close(self, library: Any, is_finalizing: Callable[[], bool] = sys.is_finalizing,
               process: Callable[[], int] = os.getpid, rest: Callable[[float], None] = time.sleep,
-              new_error_info: Callable[[], Any] = new_error_info, byref: Callable[[Any], Any] = byref) -> None:
+              new_error_info: Callable[[], Any] = new_error_info, byref: Callable[[Any], Any] = byref,
+              no_timeout: int = native.FERRY_NO_TIMEOUT) -> None:
         """Waits for all, and releases all handles. Its defaults are there when modules are gone."""
         def until_idle(is_busy: Callable[[], bool]) -> None:
             while is_busy() and process() == self._process and not is_finalizing():  # by a thread that is not gone
@@ -234,7 +240,7 @@ class Tickets:
             try:
                 if one._handle in self._handles:  # else the garbage collector has ended it
                     details = new_error_info()
-                    one._end(library.ferry_ticket_wait(one._handle, byref(details)), details)
+                    one._end(library.ferry_ticket_wait(one._handle, no_timeout, byref(details)), details)
             except BaseException:  # an interrupt
                 self._in_flight.appendleft(one)
                 raise

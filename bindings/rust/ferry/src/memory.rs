@@ -56,7 +56,7 @@ impl Drop for Owned {
                 (Resource::StreamOrdered(address), Some(stream))
                     if sys::ferry_device_free_async(ferry, *address, stream, null_mut()) == sys::FERRY_SUCCESS => {}
                 (Resource::Array(array), Some(stream))
-                    if sys::ferry_array_destroy_async(ferry, *array, stream, null_mut()) == sys::FERRY_SUCCESS => {}
+                    if sys::ferry_array_destroy_deferred(ferry, *array, stream, null_mut()) == sys::FERRY_SUCCESS => {}
                 (Resource::Memory(address) | Resource::StreamOrdered(address), _) => {
                     sys::ferry_device_free(ferry, *address, null_mut());
                 }

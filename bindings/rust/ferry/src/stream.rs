@@ -349,7 +349,7 @@ impl Ticket {
     /// Waits for the work, and helps with a staged copy meanwhile.
     pub fn wait(&self) -> Result<()> {
         // SAFETY: the ticket lives.
-        check(|error| unsafe { sys::ferry_ticket_wait(self.handle, error) })
+        check(|error| unsafe { sys::ferry_ticket_wait(self.handle, sys::FERRY_NO_TIMEOUT.into(), error) })
     }
 }
 
