@@ -33,7 +33,7 @@ static int32_t user_copy(uint64_t *memory) {
 
 static int32_t user_kind_of(uint64_t address, int32_t *memory) {
     ferry_address_info info = {.struct_size = sizeof info};
-    const int32_t status = ferry_address_get_info(instance, address, &info, nullptr);
+    const int32_t status = ferry_address_get_info(instance, address, &info, NULL);
     *memory = info.memory;
     return status;
 }
