@@ -52,9 +52,9 @@ check(ferry.ferry_prepared_launch(prepared, None, None))  # on the default strea
 check(ferry.ferry_prepared_set_addresses(prepared, None, second, None, None))  # new sources
 check(ferry.ferry_prepared_launch(prepared, None, None))
 check(ferry.ferry_copy_batch(instance, halves, c_uint64(2), no_flags, None))
-ferry.ferry_prepared_destroy(prepared)
-ferry.ferry_host_unregister(instance, frames)
-ferry.ferry_device_free(instance, device)
+ferry.ferry_prepared_destroy(prepared, None)
+ferry.ferry_host_unregister(instance, frames, None)
+ferry.ferry_device_free(instance, device, None)
 ferry.ferry_close(instance)
 if not arrived or received.raw[::-1] != frames.raw[count * size:] or not refused or error.index != 617:
     sys.exit("the pieces came back changed")

@@ -52,7 +52,7 @@ for source, destination in [(Place(FERRY_KIND_HOST, address=ctypes.addressof(ima
                             (texture, Place(FERRY_KIND_HOST, address=ctypes.addressof(back), **at))]:
     check(ferry.ferry_copy(instance, byref(CopyDesc(source, destination, 64 * texel, 32, 1)), None))
 rows = [slice(y * pitch + 100 * texel, y * pitch + 164 * texel) for y in range(50, 82)]
-ferry.ferry_array_destroy(instance, array)
+ferry.ferry_array_destroy(instance, array, None)
 ferry.ferry_close(instance)
 if any(image[row] != back[row] for row in rows):
     sys.exit("the texels came back changed")

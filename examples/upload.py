@@ -45,6 +45,6 @@ try:
     if received.raw != sent.raw:
         sys.exit("the bytes came back changed")
     print(len(sent), "bytes went there and back")
-    check(ferry.ferry_device_free(instance, device_memory))
+    check(ferry.ferry_device_free(instance, device_memory, None))
 finally:
     ferry.ferry_close(instance)

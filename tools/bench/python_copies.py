@@ -161,7 +161,7 @@ class Ferry:
         def with_ticket(handle):
             made = c_void_p()
             library.ferry_copy_async(handle, at, number, byref(made), None)
-            library.ferry_ticket_release(made)
+            library.ferry_ticket_release(made, None)
 
         ways = {"C": lambda: library.ferry_copy_async(gpu.handle, at, number, None, None),
                 "refused": lambda: library.ferry_copy_async(None, at, number, None, None),
