@@ -85,8 +85,7 @@ func (m *DeviceMemory) Free() error {
 	}, false)
 }
 
-// FreeOn frees the memory after the work enqueued on the stream has completed, and does not wait. Managed memory is
-// refused. Imported memory that is not of a pool waits for running work on the device.
+// FreeOn frees the memory after the work enqueued on the stream has completed, and does not wait.
 func (m *DeviceMemory) FreeOn(s *Stream) error {
 	leave, err := m.instance.use(&s.object)
 	if err != nil {
@@ -95,7 +94,7 @@ func (m *DeviceMemory) FreeOn(s *Stream) error {
 	defer leave()
 	return m.object.end(func(info details) C.int32_t {
 		if m.imported {
-			return C.go_ferry_ipc_close_memory(m.instance.c, m.handle, s.number(), info)
+			return C.go_ferry_ipc_close_memory_deferred(m.instance.c, m.handle, s.number(), info)
 		}
 		if m.ordered {
 			return C.go_ferry_device_free_async(m.instance.c, m.handle, s.number(), info)

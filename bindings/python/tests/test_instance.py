@@ -104,7 +104,7 @@ def test_tickets_of_a_forgotten_instance_are_waited_for_and_released_once():
         def ferry_ticket_get_info(self, handle, info, error):
             return 0
 
-        def ferry_ticket_wait(self, handle, error):
+        def ferry_ticket_wait(self, handle, timeout_ns, error):
             calls.append(("wait", handle))
             return 0
 
@@ -874,8 +874,8 @@ def test_a_copy_that_fails_later_has_the_details_of_its_error(gpu, monkeypatch):
             info._obj.done, info._obj.status = 1, status
             return 0
 
-        def ferry_ticket_wait(self, handle, error):
-            ends.append(self._library.ferry_ticket_wait(handle, None))
+        def ferry_ticket_wait(self, handle, timeout_ns, error):
+            ends.append(self._library.ferry_ticket_wait(handle, timeout_ns, None))
             if error is not None:
                 error._obj.status, error._obj.driver_function = status, b"cuEventQuery"
             return status
