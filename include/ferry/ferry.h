@@ -1388,7 +1388,7 @@ typedef struct ferry_trace_event {
  *              at least two slots. It is smaller if less can be pinned. It has this size for each of up to four links
  *              that copies of the device take: FERRY_COPY_MULTILINK, and broadcasts of pageable memory.
  * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_deferred and similar calls) keep on each device,
- *              and in the host's memory. Above it, an allocation of ferry's there first frees what streams have passed,
+ *              and in the host's memory. Above it, an allocation by ferry there first frees what streams have passed,
  *              which waits for running work. 0: a sixteenth of the device's memory, for the host's that of device 0.
  *              UINT64_MAX: no limit until an allocation finds no memory.
  * submit       Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the program to
@@ -1898,7 +1898,7 @@ FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address, 
 /*
  * A deferred free: frees memory of ferry_device_alloc, ferry_device_alloc_pitched or ferry_managed_alloc in the order of
  * `stream`, and waits for no work. The instance keeps the memory until the stream has passed. Then ferry_deferred_trim, a
- * later allocation of ferry's on the device (see ferry_options.deferred_bytes) or ferry_close returns it to the driver.
+ * later allocation by ferry on the device (see ferry_options.deferred_bytes) or ferry_close returns it to the driver.
  * The stream must come after all work that uses the memory; it may be destroyed at once. 0 is allowed. Default streams
  * are those of the memory's device.
  *
@@ -2232,7 +2232,7 @@ FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_s
 /*
  * Destroys an array of ferry_array_create in the order of `stream`, and waits for no work. CUDA has no such call, so
  * the instance keeps the array. Once the stream has passed, ferry_array_create reuses it for an equal description;
- * ferry_deferred_trim, a later allocation of ferry's on the device (see ferry_options.deferred_bytes) and ferry_close
+ * ferry_deferred_trim, a later allocation by ferry on the device (see ferry_options.deferred_bytes) and ferry_close
  * destroy it. The stream must come after all work that uses the array; it may be destroyed at once.
  * Default streams are those of the array's device.
  *
@@ -2894,7 +2894,7 @@ FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t addr
 /*
  * ferry_ipc_close_memory, always in the order of `stream`, and waits for no work. The stream must come after all use of
  * any of the imports; it may be destroyed at once. Memory that is not from a pool stays mapped until the stream has
- * passed and ferry_deferred_trim, a later allocation of ferry's on the device (see ferry_options.deferred_bytes; not an
+ * passed and ferry_deferred_trim, a later allocation by ferry on the device (see ferry_options.deferred_bytes; not an
  * import) or ferry_close unmaps it. Until then the exporter's memory stays allocated, even if the exporter has freed it.
  * `stream` is not read if this is not the last close. Default streams are those of the memory's device. 0 is allowed.
  *
