@@ -139,9 +139,10 @@ TEST_F(explanations_on_a_stream, name_the_route_of_the_ticket_while_the_stream_s
                 const std::int32_t route = one.enqueue(basic.get(), *stream);
                 ASSERT_OK(raw().cuCtxSynchronize());
                 // On a busy machine, a staging delay that ferry has measured changes the route until it is forgotten.
-                if (route != idle.route)
+                if (route != idle.route) {
                     EXPECT_NE(idle.staging_delay_ns + explain_async(basic, one.copy, *stream).staging_delay_ns, 0u)
                         << "the ticket reports route " << route << ", explained was route " << idle.route;
+                }
                 gate held(*stream);
                 const ferry_explanation busy = explain_async(basic, one.copy, *stream);
                 if (busy.blocks != FERRY_BLOCKS_NO) continue; // until the gate is open

@@ -1236,8 +1236,8 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  * PIECE), ferry_multilink_set (HELPER) and ferry_open (CPU).
  *
  * If the status is the driver's, every function sets driver_function to the driver function that failed. It is NULL if
- * ferry itself found the cause: in the child of a fork, or for a context that no longer exists. field and value are set
- * too if the driver could not use the value of that parameter:
+ * ferry itself found the cause: in the child of a fork, or if another context has the handle of a destroyed one. field
+ * and value are set too if the driver could not use the value of that parameter:
  * SIZE                an allocation for which no memory was left, or which is too large
  * ADDRESS             memory that is freed, registered, shared or closed
  * STREAM, EVENT       functions that begin with ferry_stream and ferry_event; ferry_event_record names the stream

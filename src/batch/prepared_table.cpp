@@ -90,8 +90,8 @@ namespace {
 
 bool is_table_gone(const ferry_prepared &prepared) noexcept {
     return !prepared.table ||
-           (prepared.context_number &&
-            is_another_context(prepared.instance.cu, prepared.request->context.wanted, prepared.context_number));
+           (prepared.context_number && refuse_another_context(prepared.instance.cu, prepared.request->context.wanted,
+                                                              prepared.context_number) != FERRY_SUCCESS);
 }
 
 } // namespace

@@ -18,9 +18,13 @@ inline context_name name_context(const driver_table &cu, CUcontext context) noex
     return name;
 }
 
-// False only if the driver reports that the context no longer exists.
+// Fails only if the driver reports that the context no longer exists.
+inline status_code refuse_destroyed(const driver_table &cu, const context_name &context) noexcept {
+    return context.number ? refuse_another_context(cu, context.handle, context.number) : status_code();
+}
+
 inline bool may_live(const driver_table &cu, const context_name &context) noexcept {
-    return !context.number || !is_another_context(cu, context.handle, context.number);
+    return refuse_destroyed(cu, context) == FERRY_SUCCESS;
 }
 
 } // namespace ferry

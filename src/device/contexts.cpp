@@ -143,12 +143,14 @@ error create_context(const driver_table &cu, CUdevice device, unsigned flags, CU
     return to_error(result);
 }
 
-bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long long number) noexcept {
-    if (!cu.cuCtxGetId) return false;
+status_code refuse_another_context(const driver_table &cu, CUcontext handle, unsigned long long number) noexcept {
+    constexpr std::int32_t destroyed = to_status(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    if (!cu.cuCtxGetId) return {};
     unsigned long long found = 0;
-    const call_result result = cu.cuCtxGetId(handle, &found);
-    if (result == CUDA_SUCCESS) return found != number;
-    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || !means_dead_context(to_status(result));
+    const status_code status = to_status(cu.cuCtxGetId(handle, &found));
+    if (status == FERRY_SUCCESS) return found == number ? FERRY_SUCCESS : destroyed;
+    if (status != destroyed && means_dead_context(status)) return {};
+    return {destroyed, status.call};
 }
 
 error choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,

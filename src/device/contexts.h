@@ -120,10 +120,10 @@ private:
     CUcontext made_ = nullptr;
 };
 
-// Whether the context with that number no longer exists: the driver does not know the handle, or another context has
-// it. A status that reports a context killed by another error does not count: objects created there must still be
-// freed.
-bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long long number) noexcept;
+// CUDA_ERROR_CONTEXT_IS_DESTROYED if the context with that number no longer exists: the driver does not know the handle,
+// or another context has it. A status that reports a context killed by another error does not count: objects created
+// there must still be freed.
+status_code refuse_another_context(const driver_table &cu, CUcontext handle, unsigned long long number) noexcept;
 
 // NULL, the legacy and the per-thread stream belong to the current context.
 inline bool belongs_to_current_context(CUstream stream) noexcept {

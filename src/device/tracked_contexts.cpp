@@ -56,16 +56,16 @@ error tracked_contexts::track(CUcontext current, const tracked_context *&found) 
 }
 
 error tracked_contexts::ask_once(const tracked_context &one) const noexcept {
-    constexpr error destroyed = to_error(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    constexpr std::int32_t destroyed = to_status(CUDA_ERROR_CONTEXT_IS_DESTROYED);
     const auto is_unknown = [](std::int32_t status) noexcept {
         return status == to_status(CUDA_ERROR_INVALID_CONTEXT) || status == to_status(CUDA_ERROR_INVALID_HANDLE);
     };
     // An event must not be passed to the driver after its context was destroyed.
     unsigned long long id = 0;
     error answer = identify(one.handle, id);
-    if (is_unknown(answer.status) || (!answer && id != one.id)) return destroyed;
+    if (!answer && id != one.id) return {.status = destroyed};
     if (!answer && one.event) answer = to_error(cu_.cuEventQuery(one.event));
-    if (is_unknown(answer.status)) return destroyed;
+    if (is_unknown(answer.status)) return {.status = {destroyed, answer.status.call}};
     return means_dead_context(answer.status) ? answer : ok;
 }
 

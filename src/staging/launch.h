@@ -18,7 +18,7 @@ namespace ferry {
 // dies.
 struct staged_progress {
     std::atomic<std::uint64_t> bytes_done = 0; // bytes that have arrived
-    std::atomic<std::int32_t> status = FERRY_SUCCESS;
+    std::atomic<status_code> status = status_code();
     std::atomic<std::uint32_t> launches_left = 0;
 
     bool is_done() const noexcept { return launches_left.load(std::memory_order_acquire) == 0; }
@@ -121,7 +121,7 @@ struct staging_launch {
     std::uint64_t announced_ns = 0;         // time of the last announcement of a run
     std::uint64_t missed_ns = 0;            // if cancelled: when the kernel was last seen not started
     staging_launch *next_of_copy = nullptr; // links the launches of a copy
-    std::int32_t loss = FERRY_SUCCESS;      // the error that killed the launch
+    status_code loss;                       // the error that killed the launch
     std::uint64_t lost_ns = 0;
     const tracked_context *dead = nullptr; // for a lost launch: the context that died
     staging_launch *previous = nullptr, *next = nullptr;

@@ -100,7 +100,7 @@ public:
     const tracked_context *context_after(const tracked_context *one) noexcept;
     // Abandons the launches of a context that has died. Each launch is over once no worker serves it. If the context is
     // in fact alive, the kernels trap, except for broadcasts, whose kernels exit.
-    void lose(const tracked_context &context, std::int32_t status) noexcept;
+    void lose(const tracked_context &context, status_code status) noexcept;
 
     // ---- Slots (scheduler_slots.cpp)
 

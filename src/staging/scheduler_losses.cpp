@@ -31,7 +31,7 @@ const tracked_context *staging_scheduler::context_after(const tracked_context *o
 }
 
 // The records of lost launches are not reused, because a block may still start.
-void staging_scheduler::lose(const tracked_context &context, std::int32_t status) noexcept {
+void staging_scheduler::lose(const tracked_context &context, status_code status) noexcept {
     const lock held = acquire();
     recycle();
     launches_.for_each(states_on_a_device, [&](staging_launch &launch) noexcept {

@@ -40,8 +40,8 @@ status_code ask_event(const ferry_ticket &ticket) noexcept {
     if (!relaxed.entered()) return relaxed.why().status;
     // An event must not be passed to the driver after its context was destroyed, because another event may have its
     // handle.
-    const status_code status = may_live(cu, ticket.owner) ? to_status(cu.cuEventQuery(ticket.passed))
-                                                          : status_code(to_status(CUDA_ERROR_CONTEXT_IS_DESTROYED));
+    status_code status = refuse_destroyed(cu, ticket.owner);
+    if (status == FERRY_SUCCESS) status = to_status(cu.cuEventQuery(ticket.passed));
     if (status != not_ready) note_error(ticket.instance, {.status = status});
     return status;
 }
@@ -262,10 +262,10 @@ error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns) noexcept {
     if (ticket.is_staged) return instance.staging.help(ticket.progress);
     const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture of another thread
     if (!relaxed.entered()) return relaxed.why();
-    const error failed = may_live(instance.cu, ticket.owner) ? to_error(instance.cu.cuEventSynchronize(ticket.passed))
-                                                             : to_error(CUDA_ERROR_CONTEXT_IS_DESTROYED);
-    note_error(instance, failed);
-    return failed ? failed : error{.status = ask_others(ticket)};
+    status_code status = refuse_destroyed(instance.cu, ticket.owner);
+    if (status == FERRY_SUCCESS) status = to_status(instance.cu.cuEventSynchronize(ticket.passed));
+    status = noted(instance, status);
+    return {.status = status == FERRY_SUCCESS ? ask_others(ticket) : status};
 }
 
 error make_stream_wait(ferry_ticket &ticket, CUstream stream) noexcept {
@@ -277,9 +277,8 @@ error make_stream_wait(ferry_ticket &ticket, CUstream stream) noexcept {
     if (error failed = refuse_events_under_capture(instance.cu, stream)) return failed;
     if (!ticket.passed) return {};
     // The event was recorded behind the whole copy before the program got the ticket.
-    const status_code status = may_live(instance.cu, ticket.owner)
-                                   ? call_optional(instance.cu.cuStreamWaitEvent, stream, ticket.passed, 0u)
-                                   : status_code(to_status(CUDA_ERROR_CONTEXT_IS_DESTROYED));
+    status_code status = refuse_destroyed(instance.cu, ticket.owner);
+    if (status == FERRY_SUCCESS) status = call_optional(instance.cu.cuStreamWaitEvent, stream, ticket.passed, 0u);
     return {.status = noted(instance, status)};
 }
 

@@ -24,7 +24,7 @@ struct ferry_ticket {
     ferry::context_name others[8];
     std::uint64_t unnamed = 0; // bit mask of devices for whose contexts there was no space
     std::atomic<std::uint32_t> other_count = 0;
-    std::atomic<std::int32_t> status_of_others = FERRY_SUCCESS;
+    std::atomic<ferry::status_code> status_of_others = ferry::status_code();
     ferry_ticket *previous = nullptr, *next = nullptr;
 };
 
