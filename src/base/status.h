@@ -9,7 +9,8 @@
 namespace ferry {
 
 // A status, and the driver function that returned it. Converts to and from the plain number, which loses the function.
-struct status_code {
+// Aligned so that compilers access an atomic one without a library.
+struct alignas(8) status_code {
     std::int32_t number = FERRY_SUCCESS;
     std::int32_t call = 0; // a row of driver_symbols (driver/table.h), counted from 1; 0 without a driver function
 
