@@ -12,17 +12,16 @@
 namespace ferry::softdriver {
 
 std::size_t tiled_layout::storage_size() const {
-    return (tiles_across() * tiles_down() * tiles_deep() << (tile_row_bits() + tile_slice_bits())) * piece;
+    return (tiles_across() * tiles_down() * tiles_deep() << tile_bits()) * piece;
 }
 
-std::size_t tiled_layout::offset(std::size_t x, std::size_t y, std::size_t z) const {
+std::size_t tiled_layout::row_offset(std::size_t y, std::size_t z) const {
     const unsigned row_bits = tile_row_bits(), slice_bits = tile_slice_bits();
     const std::size_t y_inside = y & ((std::size_t{1} << row_bits) - 1);
     const std::size_t z_inside = z & ((std::size_t{1} << slice_bits) - 1);
-    const std::size_t tile_x = (x / piece) ^ 1; // neighbours swapped: even a 1D array is not linear
-    const std::size_t tile = ((z >> slice_bits) * tiles_down() + (y >> row_bits)) * tiles_across() + tile_x;
+    const std::size_t tile = ((z >> slice_bits) * tiles_down() + (y >> row_bits)) * tiles_across();
     const std::size_t inside = (z_inside << row_bits) + y_inside;
-    return ((tile << (row_bits + slice_bits)) + inside) * piece + x % piece;
+    return ((tile << tile_bits()) + inside) * piece;
 }
 
 array_storage::array_storage(driver &cu, heap &from, std::size_t size) : from_(from), size_(size) {

@@ -22,14 +22,22 @@ struct tiled_layout {
     std::size_t slices = 0;
 
     static constexpr std::size_t piece = 16;
-    // Powers of two, so that offset(), which runs for every piece, divides by shifting.
+    // Powers of two, so that addresses are computed by shifting.
     unsigned tile_row_bits() const { return rows > 1 ? 3 : 0; }
     unsigned tile_slice_bits() const { return slices > 1 ? 2 : 0; }
+    unsigned tile_bits() const { return tile_row_bits() + tile_slice_bits(); }
     std::size_t tiles_down() const { return ((rows - 1) >> tile_row_bits()) + 1; }
     std::size_t tiles_deep() const { return ((slices - 1) >> tile_slice_bits()) + 1; }
     std::size_t tiles_across() const { return (row_bytes + 2 * piece - 1) / (2 * piece) * 2; } // even: offset() swaps
     std::size_t storage_size() const;
-    std::size_t offset(std::size_t x, std::size_t y, std::size_t z) const;
+    std::size_t row_offset(std::size_t y, std::size_t z) const; // of the row's first tile
+    std::size_t offset(std::size_t x, std::size_t y, std::size_t z) const {
+        return row_offset(y, z) + offset_in_row(x, tile_bits());
+    }
+    // Neighbours are swapped: even a 1D array is not linear.
+    static std::size_t offset_in_row(std::size_t x, unsigned tile_bits) {
+        return ((x / piece ^ 1) << tile_bits) * piece + x % piece;
+    }
 };
 
 struct driver;

@@ -1,10 +1,10 @@
-// Checks copies, decides when their calls return, and moves the bytes.
+// Checks copies and decides when their calls return.
 #include "softdriver/copy.h"
 
 #include "base/checked.h"
+#include "softdriver/moves.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace ferry::softdriver {
 
@@ -97,81 +97,6 @@ void require_pool_in_reach(driver &cu, const side &end, const side &other) {
     if (other.memory != side::kind::array && can_reach(*end.reached_from, *find_allocation(cu, other.start))) return;
     require(find_allocation(cu, end.start)->accessible_from() & other.device_bit());
 }
-
-struct run_of_bytes {
-    std::byte *at;
-    std::size_t length;
-};
-
-run_of_bytes bytes_at(const side &of, std::size_t x, std::size_t y, std::size_t z, std::size_t wanted) {
-    if (of.memory != side::kind::array) return {reach(of.start) + z * of.slice_pitch + y * of.row_pitch + x, wanted};
-    x += of.x;
-    const std::size_t left = tiled_layout::piece - x % tiled_layout::piece;
-    return {reach(of.tiles.storage + of.tiles.offset(x, of.y + y, of.z + z)), std::min(left, wanted)};
-}
-
-std::size_t bytes_of(const extent &size) { return size.width * size.height * size.depth; }
-
-// Bytes of a copy, counted from row to row.
-struct stretch {
-    std::size_t first, end;
-};
-
-// Calls action(x, y, z, length) for the parts of rows in a stretch.
-template <class Action> void for_each_row(const extent &size, const stretch &of, const Action &action) {
-    for (std::size_t at = of.first; at < of.end;) {
-        const std::size_t row = at / size.width, x = at % size.width;
-        const std::size_t length = std::min(size.width - x, of.end - at);
-        action(x, row % size.height, row / size.height, length);
-        at += length;
-    }
-}
-
-void move_bytes(const side &destination, const side &source, const extent &size, const stretch &of) {
-    for_each_row(size, of, [&](std::size_t x, std::size_t y, std::size_t z, std::size_t left) {
-        while (left) {
-            const run_of_bytes from = bytes_at(source, x, y, z, left);
-            const run_of_bytes to = bytes_at(destination, x, y, z, from.length);
-            std::memmove(to.at, from.at, to.length); // an overlap is the caller's error
-            x += to.length;
-            left -= to.length;
-        }
-    });
-}
-
-// The bytes of a stretch in a staging buffer.
-class staged_bytes {
-public:
-    staged_bytes(const extent &size, const stretch &of)
-        : size_(size), of_(of), buffer_(new std::byte[of.end - of.first]) {}
-
-    void read(const side &source) const {
-        for_each_run(source,
-                     [](std::byte *at, std::byte *staged, std::size_t length) { std::memcpy(staged, at, length); });
-    }
-    void write(const side &destination) const {
-        for_each_run(destination,
-                     [](std::byte *at, std::byte *staged, std::size_t length) { std::memcpy(at, staged, length); });
-    }
-
-private:
-    template <class Action> void for_each_run(const side &place, const Action &action) const {
-        std::byte *staged = buffer_.get();
-        for_each_row(size_, of_, [&](std::size_t x, std::size_t y, std::size_t z, std::size_t left) {
-            while (left) {
-                const run_of_bytes run = bytes_at(place, x, y, z, left);
-                action(run.at, staged, run.length);
-                staged += run.length;
-                x += run.length;
-                left -= run.length;
-            }
-        });
-    }
-
-    extent size_;
-    stretch of_;
-    std::shared_ptr<std::byte[]> buffer_;
-};
 
 // Merges rows without gaps between them at either end into one row.
 extent collapsed(const side &a, const side &b, extent size) {
