@@ -67,7 +67,7 @@ def in_second_case(told):
     return told and len(told["cases"]) == 2 and told["cases"][1]["rows"]
 
 
-arguments = [*sys.argv[1:], "--quick", "--driver", "software", "--case", "linear", "--case", "submit", "--case", "batch"]
+arguments = [*sys.argv[1:], "--quick", "--driver", "software", "--case", "linear", "--case", "regret", "--case", "batch"]
 with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "results.json")
     run = subprocess.Popen([*arguments, "--json", path], stdout=subprocess.DEVNULL)
@@ -80,6 +80,6 @@ with tempfile.TemporaryDirectory() as folder:
         run.wait()
     told = reading(path)
     assert told["machine"]["is_software"] and not told["complete"], told
-    linear, submit = told["cases"][:2]
+    linear, regret = told["cases"][:2]
     assert linear["name"] == "linear" and linear["rows"] and "seconds" in linear, linear
-    assert submit["name"] == "submit" and submit["rows"] and "seconds" not in submit, submit
+    assert regret["name"] == "regret" and regret["rows"] and "seconds" not in regret, regret

@@ -25,7 +25,7 @@ struct loop_times {
 class stream_loops {
 public:
     stream_loops(session &session, bool is_busy)
-        : copies(session.is_quick ? 50 : 400), environment_(session.environment), is_busy_(is_busy),
+        : copies(session.is_quick ? 20 : 400), environment_(session.environment), is_busy_(is_busy),
           watch_(environment_, 2), ahead_size_(std::min(ahead_size, session.workspace.largest)),
           target_(allocate_device(environment_, ahead_size_)), ahead_{"H2D", session.workspace.pinned,
                                                                       session.workspace.device_destination} {
@@ -119,7 +119,7 @@ case_result run_pageable_loops(session &session) {
                     const box copied = line(direction, room);
                     verify_each(session.workspace, {&copied, 1}, checked);
                     samples taken[2], calls[2];
-                    const int rounds = session.is_quick ? 2 : 15;
+                    const int rounds = session.is_quick ? 1 : 15;
                     for (int round = -1; round < rounds; ++round)
                         for (int turn = 0; turn < 4; ++turn) {
                             const int who = (round + turn + turn / 2) & 1; // forwards, then backwards

@@ -130,7 +130,8 @@ void declare(CLI::App &app, options &options) {
 
 // 1 GiB, but at most a quarter of the device's memory, and less in a quick run or if the CPU performs the copies.
 std::size_t largest_size(const environment &environment, bool is_quick) {
-    std::size_t size = environment.device_info.is_software ? 16 << 20 : is_quick ? 64 << 20 : 1 << 30;
+    std::size_t size = is_quick ? 64 << 20 : 1 << 30;
+    if (environment.device_info.is_software) size = is_quick ? 8 << 20 : 16 << 20;
     while (size > environment.device_info.total_memory / 4)
         size /= 4;
     return size;
@@ -151,6 +152,8 @@ std::string joined(const std::vector<std::string> &labels) {
 // Runs the cases. Returns whether a row has missed its target.
 bool measure(const options &options, results_file &results, std::ostream &out) {
     const environment environment(options.driver, options.device);
+    const bool is_software = environment.device_info.is_software;
+    if (is_software && options.is_quick) ignore_budgets();
     workspace workspace(environment, largest_size(environment, options.is_quick));
     const std::vector<ceiling> ceilings = measure_ceilings(environment, workspace);
     const run_info info = {environment, measure_opening(environment), ceilings, today_utc(), options.is_quick};
@@ -164,7 +167,6 @@ bool measure(const options &options, results_file &results, std::ostream &out) {
         trace_row(joined(row.labels));
     };
     session session = {environment, workspace, ceilings, options.is_quick, progress, measured};
-    const bool is_software = environment.device_info.is_software;
     for (const bench_case *each : cases) {
         if (!options.wants(*each)) continue;
         results.begin_case(*each);

@@ -42,6 +42,9 @@ struct effort {
 // The samples of one contender in nanoseconds. Round r has the samples 2 r and 2 r + 1.
 using samples = std::vector<double>;
 
+// For runs whose times do not matter: each measurement then ends after its minimum number of rounds.
+void ignore_budgets();
+
 // Warms up, then measures. A round runs the contenders forwards and then backwards, and each round starts with the next
 // contender, so that neither drift nor the position in the order favours a contender.
 std::vector<samples> interleave(std::span<const contender> contenders, const effort &effort);
