@@ -148,12 +148,13 @@ alone = run(stand_ins, library=None)
 assert alone.returncode == 0 and "H2D       2.00 MiB  line             torch" in alone.stdout, alone
 assert "ferry" not in alone.stdout, alone
 
+absent = {name: "raise ImportError('not here')" for name in ["torch.py", "cupy.py"]}
 for broken, what in [("torch 1 x 262144", "line, H2D"), ("cupy 4096 x 1", "rows of 4 B, H2D"),
                      ("torch 4096 x 16", "rows of 64 B, D2D"), ("cupy 1 x 1024", "pieces of 4 KiB, H2D")]:
-    wrong = run(stand_ins, broken=broken)
+    other = "cupy.py" if broken.startswith("torch") else "torch.py"
+    wrong = run({**stand_ins, other: absent[other]}, broken=broken)
     assert wrong.returncode != 0 and f"{broken.split()[0]}: wrong bytes ({what})" in wrong.stderr, wrong
 
-absent = {name: "raise ImportError('not here')" for name in ["torch.py", "cupy.py"]}
 none = run(absent)
 assert none.returncode == 0, none
 assert "torch: skipped, not here" in none.stdout and "cupy: skipped, not here" in none.stdout, none
