@@ -4,7 +4,7 @@
 platforms='gcc-11 clang-16 clang-19 libc++ lld mold aarch64 windows'
 
 # The programs of `tools/dev on PLATFORM quick`, and their tests: each kind of copy, the threads that stage, the
-# system's memory, and the driver beneath.
+# system's memory, and the driver beneath. CI runs three of the platforms, with those suites that the platform can change.
 quick_suites='driver conformance batches staged pinned pinned-pool properties order'
 quick_pure_suites='plan shape kernel-layout readable'
 
@@ -49,6 +49,7 @@ set_up_platform() {
         need_for "$1" clang-19 clang-19
         [ -f "$(clang++-19 -print-file-name=libc++.a)" ] || need_for "$1" no-libc++ 'libc++-19-dev libc++abi-19-dev'
         own_googletest "$1" Linux "$(uname -m)" clang-19 clang++-19 -stdlib=libc++
+        quick_suites='conformance batches staged pinned-pool'
         export CC=clang-19 CXX=clang++-19
         configure "build-$1" -Dwerror=true -Dcpp_args=-stdlib=libc++ -Dcpp_link_args=-stdlib=libc++ \
             "-Dpkg_config_path=$googletest"
@@ -64,7 +65,9 @@ set_up_platform() {
         own_googletest "$1" Linux aarch64 aarch64-linux-gnu-gcc aarch64-linux-gnu-g++
         configure "build-$1" -Dwerror=true --cross-file=tools/cross/aarch64.ini "-Dpkg_config_path=$googletest"
         test_arguments=--timeout-multiplier=5 # the emulator is that slow
-        quick_pure_suites='plan readable' # shape and kernel-layout: long loops of arithmetic
+        # order and properties repeat copies in long tables; shape, kernel-layout and readable have long loops.
+        quick_suites='driver conformance batches staged pinned pinned-pool'
+        quick_pure_suites=plan
         further_tests=ferry-run-emulated
         further_programs='tools/run/libferry-run.so tests/software-libcuda/libcuda.so.1 tests/run/run-traps
             tests/run/run-every-call tests/run/run-lookups tests/run/librun-plugin.so tests/run/librun-linked.so'
@@ -87,6 +90,8 @@ set_up_platform() {
         wine cmd <.deps/wine-input >/dev/null 2>&1 &
         test_arguments=--timeout-multiplier=3
         program_ending=.exe
+        quick_suites='driver conformance batches staged pinned pinned-pool'
+        quick_pure_suites='plan readable'
         # Of ferry-bench some cases: all take minutes there.
         further_tests='ferry-info ferry-bench-files DLL front-ends'
         further_programs='tools/ferry-info tools/ferry-bench'

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Builds and runs a Meson project that has ferry as a subproject, shared and then static.
 
-as_subproject.py MESON FERRY_SOURCE CONSUMER
+as_subproject.py MESON FERRY_SOURCE CONSUMER CXX
 """
+import os
 import shutil
 import sys
 import tempfile
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from staged import check_linkage, run
 
-meson, source, consumer = sys.argv[1:]
+meson, source, consumer, os.environ["CXX"] = sys.argv[1:]
 
 with tempfile.TemporaryDirectory() as folder:
     project, build = Path(folder, "consumer"), Path(folder, "build")
